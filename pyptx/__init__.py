@@ -1,0 +1,1 @@
+"""A compiler for NVIDIA PTX on xDSL."""

@@ -1,0 +1,163 @@
+"""What pyptx says to the person who wrote the kernel: where, what, and what would be legal."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+__all__ = ["Diagnostic", "PTXError", "Severity", "SimulationError", "did_you_mean", "suggest"]
+
+Severity = Literal["error", "warning", "note"]
+
+_WINDOW = 120
+"""Characters of a source line that are shown; of a longer one, the part around the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about a piece of source, be it PTX text or the Python that traced it.
+
+    `line` and `column` count from 1; what is not known is None. `hint` says what would be legal.
+    `source_line` is the text of that line, kept when the diagnostic outlives the source.
+    """
+
+    severity: Severity
+    message: str
+    filename: str | None = None
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    source_line: str | None = None
+
+    @property
+    def location(self) -> str:
+        """`file:line:col`, as far as it is known; empty when nothing is."""
+        if self.filename is None and self.line is None:
+            return ""
+        parts = [self.filename or "<ptx>"]
+        if self.line is not None:
+            parts.append(str(self.line))
+            if self.column is not None:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+    def render(self, source_line: str | None = None) -> str:
+        """The finding as a person reads it: headline, source line, caret, hint.
+
+        `source_line` overrides the one the diagnostic carries. No newline at the end.
+        """
+        location = self.location
+        lines = [
+            f"{location}: {self.severity}: {self.message}" if location else f"{self.severity}: {self.message}"
+        ]
+        source = self.source_line if source_line is None else source_line
+        if source is not None and source.strip():
+            lines += _excerpt(source, self.column)
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def _excerpt(source: str, column: int | None) -> list[str]:
+    """The source line, made safe to print and cut to a window, and a caret under the column."""
+    text = source.rstrip()
+    text = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    at = None if column is None else min(max(column - 1, 0), len(text))
+    if len(text) > _WINDOW:
+        start = max(0, min((at or 0) - _WINDOW // 2, len(text) - _WINDOW))
+        end = start + _WINDOW
+        before, after = "..." if start else "", "..." if end < len(text) else ""
+        text = before + text[start:end] + after
+        at = None if at is None else at - start + len(before)
+    if at is None:
+        return [text]
+    # Tabs stay tabs, so that the caret lines up whatever their width.
+    return [text, "".join("\t" if c == "\t" else " " for c in text[:at]) + "^"]
+
+
+class PTXError(Exception):
+    """PTX that cannot be accepted, or a kernel that cannot be built; `diagnostics` says where and why."""
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __init__(self, diagnostics: str | Diagnostic | Iterable[Diagnostic]) -> None:
+        if isinstance(diagnostics, str):
+            diagnostics = Diagnostic("error", diagnostics)
+        self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        super().__init__(self.diagnostics)  # the constructor's argument, so that it pickles
+
+    def __str__(self) -> str:
+        return "\n".join(d.render() for d in self.diagnostics)
+
+
+class SimulationError(PTXError):
+    """A kernel did, on the simulated machine, what a GPU would fault on or leave undefined."""
+
+
+def suggest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that `word` was probably meant to be, best first; at most `limit`, maybe none.
+
+    Finds other capitalisation, slips of a letter, two letters swapped, and a name cut short or drawn
+    out (`ld.globl`, `mbarier`, `cvta.ot`, `wgmma.mma`). Deterministic, and never `word` itself.
+    """
+    return list(_suggest(word, tuple(dict.fromkeys(candidates)), limit))
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """The hint that goes with an unknown `word`: "did you mean `a`, `b` or `c`?", or None."""
+    found = [f"`{name}`" for name in suggest(word, candidates)]
+    if not found:
+        return None
+    return f"did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
+
+
+@lru_cache(maxsize=1024)
+def _suggest(word: str, candidates: tuple[str, ...], limit: int) -> tuple[str, ...]:
+    folded = word.lower()
+    slips = 1 if len(word) <= 4 else 2 if len(word) <= 10 else 3
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(folded)
+    ranked: list[tuple[int, float, str]] = []
+    for name in candidates:
+        if name == word or not name:
+            continue
+        other = name.lower()
+        matcher.set_seq1(other)
+        distance = _distance(folded, other, slips)
+        similar = matcher.real_quick_ratio() >= 0.6 and matcher.quick_ratio() >= 0.6
+        ratio = matcher.ratio() if similar or distance is not None else 0.0
+        if distance is not None and (ratio > 0 or distance == 0):
+            ranked.append((distance, -ratio, name))
+        elif len(folded) >= 2 and (
+            other.startswith(folded) or (len(other) >= 3 and folded.startswith(other))
+        ):
+            ranked.append((slips + 1, abs(len(other) - len(folded)), name))
+        elif ratio >= 0.72:
+            ranked.append((slips + 2, -ratio, name))
+    ranked.sort()
+    return tuple(name for _, _, name in ranked[:limit])
+
+
+def _distance(a: str, b: str, most: int) -> int | None:
+    """Edits (insert, delete, replace, swap two neighbours) from a to b; None when more than `most`."""
+    if abs(len(a) - len(b)) > most:
+        return None
+    before: list[int] = []
+    previous = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            cost = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most and (i == 1 or min(previous) > most):
+            return None
+        before, previous = previous, row
+    return previous[-1] if previous[-1] <= most else None

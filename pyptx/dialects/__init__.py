@@ -1,0 +1,1 @@
+"""xDSL dialects that pyptx defines."""

@@ -1,0 +1,552 @@
+"""Forms: the syntax lines of an instruction in the notation of the PTX manual, and the matcher that reads them.
+
+    form("add{.sat}.s32 d, a, b")
+    form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd="rn rz rm rp")
+    form("ld{.weak}{.ss}{.vec}.type d:type+_[vec], [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
+
+Modifiers. `.x` is required, `{.x}` optional. A name given as keyword is a *slot* with that set of values; any other name is the
+modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among types,
+among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
+
+Operands. `name:type[count]flags`
+  name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written; all others are read
+  type    a scalar type, or a slot that holds one; `2*type` is twice as wide, `bits(type)` the bit type of its size.
+          Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any` (any register),
+          `frag` (the op class's `fragment(name, slots)` tells (type, count))
+  count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
+  flags   `+` a wider register is fine   `_` may be the sink   `!` may be negated   `%` no constant   `&` a symbol's address is fine
+          `@` a special register is fine  `^` a floating-point spelling is fine in a bit type  `?` size is all that counts
+  `[a]` an address, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
+
+Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
+for a modifier, for modifiers together, for a filled slot, for a present operand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+from .syntax import (
+    Address,
+    Arguments,
+    Immediate,
+    Layout,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    SpecialRegister,
+    Symbol,
+    Target,
+    Vector,
+)
+from .target import ANYWHERE, Need, need
+from .types import SCALAR_TYPES, register_fits
+
+Slots = Mapping[str, str]
+SPACES = frozenset(
+    "const global local param param::entry param::func shared shared::cta shared::cluster generic".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place for a modifier in a form: its name, the values it may take, and whether it must be there."""
+
+    name: str
+    values: tuple[str, ...]
+    required: bool
+
+    @property
+    def literal(self) -> bool:
+        return self.values == (self.name,)
+
+    @property
+    def ordered(self) -> str:
+        """The kind of modifier whose order ptxas checks, or the empty string."""
+        if all(v in SCALAR_TYPES for v in self.values):
+            return "type"
+        if all(v in SPACES for v in self.values):
+            return "space"
+        return "layout" if set(self.values) <= {"row", "col"} else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSpec:
+    """What one operand of a form may be. `parts` are the elements of an address, a pair or an argument list."""
+
+    name: str
+    kind: str  # value, address, pair, arguments
+    role: str = "$"
+    type: str = "type"
+    count: str = ""
+    flags: str = ""
+    parts: tuple[OperandSpec, ...] = ()
+    optional_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an instruction is not this form: the message, the index of the operand (-1: the opcode and modifiers)."""
+
+    message: str
+    operand: int = -1
+    hint: str | None = None
+
+
+@dataclass(slots=True)
+class Use:
+    """One way to read an instruction: the form, its slots, the layout with roles, and what it needs."""
+
+    form: Form
+    slots: dict[str, str]
+    layout: Layout
+    classes: tuple[str, ...]
+    needs: list[tuple[str, Need]] = field(default_factory=list[tuple[str, Need]])
+
+    def has(self, slot: str) -> bool:
+        return slot in self.slots
+
+    def operand(self, name: str) -> Operand | None:
+        """The operand of that name in the form, or None if it is not there."""
+        for spec, operand in zip(self.form.alternative(self.layout) or (), self.layout, strict=False):
+            if spec.name == name:
+                return operand
+        return None
+
+
+_SLOT = re.compile(r"\{\.([\w:]+)\}|\.([\w:]+)")
+_SPEC = re.compile(
+    r"(?P<name>\w+)(?P<role>[=~])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?]*)$"
+)
+
+
+class Form:
+    """A compiled syntax line. Cheap to make (compiled on first use), immutable, shared by all instances of the op."""
+
+    def __init__(
+        self,
+        text: str,
+        sets: dict[str, str],
+        whole: Need,
+        needs: Mapping[str, Need],
+        ranges: Mapping[str, tuple[int, int] | frozenset[int]],
+        rule: Callable[[Use], str | None] | None,
+    ):
+        self.text, self.sets, self.whole, self.needs, self.ranges, self.rule = text, sets, whole, needs, ranges, rule
+
+    def __repr__(self) -> str:
+        return f"form({self.text!r})"
+
+    @cached_property
+    def head(self) -> str:
+        return self.text.partition(" ")[0]
+
+    @cached_property
+    def opcode(self) -> str:
+        """The literal opcode at the front of the line, as far as its op class names it (set by the class)."""
+        return self.head.partition(".")[0].partition("{")[0]
+
+    def bind_opcode(self, opcode: str) -> None:
+        if not self.text.startswith(opcode):
+            raise ValueError(f"form {self.text!r} does not start with its opcode {opcode!r}")
+        self.__dict__["opcode"] = opcode
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        found: list[Slot] = []
+        taken: set[str] = set()
+        for match in _SLOT.finditer(self.head[len(self.opcode) :]):
+            name, required = match[1] or match[2], match[1] is None
+            if name in self.sets:
+                values = tuple(self.sets[name].split())
+            else:
+                values = (name,)
+                if name in SCALAR_TYPES:
+                    name = next(n for n in ("type", "type2", "type3", "type4") if n not in taken)
+            taken.add(name)
+            found.append(Slot(name, values, required))
+        unused = self.sets.keys() - taken
+        if unused:
+            raise ValueError(f"form {self.text!r} does not use {sorted(unused)}")
+        return tuple(found)
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """Every modifier this form knows."""
+        return frozenset(v for slot in self.slots for v in slot.values)
+
+    @cached_property
+    def alternatives(self) -> tuple[tuple[OperandSpec, ...], ...]:
+        """The operand lists this form allows, optional groups expanded, longest first."""
+        _, _, text = self.text.partition(" ")
+        choices: list[tuple[str, ...]] = []
+        rest = text.strip()
+        while rest:
+            if rest.startswith("{,") or (rest.startswith("{") and not choices):
+                end = rest.index("}")
+                choices.append(("", rest[1:end]))
+                rest = rest[end + 1 :].strip()
+                continue
+            end = rest.find("{,")
+            end = len(rest) if end < 0 else end
+            choices.append((rest[:end],))
+            rest = rest[end:].strip()
+        lists = {_parse_specs("".join(parts).strip(" ,")) for parts in product(*choices)}
+        return tuple(sorted(lists, key=len, reverse=True))
+
+    def alternative(self, layout: Layout) -> tuple[OperandSpec, ...] | None:
+        for specs in self.alternatives:
+            if len(specs) == len(layout):
+                return specs
+        return None
+
+    # ------------------------------------------------------------------------------------------------------- matching
+
+    def bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
+        """Put each modifier into a slot; None unless every modifier fits and every required slot is filled."""
+        if not self.tokens.issuperset(modifiers):
+            return None
+        used = [False] * len(modifiers)
+        slots: dict[str, str] = {}
+        last = {"type": -1, "space": -1, "layout": -1}
+        for slot in self.slots:
+            for i, token in enumerate(modifiers):
+                if used[i] or token not in slot.values:
+                    continue
+                kind = slot.ordered
+                if kind:
+                    if i < last[kind]:
+                        return None
+                    last[kind] = i
+                used[i] = True
+                slots[slot.name] = token
+                break
+            else:
+                if slot.required:
+                    return None
+        return slots if all(used) else None
+
+    def modifiers(self, slots: Slots) -> list[str]:
+        """The modifiers in canonical order."""
+        return [slots[slot.name] for slot in self.slots if slot.name in slots]
+
+    def needed(self, slots: Slots, specs: tuple[OperandSpec, ...]) -> Iterator[tuple[str, Need]]:
+        """(what, need) for the form and each of its parts in use."""
+        if self.whole is not ANYWHERE:
+            yield f"{self.opcode}{''.join('.' + m for m in self.modifiers(slots))}", self.whole
+        if not self.needs:
+            return
+        present = set(slots.values())
+        for key, value in self.needs.items():
+            if key[0] == "?":
+                if key[1:] in slots:
+                    yield f".{slots[key[1:]]} on {self.opcode}", value
+            elif key[0] == "/":
+                if any(spec.name == key[1:] for spec in specs):
+                    yield f"the operand {key[1:]} of {self.opcode}", value
+            elif all(part in present for part in key.split("+")):
+                yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
+
+    def match_operands(self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: Fragments) -> Use | Problem:
+        """Check the operands against this form; `classes` are the register classes in text order."""
+        specs = self.alternative(layout)
+        if specs is None:
+            counts = sorted({len(a) for a in self.alternatives})
+            wanted = " or ".join(map(str, counts))
+            return Problem(
+                f"{self.opcode} takes {wanted} operand{'s' if counts != [1] else ''}, not {len(layout)}",
+                min(len(layout) - 1, counts[-1]) if layout else -1,
+                f"syntax: {self.text}",
+            )
+        matcher = _OperandMatcher(self, slots, classes, owner)
+        placed: list[Operand] = []
+        for i, (spec, operand) in enumerate(zip(specs, layout, strict=True)):
+            result = matcher.operand(spec, operand)
+            if isinstance(result, str):
+                return Problem(result, i, f"syntax: {self.text}")
+            placed.append(result)
+        use = Use(self, dict(slots), tuple(placed), classes)
+        if self.rule is not None and (message := self.rule(use)) is not None:
+            return Problem(message)
+        use.needs = list(self.needed(slots, specs))
+        return use
+
+
+def form(
+    text: str,
+    *,
+    ptx: str = "1.0",
+    sm: str = "",
+    until: str | None = None,
+    until_sm: str = "",
+    needs: Mapping[str, Need] | None = None,
+    ranges: Mapping[str, tuple[int, int] | frozenset[int]] | None = None,
+    rule: Callable[[Use], str | None] | None = None,
+    **sets: str,
+) -> Form:
+    """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
+
+    `ranges` bounds constant operands: name -> (lowest, highest) or the frozenset of legal values. `rule` is called with the `Use` for what
+    syntax cannot say and returns a message or None.
+    """
+    plain = ptx == "1.0" and not sm and until is None
+    whole = ANYWHERE if plain else need(ptx, sm, until=until, until_targets=until_sm)
+    return Form(text, sets, whole, needs or {}, ranges or {}, rule)
+
+
+class Fragments:
+    """What a form may ask of its op class: sizes of operands that depend on several modifiers at once."""
+
+    @classmethod
+    def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
+        """(element type, number of registers) of the operand `name`; 0 registers means a scalar."""
+        raise NotImplementedError(f"{cls.__name__} declares a fragment operand and no fragment()")
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts: list[str] = []
+    depth = 0
+    current = ""
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    return [*parts, current.strip()] if current.strip() else parts
+
+
+def _parse_specs(text: str) -> tuple[OperandSpec, ...]:
+    return tuple(_parse_spec(part) for part in _split(text))
+
+
+def _parse_spec(text: str) -> OperandSpec:
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise ValueError(f"bad address {text!r} in a form")
+        parts = _split(text[1:-1])
+        base = _parse_spec(parts[0])
+        return OperandSpec(base.name, "address", parts=(base, *(_parse_spec(p) for p in parts[1:])))
+    if text.startswith("("):
+        parts = tuple(_parse_spec(p) for p in _split(text[1:-1]))
+        return OperandSpec("arguments", "arguments", parts=parts)
+    left, bar, right = text.partition("{|")
+    if bar:
+        first = _parse_spec(left)
+        return OperandSpec(
+            first.name, "pair", parts=(first, _parse_spec(right.removesuffix("}"))), optional_part=True
+        )
+    left, bar, right = text.partition("|")
+    if bar:
+        first = _parse_spec(left)
+        return OperandSpec(first.name, "pair", parts=(first, _parse_spec(right)))
+    match = _SPEC.match(text)
+    if match is None:
+        raise ValueError(f"bad operand {text!r} in a form")
+    name = match["name"]
+    written = re.fullmatch(r"d\d*|p|q", name) is not None
+    role = match["role"] or ("=" if written else "$")
+    return OperandSpec(
+        name, "value", role, match["type"] or "type", match["count"] or "", match["flags"] or ""
+    )
+
+
+def count_in(value: str) -> int:
+    """The number in a modifier such as `v4`, `x2`, `2d`."""
+    digits = re.sub(r"\D", "", value)
+    return int(digits) if digits else 1
+
+
+_KINDS = {
+    Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
+    Address: "an address", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
+}  # fmt: skip
+
+
+class _OperandMatcher:
+    """Walks operand specs and operands together, consuming register classes in text order."""
+
+    def __init__(self, form: Form, slots: Slots, classes: tuple[str, ...], owner: Fragments):
+        self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
+
+    def operand(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        """The operand with its registers' roles set, or a message."""
+        if spec.kind == "address":
+            return self._address(spec, operand)
+        if spec.kind == "pair":
+            return self._pair(spec, operand)
+        if spec.kind == "arguments":
+            return f"operand {spec.name} must be an argument list"
+        return self._value(spec, operand)
+
+    def _pair(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        if not isinstance(operand, Pair):
+            if spec.optional_part:
+                return self.operand(spec.parts[0], operand)
+            return f"operand {spec.name} must be a pair {spec.parts[0].name}|{spec.parts[1].name}"
+        first = self.operand(spec.parts[0], operand.first)
+        if isinstance(first, str):
+            return first
+        second = self.operand(spec.parts[1], operand.second)
+        return second if isinstance(second, str) else Pair(first, second)
+
+    def _address(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        if not isinstance(operand, Address):
+            return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
+        base = operand.base
+        if isinstance(base, Register):
+            register_class = self.classes[self.at]
+            self.at += 1
+            bits = SCALAR_TYPES.get(register_class)
+            if bits is None or bits.kind not in ("bits", "unsigned", "signed") or bits.bits > 64:
+                return f"the address in operand {spec.name} must be an integer register, not .{register_class}"
+        elif not isinstance(base, (Symbol, Immediate)):
+            return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
+        wanted = spec.parts[1:]
+        if len(operand.rest) != len(wanted):
+            return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
+        rest: list[Operand] = []
+        for part, item in zip(wanted, operand.rest, strict=True):
+            result = self.operand(part, item)
+            if isinstance(result, str):
+                return result
+            rest.append(result)
+        return Address(base, operand.offset, tuple(rest))
+
+    def _type(self, spec: OperandSpec) -> tuple[str, int | None]:
+        """(scalar type or kind, number of vector elements or None)."""
+        name = spec.type
+        if name == "frag":
+            scalar, n = self.owner.fragment(spec.name, self.slots)
+            return scalar, n or None
+        count: int | None = None
+        if spec.count:
+            if spec.count.isdigit():
+                count = int(spec.count)
+            elif spec.count in self.slots:
+                count = count_in(self.slots[spec.count])
+        double = name.startswith("2*")
+        name = name.removeprefix("2*")
+        bits = name.startswith("bits(")
+        if bits:
+            name = name[5:-1]
+        name = self.slots.get(name, name)
+        if double or bits:
+            scalar = SCALAR_TYPES[name]
+            width = scalar.bits * (2 if double else 1)
+            name = f"{'b' if bits else scalar.name[0]}{width}"
+        return name, count
+
+    def _value(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        wanted, count = self._type(spec)
+        if count is None or (count == 1 and not isinstance(operand, Vector)):
+            return self._scalar(spec, wanted, operand)
+        if not isinstance(operand, Vector):
+            return f"operand {spec.name} must be a vector of {count} elements in braces"
+        if len(operand.elements) != count:
+            return f"operand {spec.name} must have {count} elements, not {len(operand.elements)}"
+        elements: list[Operand] = []
+        for element in operand.elements:
+            result = self._scalar(spec, wanted, element)
+            if isinstance(result, str):
+                return result
+            elements.append(result)
+        return Vector(tuple(elements))
+
+    def _scalar(self, spec: OperandSpec, wanted: str, operand: Operand) -> Operand | str:
+        match operand:
+            case Register():
+                return self._register(spec, wanted, operand)
+            case Immediate():
+                return self._immediate(spec, wanted, operand)
+            case Sink():
+                return operand if "_" in spec.flags else f"operand {spec.name} may not be the sink '_'"
+            case Not(inner, mark):
+                if mark != "!" or "!" not in spec.flags:
+                    return f"operand {spec.name} may not be negated with '{mark}'"
+                result = self._scalar(spec, wanted, inner)
+                return result if isinstance(result, str) else Not(result)
+            case Symbol():
+                if wanted in ("symbol", "label") or "&" in spec.flags:
+                    return operand
+            case Target():
+                if wanted == "label":
+                    return operand
+            case SpecialRegister():
+                if "@" in spec.flags:
+                    return operand
+            case _:
+                pass
+        return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
+
+    def _register(self, spec: OperandSpec, wanted: str, operand: Register) -> Operand | str:
+        register_class = self.classes[self.at]
+        self.at += 1
+        if operand.member:
+            register_class = register_class.rpartition(".")[2]
+        role = spec.role
+        if role == "=" and operand.member:
+            role = "~"  # writing one element keeps the others
+        if wanted == "any":
+            return Register(role, operand.member)
+        if wanted in ("imm", "label", "symbol"):
+            return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
+        if not register_fits(wanted, register_class, wider="+" in spec.flags) and not (
+            "?" in spec.flags and SCALAR_TYPES[wanted].bits == SCALAR_TYPES[register_class].bits
+        ):
+            return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
+        return Register(role, operand.member)
+
+    def _immediate(self, spec: OperandSpec, wanted: str, operand: Immediate) -> Operand | str:
+        if spec.role != "$":
+            return f"operand {spec.name} is written and cannot be a constant"
+        if "%" in spec.flags:
+            return f"operand {spec.name} must be a register, not a constant"
+        if wanted == "imm":
+            if operand.is_float:
+                return f"operand {spec.name} must be an integer constant"
+        elif wanted in ("label", "symbol"):
+            return f"operand {spec.name} must be {describe(wanted, spec)}, not a constant"
+        else:
+            scalar = SCALAR_TYPES.get(wanted)
+            if scalar is None or wanted in ("f16", "bf16") or scalar.kind in ("packed", "pred"):
+                return f"operand {spec.name} of type .{wanted} must be a register, not a constant"
+            if scalar.kind == "float" and not operand.is_float:
+                return f"operand {spec.name} of type .{wanted} needs a floating-point constant such as 1.0 or 0f3F800000"
+            if scalar.kind in ("unsigned", "signed") and operand.is_float:
+                return f"operand {spec.name} of type .{wanted} needs an integer constant"
+            if scalar.kind == "bits" and operand.is_float and "^" not in spec.flags:
+                return f"operand {spec.name} of type .{wanted} needs an integer constant"
+        return self._in_range(spec, operand)
+
+    def _in_range(self, spec: OperandSpec, operand: Immediate) -> Operand | str:
+        legal = self.form.ranges.get(spec.name)
+        if legal is None:
+            return operand
+        value = operand.value
+        if isinstance(legal, frozenset):
+            if value in legal:
+                return operand
+            return f"operand {spec.name} must be one of {', '.join(map(str, sorted(legal)))}, not {operand.text}"
+        if legal[0] <= value <= legal[1]:
+            return operand
+        return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
+
+
+def describe(wanted: str, spec: OperandSpec) -> str:
+    """`.u32`-typed etc., for messages."""
+    if wanted == "imm":
+        return "a constant"
+    if wanted in ("label", "symbol"):
+        return f"a {wanted}"
+    if wanted == "pred":
+        return "a .pred register"
+    return f".{wanted} or wider" if "+" in spec.flags else f".{wanted}"

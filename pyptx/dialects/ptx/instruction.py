@@ -1,0 +1,422 @@
+"""`Instruction`: the base of every PTX instruction's op class, and the registry that finds the class by its opcode.
+
+One class per instruction family; the class states its forms (see `forms`), its docstring and its section of the manual, and everything
+else is derived: reading, printing, verifying, the Python functions, the reference pages.
+
+    @instruction
+    class Add(Instruction):
+        \"\"\"Add two values.\"\"\"
+
+        name = "ptx.add"
+        section = "9.7.1.1"
+        forms = (form("add.type d, a, b", type="u16 u32 u64"), form("add{.sat}.s32 d, a, b"))
+
+An op holds: one property per filled slot (`type = "u32"`, `sat` as a unit), `layout` (the operand list without its registers),
+`guard` (`"@"` or `"@!"`); operands are the registers read in text order, then the guard, then the old values of written registers where
+the instruction may leave them (guarded, or `~` in the layout); results are the registers written in text order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.ir import Attribute, Operation, OpTraits
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from ...diagnostics import suggest
+from .attributes import LayoutAttr, layout_attr, string_attr
+from .forms import Form, Fragments, Problem, Use
+from .syntax import Layout, Register, registers, transform
+from .target import Need, TargetAttr, Version, all_met
+from .types import RegType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNIT = UnitAttr()
+
+
+@dataclass(slots=True)
+class Resolution:
+    """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one."""
+
+    uses: list[Use]
+    problem: Problem | None
+
+    def verdict(self, version: Version, target: str) -> Problem | None:
+        """None where some form exists on this version and target, else why not."""
+        if not self.uses:
+            return self.problem
+        missing: Problem | None = None
+        for use in self.uses:
+            if all_met((n for _, n in use.needs), version, target):
+                return None
+            if missing is None:
+                what, lacking = next((w, n) for w, n in use.needs if not n.met(version, target))
+                missing = Problem(lacking.why_not(version, target, what))
+        return missing
+
+    def use(self, version: Version, target: str) -> Use | None:
+        """The form that applies on this version and target; the first that fits where none is available."""
+        for use in self.uses:
+            if all_met((n for _, n in use.needs), version, target):
+                return use
+        return self.uses[0] if self.uses else None
+
+
+class Instruction(Operation, Fragments):
+    """Base class of all PTX instructions. See the module docstring for what an op holds."""
+
+    section: ClassVar[str] = ""
+    """Section of the PTX ISA manual."""
+    forms: ClassVar[tuple[Form, ...]] = ()
+    opcode: ClassVar[str] = ""
+    """The dotted opcode, e.g. `mbarrier.try_wait`; the op's name without `ptx.`."""
+    effect: ClassVar[str] = "pure"
+    """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile), `control`."""
+    traits = OpTraits(tuple)
+    terminator: ClassVar[bool] = False
+    """Whether the instruction ends its block."""
+
+    _bindings: ClassVar[dict[tuple[str, ...], list[tuple[Form, dict[str, str]]]]]
+    _resolutions: ClassVar[dict[tuple[tuple[str, ...], Layout, tuple[str, ...]], Resolution]]
+
+    # ------------------------------------------------------------------------------------------------------- the op
+
+    @property
+    def layout(self) -> Layout:
+        return cast(LayoutAttr, self.properties["layout"]).data
+
+    @layout.setter
+    def layout(self, layout: Layout) -> None:
+        self.properties["layout"] = layout_attr(layout)
+
+    @property
+    def guard(self) -> str:
+        """`""`, `"@"` or `"@!"`."""
+        attr = self.properties.get("guard")
+        return cast(StringAttr, attr).data if attr is not None else ""
+
+    @property
+    def slots(self) -> dict[str, str]:
+        """The filled slots, name -> modifier."""
+        return slots_of(self.properties)
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """The modifiers in canonical order (in written order if they fit no form)."""
+        return modifiers_of(type(self), self.properties)
+
+    def slot(self, name: str) -> str | None:
+        """The modifier in a slot, e.g. `add.slot("rnd")` -> `"rn"`, or None."""
+        attr = self.properties.get(name)
+        if attr is None:
+            return None
+        return attr.data if isinstance(attr, StringAttr) else name
+
+    @property
+    def register_types(self) -> list[RegType]:
+        """The types of the operand list's registers in text order (guard and ties left out)."""
+        results, operands = iter(self.results), iter(self.operands)
+        return [
+            cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)
+        ]
+
+    # ---------------------------------------------------------------------------------------------------- verification
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        problem = problem_of(self)
+        if problem is not None:
+            text = problem.message if problem.hint is None else f"{problem.message} ({problem.hint})"
+            raise VerifyException(text)
+
+    @classmethod
+    def candidates(cls, modifiers: tuple[str, ...]) -> list[tuple[Form, dict[str, str]]]:
+        """The forms these modifiers (in any legal order) select, with their slots."""
+        found = cls._bindings.get(modifiers)
+        if found is None:
+            found = [(f, slots) for f in cls.forms if (slots := f.bind(modifiers)) is not None]
+            cls._bindings[modifiers] = found
+        return found
+
+    @classmethod
+    def resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
+        """All readings of an instruction: its modifiers, its operand list (roles ignored), its register classes in text order."""
+        key = (modifiers, layout, classes)
+        found = cls._resolutions.get(key)
+        if found is None:
+            if len(cls._resolutions) > 50_000:
+                cls._resolutions.clear()
+            found = cls._resolutions[key] = cls._resolve(modifiers, layout, classes)
+        return found
+
+    @classmethod
+    def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
+        candidates = cls.candidates(modifiers)
+        if not candidates:
+            return Resolution([], cls.explain_modifiers(modifiers))
+        uses: list[Use] = []
+        closest: Problem | None = None
+        for candidate, slots in candidates:
+            result = candidate.match_operands(slots, layout, classes, cls)
+            if isinstance(result, Use):
+                uses.append(result)
+            elif closest is None or result.operand > closest.operand:
+                closest = result
+        return Resolution(uses, None if uses else closest)
+
+    @classmethod
+    def explain_modifiers(cls, modifiers: tuple[str, ...]) -> Problem:
+        """Why no form takes these modifiers: the unknown one, the ones that do not go together, or the missing one."""
+        known: set[str] = set().union(*(f.tokens for f in cls.forms)) if cls.forms else set()
+        for token in modifiers:
+            if token not in known:
+                near = suggest(token, known)
+                hint = f"did you mean {' or '.join('.' + n for n in near)}?" if near else _legal(known)
+                return Problem(f"{cls.opcode} has no modifier .{token}", -1, hint)
+        best, best_key = cls.forms[0], (-1, -99)
+        for candidate in cls.forms:
+            fitting = sum(1 for token in set(modifiers) if token in candidate.tokens)
+            missing = sum(1 for s in candidate.slots if s.required and not set(s.values) & set(modifiers))
+            if (fitting, -missing) > best_key:
+                best, best_key = candidate, (fitting, -missing)
+        spelled = cls.opcode + "".join("." + m for m in modifiers)
+        for slot in best.slots:
+            if slot.required and not set(slot.values) & set(modifiers):
+                wanted = _one_of(slot.values)
+                return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.text}")
+        extra = [m for m in modifiers if m not in best.tokens]
+        if extra:
+            return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.text}")
+        doubled = next((m for i, m in enumerate(modifiers) if m in modifiers[:i]), None)
+        if doubled is not None:
+            return Problem(f"{spelled}: .{doubled} is written twice", -1, f"syntax: {best.text}")
+        for slot in best.slots:
+            both = [m for m in modifiers if m in slot.values]
+            if len(both) > 1:
+                return Problem(
+                    f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.text}"
+                )
+        return Problem(f"{spelled} is not a legal order of these modifiers", -1, f"syntax: {best.text}")
+
+    @classmethod
+    def destination_count(cls, layout: Layout) -> int:
+        """How many leading operands are written, for text that fits no form (to keep its dataflow)."""
+        for candidate in cls.forms:
+            specs = candidate.alternative(layout)
+            if specs is not None:
+                return sum(1 for s in specs if any(p.role != "$" for p in (s.parts or (s,))) and s.kind != "address")
+        return 0
+
+    @classmethod
+    def roles(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Layout:
+        """The layout with each register's role, from the form that fits, else from the family's habit."""
+        resolution = cls.resolve(modifiers, layout, classes)
+        if resolution.uses:
+            return resolution.uses[0].layout
+        written = cls.destination_count(layout)
+
+        def mark(operand: object) -> Register | object:
+            return Register("=", operand.member) if isinstance(operand, Register) else operand
+
+        head = transform(layout[:written], mark)  # pyright: ignore[reportArgumentType]
+        return (*head, *layout[written:])
+
+
+_OpT = TypeVar("_OpT", bound=type[Instruction])
+
+OPCODES: dict[str, type[Instruction]] = {}
+"""Every dotted opcode -> its op class."""
+_LONGEST: dict[str, int] = {}
+
+
+def instruction(cls: _OpT) -> _OpT:
+    """Register an op class under its opcode and prepare its forms."""
+    cls.opcode = cls.name.removeprefix("ptx.")
+    cls._bindings = {}  # pyright: ignore[reportPrivateUsage]
+    cls._resolutions = {}  # pyright: ignore[reportPrivateUsage]
+    if cls.opcode in OPCODES:
+        raise ValueError(f"two op classes for {cls.opcode}")
+    for declared in cls.forms:
+        declared.bind_opcode(cls.opcode)
+    OPCODES[cls.opcode] = cls
+    root = cls.opcode.partition(".")[0]
+    _LONGEST[root] = max(_LONGEST.get(root, 0), cls.opcode.count("."))
+    if cls.terminator:
+        cls.traits = OpTraits(lambda: (IsTerminator(),))
+    return cls
+
+
+def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[type[Instruction], int] | None:
+    """The op class for `root` + modifiers and how many modifiers belong to its opcode: the longest dotted match."""
+    for n in range(min(_LONGEST.get(root, -1), len(modifiers)), -1, -1):
+        cls = OPCODES.get(".".join((root, *modifiers[:n])))
+        if cls is not None:
+            return cls, n
+    return None
+
+
+def unknown_opcode(root: str, modifiers: Sequence[str]) -> Problem:
+    """The message for an opcode that does not exist."""
+    if root in _LONGEST:
+        names = [o for o in OPCODES if o.partition(".")[0] == root]
+        return Problem(
+            f"unknown instruction {'.'.join((root, *modifiers[:1]))}", -1, f"{root} has {_one_of(names, dot='')}"
+        )
+    near = suggest(root, _LONGEST)
+    hint = f"did you mean {' or '.join(near)}?" if near else None
+    return Problem(f"unknown instruction {root}", -1, hint)
+
+
+def _legal(values: Sequence[str] | set[str]) -> str | None:
+    words = sorted(values)
+    return f"legal: {' '.join('.' + w for w in words[:24])}{' ...' if len(words) > 24 else ''}" if words else None
+
+
+def _one_of(values: Sequence[str], dot: str = ".") -> str:
+    words = [dot + v for v in values]
+    if len(words) == 1:
+        return words[0]
+    return f"one of {' '.join(words[:16])}{' ...' if len(words) > 16 else ''}"
+
+
+# ------------------------------------------------------------------------------------------------------------ properties
+
+RESERVED = ("layout", "guard", "modifiers")
+
+
+def slots_of(properties: dict[str, Attribute]) -> dict[str, str]:
+    return {
+        name: attr.data if isinstance(attr, StringAttr) else name
+        for name, attr in properties.items()
+        if name not in RESERVED
+    }
+
+
+def slot_properties(form_: Form, slots: dict[str, str]) -> dict[str, Attribute]:
+    """Slots as properties: a unit for a plain flag, a string for a choice."""
+    literal = {s.name for s in form_.slots if s.literal}
+    return {name: UNIT if name in literal else string_attr(value) for name, value in slots.items()}
+
+
+_modifiers_memo: dict[tuple[object, ...], tuple[str, ...]] = {}
+
+
+def modifiers_of(cls: type[Instruction], properties: dict[str, Attribute]) -> tuple[str, ...]:
+    """Modifiers in canonical order, from an op's properties."""
+    raw = properties.get("modifiers")
+    if raw is not None:
+        return tuple(cast(StringAttr, raw).data.split(".")[1:])
+    slots = slots_of(properties)
+    key = (cls, *slots.items())
+    found = _modifiers_memo.get(key)
+    if found is None:
+        found = _modifiers_memo[key] = _canonical(cls, slots)
+    return found
+
+
+def _canonical(cls: type[Instruction], slots: dict[str, str]) -> tuple[str, ...]:
+    for candidate in cls.forms:
+        places = {s.name: s for s in candidate.slots}
+        if all(n in places and v in places[n].values for n, v in slots.items()) and all(
+            s.name in slots for s in candidate.slots if s.required
+        ):
+            return tuple(candidate.modifiers(slots))
+    return tuple(slots.values())
+
+
+_verdicts: dict[tuple[object, ...], tuple[Problem | None, object]] = {}
+
+
+def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | None:
+    """What is wrong with an op on `target` (its module's, if not given), or None.
+
+    Memoised on (properties, register classes, target).
+    """
+    properties = op.properties
+    if target is None:
+        target = target_of_op(op)
+    # the memo holds the attributes themselves, so their ids stay theirs
+    key = (
+        op.__class__,
+        tuple(map(id, properties.values())),
+        tuple([v._type.data[0] for v in op._operands]),  # pyright: ignore
+        tuple([v._type.data[0] for v in op.results]),  # pyright: ignore
+        id(target),
+    )
+    found = _verdicts.get(key)
+    if found is None:
+        if len(_verdicts) > 200_000:
+            _verdicts.clear()
+        found = _verdicts[key] = (_judge(op, target), (tuple(properties.values()), target))
+    return found[0]
+
+
+def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
+    layout = op.layout
+    placed = registers(layout)
+    written = sum(1 for r in placed if r.role != "$")
+    if written != len(op.results):
+        return Problem(f"the layout writes {written} registers and the op has {len(op.results)} results")
+    read = len(placed) - written
+    ties = written if op.guard else sum(1 for r in placed if r.role == "~")
+    silent = silent_count(op)
+    expected = read + bool(op.guard) + ties + silent
+    if not op._successors and expected != len(op._operands):  # pyright: ignore
+        return Problem(f"the op needs {expected} operands and has {len(op._operands)}")  # pyright: ignore
+    if op.guard and cast(RegType, op._operands[read].type).data[0] != "pred":  # pyright: ignore
+        return Problem("the guard must be a .pred register")
+    classes = tuple(t.data[0] for t in op.register_types)
+    modifiers = modifiers_of(type(op), op.properties)
+    resolution = type(op).resolve(modifiers, plain_roles(layout), classes)
+    if target is None:
+        return resolution.problem
+    return resolution.verdict(target.version, target.target)
+
+
+def silent_count(op: Instruction) -> int:
+    """Operands that print nothing: registers in flight that a wait carries."""
+    attr = op.attributes.get("in_flight")
+    return int(cast(StringAttr, attr).data) if attr is not None else 0
+
+
+def plain_roles(layout: Layout) -> Layout:
+    """The layout with every register's role reset, the key under which `resolve` memoises."""
+    found = _plain.get(layout)
+    if found is None:
+        found = _plain[layout] = transform(
+            layout, lambda o: Register("$", o.member) if isinstance(o, Register) else o
+        )
+    return found
+
+
+_plain: dict[Layout, Layout] = {}
+
+
+def target_of_op(op: Operation) -> TargetAttr | None:
+    """The target attribute of the enclosing `ptx.module`, or None."""
+    parent = op.parent_op()
+    while parent is not None:
+        found = parent.properties.get("target")
+        if found is not None:
+            return cast(TargetAttr, found)
+        parent = parent.parent_op()
+    return None
+
+
+def iter_instructions(op: Operation) -> Iterator[Instruction]:
+    """Every instruction inside an op, in layout order."""
+    for nested in op.walk():
+        if isinstance(nested, Instruction):
+            yield nested
+
+
+def needs_of(op: Instruction) -> list[tuple[str, Need]]:
+    """What the op needs (for version inference and retargeting): the needs of its most available form."""
+    classes = tuple(t.data[0] for t in op.register_types)
+    resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
+    return min((u.needs for u in resolution.uses), key=lambda n: max((x.since for _, x in n), default=(1, 0)), default=[])

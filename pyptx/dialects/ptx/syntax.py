@@ -1,0 +1,563 @@
+"""The lexical rules of PTX and its operands as plain data (PTX ISA 4.2 to 4.5, 6.1 to 6.5).
+
+An instruction's operand list is a *layout*: a tuple of operand nodes in which every register is a placeholder. The SSA
+operands and results of an op fill the placeholders in text order; everything else (immediates with their spelling, symbols,
+brackets, offsets, sinks) is in the layout, which is shared by all instructions of the same shape.
+
+Written as text, a placeholder is `=` (defined), `$` (read) or `~` (read and written), so `ld.v2.b32 {%r1,%r2}, [%rd1+8]`
+has the layout `{=, =}, [$+8]`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+TOKEN = re.compile(
+    r"""(?P<ws>\s+)|(?P<lc>//[^\n]*)|(?P<bc>/\*.*?\*/)|(?P<str>"(?:\\.|[^"\\\n])*")
+|(?P<num>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+  |(?:\d+\.\d*|(?<![\w)$%])\.\d+(?![\w:]))(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
+|(?P<mod>\.[A-Za-z_]\w*(?:::\w+)*|\.\d\w*(?:::\w+)*)|(?P<id>%?[A-Za-z_$%][\w$]*(?:::\w+)*)
+|(?P<p><<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$])|(?P<bad>.)""",
+    re.S | re.X,
+)
+"""One PTX token: whitespace, comment, string, number, `.modifier`, identifier or punctuation."""
+
+
+class SyntaxProblem(ValueError):
+    """Text that is not an operand list; `position` is the index of the offending token."""
+
+    def __init__(self, message: str, position: int):
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A placeholder for one SSA value. `role` is `=` defined, `$` read, `~` both; `member` is a suffix such as `.x`."""
+
+    role: str = "$"
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A constant expression, spelled as written (without whitespace): `0f3F800000`, `0xFFU`, `1<<4`, `-1.5`."""
+
+    text: str
+
+    @property
+    def value(self) -> int | float:
+        """Its value: an int, or a float for floating-point spellings. ValueError if it is no constant expression."""
+        return evaluate(self.text)
+
+    @property
+    def is_float(self) -> bool:
+        return isinstance(self.value, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable, parameter, function, prototype, label list or label used as a value, by name."""
+
+    name: str
+    offset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A branch target. Printing reads the label at the head of the op's successor; `name` serves while it has none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRegister:
+    """A predefined read-only register, with its element: `%tid.x`, `%clock64`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`: a result that nobody wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!p`, or `-a` (sign is kept in `mark`)."""
+
+    operand: Operand
+    mark: str = "!"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`p|q`: two destinations."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{a, b}`."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """`(a, b)` of a call."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base+offset]` or `[base, {coordinates}, ...]`. `offset` keeps its sign and spelling (`+8`, `+-8`, `-8`)."""
+
+    base: Operand
+    offset: str = ""
+    rest: tuple[Operand, ...] = ()
+
+
+Operand = (
+    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address
+)
+Layout = tuple[Operand, ...]
+
+PLACEHOLDERS = {"=": Register("="), "$": Register("$"), "~": Register("~")}
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+def lex(text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Cut text into (kind, token) pairs and the gaps (whitespace and comments) around them: `len(gaps) == len(tokens)+1`."""
+    tokens: list[tuple[str, str]] = []
+    gaps: list[str] = []
+    gap = ""
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind in ("ws", "lc", "bc"):
+            gap += match.group()
+            continue
+        assert kind is not None
+        tokens.append((kind, match.group()))
+        gaps.append(gap)
+        gap = ""
+    gaps.append(gap)
+    return tokens, gaps
+
+
+@lru_cache(maxsize=4096)
+def _spelled(text: str) -> tuple[str, ...]:
+    return tuple(t for _, t in lex(text)[0])
+
+
+def operand_tokens(operand: Operand) -> Iterator[str]:
+    """The PTX tokens of an operand; a register placeholder yields its role (`=`, `$`, `~`), a branch target `^name`."""
+    match operand:
+        case Register(role, member):
+            yield role
+            if member:
+                yield member
+        case Immediate(text):
+            yield from _spelled(text)
+        case Symbol(name, offset):
+            yield name
+            yield from _spelled(offset) if offset else ()
+        case SpecialRegister(name):
+            yield from _spelled(name)
+        case Target(name):
+            yield "^" + name
+        case Sink():
+            yield "_"
+        case Not(inner, mark):
+            yield mark
+            yield from operand_tokens(inner)
+        case Pair(first, second):
+            yield from operand_tokens(first)
+            yield "|"
+            yield from operand_tokens(second)
+        case Vector(elements):
+            yield "{"
+            yield from layout_tokens(elements)
+            yield "}"
+        case Arguments(elements):
+            yield "("
+            yield from layout_tokens(elements)
+            yield ")"
+        case Address(base, offset, rest):
+            yield "["
+            yield from operand_tokens(base)
+            yield from _spelled(offset) if offset else ()
+            for item in rest:
+                yield ","
+                yield from operand_tokens(item)
+            yield "]"
+
+
+def layout_tokens(layout: Layout) -> Iterator[str]:
+    """The PTX tokens of an operand list, commas included."""
+    for i, operand in enumerate(layout):
+        if i:
+            yield ","
+        yield from operand_tokens(operand)
+
+
+def layout_text(layout: Layout) -> str:
+    """The layout as its compact text form, e.g. `=, [$+8]`; one with an argument list starts with `call `."""
+    text = "call " if any(isinstance(o, Arguments) for o in layout) else ""
+    for token in layout_tokens(layout):
+        text += ", " if token == "," else token
+    return text
+
+
+def registers(layout: Layout) -> list[Register]:
+    """Every register placeholder in text order."""
+    found: list[Register] = []
+    _collect(layout, found)
+    return found
+
+
+def _collect(layout: Layout, found: list[Register]) -> None:
+    for operand in layout:
+        match operand:
+            case Register():
+                found.append(operand)
+            case Not(inner):
+                _collect((inner,), found)
+            case Pair(first, second):
+                _collect((first, second), found)
+            case Vector(elements) | Arguments(elements):
+                _collect(elements, found)
+            case Address(base, _, rest):
+                _collect((base, *rest), found)
+            case _:
+                pass
+
+
+def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
+    """Rebuild a layout bottom-up, `change` being applied to each leaf (register, immediate, symbol, ...) in text order."""
+
+    def walk(operand: Operand) -> Operand:
+        match operand:
+            case Not(inner, mark):
+                return Not(walk(inner), mark)
+            case Pair(first, second):
+                return Pair(walk(first), walk(second))
+            case Vector(elements):
+                return Vector(tuple(walk(e) for e in elements))
+            case Arguments(elements):
+                return Arguments(tuple(walk(e) for e in elements))
+            case Address(base, offset, rest):
+                return Address(walk(base), offset, tuple(walk(e) for e in rest))
+            case _:
+                return change(operand)
+
+    return tuple(walk(operand) for operand in layout)
+
+
+# ------------------------------------------------------------------------------------------------------------- parsing
+
+Token = tuple[str, str]
+Classify = Callable[[str], Operand]
+"""Tells what an identifier is in its scope: a register placeholder, a special register or a symbol."""
+
+
+class OperandParser:
+    """Recursive-descent reader of an operand list over tokens `[start, end)`."""
+
+    def __init__(self, tokens: list[Token], start: int, end: int, classify: Classify, *, call: bool = False):
+        self.tokens, self.at, self.end, self.classify = tokens, start, end, classify
+        self.call = call  # a parenthesis opens an argument list rather than a constant expression
+
+    def layout(self) -> Layout:
+        """The whole operand list up to `end`."""
+        if self.at == self.end:
+            return ()
+        items = self._list()
+        if self.at != self.end:
+            raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand", self.at)
+        return items
+
+    def _peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < self.end else ""
+
+    def _kind(self) -> str:
+        return self.tokens[self.at][0] if self.at < self.end else ""
+
+    def _expect(self, token: str) -> None:
+        if self._peek() != token:
+            found = repr(self._peek()) if self.at < self.end else "the end of the statement"
+            raise SyntaxProblem(f"expected {token!r}, found {found}", min(self.at, self.end - 1))
+        self.at += 1
+
+    def _list(self) -> Layout:
+        items = [self._operand()]
+        while self._peek() == ",":
+            self.at += 1
+            items.append(self._operand())
+        return tuple(items)
+
+    def _operand(self) -> Operand:
+        first = self._single()
+        if self._peek() == "|" and isinstance(first, (Register, Sink)):
+            self.at += 1
+            return Pair(first, self._single())
+        return first
+
+    def _single(self) -> Operand:
+        token, kind = self._peek(), self._kind()
+        if token == "[":
+            return self._address()
+        if token == "{":
+            self.at += 1
+            elements = () if self._peek() == "}" else self._list()
+            self._expect("}")
+            return Vector(elements)
+        if token == "(" and self.call:
+            self.at += 1
+            elements = () if self._peek() == ")" else self._list()
+            self._expect(")")
+            return Arguments(elements)
+        if token == "!" and self._next_kind() in ("id", "p") and not self._is_number_after(1):
+            self.at += 1
+            return Not(self._single())
+        if token == "-" and self._next_kind() == "id":
+            self.at += 1
+            return Not(self._single(), "-")
+        if token == "^" and self._next_kind() == "id":
+            self.at += 2
+            return Target(self.tokens[self.at - 1][1])
+        if token == "_" and kind == "id":
+            self.at += 1
+            return Sink()
+        if kind == "id" and token != "WARP_SZ":
+            return self._name()
+        if token == "=" or (token == "~" and not self._is_number_after(1)):
+            self.at += 1
+            return self._member(PLACEHOLDERS[token])
+        return self._immediate()
+
+    def _next_kind(self) -> str:
+        return self.tokens[self.at + 1][0] if self.at + 1 < self.end else ""
+
+    def _is_number_after(self, ahead: int) -> bool:
+        i = self.at + ahead
+        while i < self.end and self.tokens[i][1] in ("(", "-", "~", "!", "+"):
+            i += 1
+        return i < self.end and (self.tokens[i][0] == "num" or self.tokens[i][1] == "WARP_SZ")
+
+    def _name(self) -> Operand:
+        token = self._peek()
+        self.at += 1
+        operand = self.classify(token)
+        if isinstance(operand, Register):
+            return self._member(operand)
+        if isinstance(operand, SpecialRegister) and self._kind() == "mod":
+            member = self._peek()
+            self.at += 1
+            return SpecialRegister(operand.name + member)
+        if isinstance(operand, Symbol) and self._peek() in ("+", "-"):
+            return Symbol(operand.name, self._offset())
+        return operand
+
+    def _member(self, register: Register) -> Operand:
+        if self._kind() == "mod":
+            member = self._peek()
+            self.at += 1
+            return Register(register.role, member)
+        return register
+
+    def _offset(self) -> str:
+        start = self.at
+        while self.at < self.end and self._peek() not in (",", "]", "}", ")"):
+            if self._peek() == "(":
+                depth = 0
+                while self.at < self.end:
+                    depth += (self._peek() == "(") - (self._peek() == ")")
+                    self.at += 1
+                    if depth == 0:
+                        break
+                continue
+            if self._kind() in ("id", "str", "bad") and self._peek() != "WARP_SZ":
+                raise SyntaxProblem(f"an address offset is a constant, not {self._peek()!r}", self.at)
+            self.at += 1
+        return "".join(t for _, t in self.tokens[start : self.at])
+
+    def _address(self) -> Operand:
+        self._expect("[")
+        base = self._operand()
+        offset = ""
+        if isinstance(base, Symbol) and base.offset:
+            base, offset = Symbol(base.name), base.offset
+        elif self._peek() in ("+", "-"):
+            offset = self._offset()
+        rest: Layout = ()
+        if self._peek() == ",":
+            self.at += 1
+            rest = self._list()
+        self._expect("]")
+        return Address(base, offset, rest)
+
+    def _immediate(self) -> Operand:
+        """A constant expression: everything up to the next comma, bar or closing bracket at this depth."""
+        start, depth = self.at, 0
+        while self.at < self.end:
+            kind, token = self.tokens[self.at]
+            if token in "([{":
+                depth += 1
+            elif token in ")]}" and token:
+                if depth == 0:
+                    break
+                depth -= 1
+            elif depth == 0 and token in (",", ";"):
+                break
+            elif kind in ("str", "bad") or (kind == "id" and token != "WARP_SZ"):
+                raise SyntaxProblem(f"unexpected {token!r} in a constant", self.at)
+            self.at += 1
+        if start == self.at:
+            found = repr(self._peek()) if self.at < self.end else "the end of the statement"
+            raise SyntaxProblem(f"expected an operand, found {found}", min(self.at, self.end - 1))
+        text = "".join(t for _, t in self.tokens[start : self.at])
+        try:
+            evaluate(text)
+        except (ValueError, OverflowError):
+            raise SyntaxProblem(f"{text!r} is not a constant", start) from None
+        return Immediate(text)
+
+
+def parse_layout(text: str) -> Layout:
+    """Read the text form of a layout (`=, [$+8]`). SyntaxProblem if it is none."""
+    call = text.startswith("call ")
+    tokens, _ = lex(text.removeprefix("call "))
+
+    def classify(name: str) -> Operand:
+        if name == "$":
+            return PLACEHOLDERS["$"]
+        return SpecialRegister(name) if name[0] == "%" else Symbol(name)
+
+    return OperandParser(tokens, 0, len(tokens), classify, call=call).layout()
+
+
+# ----------------------------------------------------------------------------------------------------------- constants
+
+_BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "||": (1, lambda a, b: int(bool(a) or bool(b))), "&&": (2, lambda a, b: int(bool(a) and bool(b))),
+    "|": (3, lambda a, b: a | b), "^": (4, lambda a, b: a ^ b), "&": (5, lambda a, b: a & b),
+    "==": (6, lambda a, b: int(a == b)), "!=": (6, lambda a, b: int(a != b)),
+    "<": (7, lambda a, b: int(a < b)), ">": (7, lambda a, b: int(a > b)),
+    "<=": (7, lambda a, b: int(a <= b)), ">=": (7, lambda a, b: int(a >= b)),
+    "<<": (8, lambda a, b: (a << (b & 63)) & _M64), ">>": (8, lambda a, b: a >> (b & 63)),
+    "+": (9, lambda a, b: a + b), "-": (9, lambda a, b: a - b), "*": (10, lambda a, b: a * b),
+    "/": (10, lambda a, b: _divide(a, b)), "%": (10, lambda a, b: a - _divide(a, b) * b),
+}  # fmt: skip
+_M64 = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _divide(a: int, b: int) -> int:
+    if b == 0:
+        raise ValueError("division by zero in a constant expression")
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+@lru_cache(maxsize=8192)
+def evaluate(text: str) -> int | float:
+    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped); ValueError if malformed."""
+    tokens = [t for _, t in lex(text)[0]]
+    position = 0
+
+    def unary() -> int | float:
+        nonlocal position
+        if position >= len(tokens):
+            raise ValueError(f"{text!r} ends early")
+        token = tokens[position]
+        position += 1
+        if token == "(":
+            if position + 1 < len(tokens) and tokens[position] in (".s64", ".u64"):
+                cast = tokens[position]
+                position += 2
+                value = int(unary()) & _M64
+                return value - (1 << 64) if cast == ".s64" and value >> 63 else value
+            value = binary(0)
+            if position >= len(tokens) or tokens[position] != ")":
+                raise ValueError(f"missing ) in {text!r}")
+            position += 1
+            return value
+        if token == "-":
+            return -unary()
+        if token == "+":
+            return unary()
+        if token == "~":
+            return ~int(unary())
+        if token == "!":
+            return int(not unary())
+        return literal(token)
+
+    def binary(level: int) -> int | float:
+        nonlocal position
+        left = unary()
+        while position < len(tokens):
+            entry = _BINARY.get(tokens[position])
+            if tokens[position] == "?" and level == 0:
+                position += 1
+                yes = binary(0)
+                if position >= len(tokens) or tokens[position] != ":":
+                    raise ValueError(f"missing : in {text!r}")
+                position += 1
+                no = binary(0)
+                return yes if left else no
+            if entry is None or entry[0] <= level:
+                break
+            operator = tokens[position]
+            position += 1
+            right = binary(entry[0])
+            if isinstance(left, float) or isinstance(right, float):
+                left = _float_binary(operator, float(left), float(right))
+            else:
+                left = entry[1](left, right)
+        return left
+
+    value = binary(0)
+    if position != len(tokens):
+        raise ValueError(f"{text!r} is not a constant expression")
+    return value
+
+
+def _float_binary(operator: str, a: float, b: float) -> float:
+    if operator == "+":
+        return a + b
+    if operator == "-":
+        return a - b
+    if operator == "*":
+        return a * b
+    if operator == "/" and b:
+        return a / b
+    raise ValueError(f"{operator} of floating-point constants")
+
+
+def literal(token: str) -> int | float:
+    """Value of one number token. ValueError if it is not a number."""
+    if token == "WARP_SZ":
+        return 32
+    lead = token[:2]
+    if lead in ("0f", "0F"):
+        return struct.unpack(">f", bytes.fromhex(token[2:]))[0]
+    if lead in ("0d", "0D"):
+        return struct.unpack(">d", bytes.fromhex(token[2:]))[0]
+    digits = token.removesuffix("U")
+    if lead in ("0x", "0X"):
+        return int(digits, 16)
+    if lead in ("0b", "0B"):
+        return int(digits, 2)
+    if not digits or not (digits[0].isdigit() or digits[0] == "."):
+        raise ValueError(f"{token!r} is not a number")
+    if digits.isdigit():
+        return int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits)
+    return float(digits)

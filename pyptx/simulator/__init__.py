@@ -1,0 +1,1 @@
+"""The CPU machine that executes PTX kernels."""
