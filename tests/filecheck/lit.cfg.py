@@ -1,7 +1,6 @@
 """How lit runs the tests in this folder: `make lit`, or `lit -v tests/filecheck/<file>`."""
 
 import os
-import re
 import sys
 
 import lit.formats
@@ -25,8 +24,5 @@ for name in ("PTXAS", "NVDISASM", "CUOBJDUMP", "CUDA_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
-# `%python`, and filecheck under the name it has in LLVM.
-config.substitutions += [
-    ("%python", re.escape(sys.executable).replace("\\", "\\\\") if os.sep == "\\" else sys.executable),
-    (r"\bFileCheck\b", "filecheck"),
-]
+# The interpreter that runs lit, and filecheck under the name it has in LLVM.
+config.substitutions += [("%python", sys.executable), (r"\bFileCheck\b", "filecheck")]

@@ -1,0 +1,1 @@
+"""The Python tests; folders mirror those of pyptx/."""
