@@ -4,7 +4,7 @@
     form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd="rn rz rm rp")
     form("ld{.weak}{.ss}{.vec}.type d:type+_[vec], [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
 
-Modifiers. `.x` is required, `{.x}` optional. A name given as keyword is a *slot* with that set of values; any other name is the
+Modifiers. `.x` is required, `{.x}` optional, `.^x` is required right after the opcode (`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any other name is the
 modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among types,
 among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
 
@@ -61,6 +61,7 @@ class Slot:
     name: str
     values: tuple[str, ...]
     required: bool
+    first: bool = False
 
     @property
     def literal(self) -> bool:
@@ -120,7 +121,7 @@ class Use:
         return None
 
 
-_SLOT = re.compile(r"\{\.([\w:]+)\}|\.([\w:]+)")
+_SLOT = re.compile(r"\{\.([\w:]+)\}|\.(\^?[\w:]+)")
 _SPEC = re.compile(
     r"(?P<name>\w+)(?P<role>[=~])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?]*)$"
 )
@@ -162,7 +163,7 @@ class Form:
         found: list[Slot] = []
         taken: set[str] = set()
         for match in _SLOT.finditer(self.head[len(self.opcode) :]):
-            name, required = match[1] or match[2], match[1] is None
+            name, required = match[1] or match[2].removeprefix("^"), match[1] is None
             if name in self.sets:
                 values = tuple(self.sets[name].split())
             else:
@@ -170,7 +171,7 @@ class Form:
                 if name in SCALAR_TYPES:
                     name = next(n for n in ("type", "type2", "type3", "type4") if n not in taken)
             taken.add(name)
-            found.append(Slot(name, values, required))
+            found.append(Slot(name, values, required, first=required and match[2][0] == "^"))
         unused = self.sets.keys() - taken
         if unused:
             raise ValueError(f"form {self.text!r} does not use {sorted(unused)}")
@@ -219,6 +220,8 @@ class Form:
             for i, token in enumerate(modifiers):
                 if used[i] or token not in slot.values:
                     continue
+                if slot.first and i:
+                    return None
                 kind = slot.ordered
                 if kind:
                     if i < last[kind]:
