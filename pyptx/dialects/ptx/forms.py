@@ -15,7 +15,9 @@ Operands. `name:type[count]flags`
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
   flags   `+` a wider register is fine   `_` may be the sink   `!` may be negated   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `^` a floating-point spelling is fine in a bit type  `?` size is all that counts
+          `@` a special register is fine  `^` a floating-point spelling of that size is fine in a bit type
+          `?` size is all that counts  `*` a single value may stand in braces
+  A vector's registers have one size; a bit-type register among them makes size all that counts for the rest.
   `[a]` an address, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
@@ -44,6 +46,8 @@ from .syntax import (
     Symbol,
     Target,
     Vector,
+    evaluate,
+    registers,
 )
 from .target import ANYWHERE, Need, need
 from .types import SCALAR_TYPES, register_fits
@@ -123,7 +127,7 @@ class Use:
 
 _SLOT = re.compile(r"\{\.([\w:]+)\}|\.(\^?[\w:]+)")
 _SPEC = re.compile(
-    r"(?P<name>\w+)(?P<role>[=~])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?]*)$"
+    r"(?P<name>\w+)(?P<role>[=~])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?*]*)$"
 )
 
 
@@ -409,10 +413,19 @@ class _OperandMatcher:
             register_class = self.classes[self.at]
             self.at += 1
             bits = SCALAR_TYPES.get(register_class)
+            if base.member:
+                return f"the address in operand {spec.name} may not be a vector element ({base.member})"
             if bits is None or bits.kind not in ("bits", "unsigned", "signed") or bits.bits > 64:
                 return f"the address in operand {spec.name} must be an integer register, not .{register_class}"
-        elif not isinstance(base, (Symbol, Immediate)):
+        elif isinstance(base, Immediate):
+            if "local" not in self.slots.values():
+                return f"the address in operand {spec.name} must be a register or a variable: constants are .local only"
+        elif not isinstance(base, Symbol):
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
+        if operand.offset[:1] == "-":
+            return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
+        if "." in operand.offset and isinstance(evaluate(operand.offset[1:]), float):
+            return f"the offset in operand {spec.name} must be an integer"
         wanted = spec.parts[1:]
         if len(operand.rest) != len(wanted):
             return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
@@ -436,6 +449,8 @@ class _OperandMatcher:
                 count = int(spec.count)
             elif spec.count in self.slots:
                 count = count_in(self.slots[spec.count])
+        if count is None and "*" in spec.flags:
+            count = 1
         double = name.startswith("2*")
         name = name.removeprefix("2*")
         bits = name.startswith("bits(")
@@ -452,12 +467,31 @@ class _OperandMatcher:
         wanted, count = self._type(spec)
         if count is None or (count == 1 and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
+        if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
+            return self._register(spec, wanted, operand, whole=True)  # a vector register
         if not isinstance(operand, Vector):
             return f"operand {spec.name} must be a vector of {count} elements in braces"
         if len(operand.elements) != count:
             return f"operand {spec.name} must have {count} elements, not {len(operand.elements)}"
+        return self._vector(spec, wanted, operand)
+
+    def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
+        classes = self.classes[self.at : self.at + len(registers((operand,)))]
+        inside = [SCALAR_TYPES[c.rpartition(".")[2]] for c in classes]
+        sizes = {scalar.bits for scalar in inside}
+        if len(sizes) > 1:
+            mixed = " and ".join(map(str, sorted(sizes)))
+            return f"the elements of operand {spec.name} must have one size, not {mixed} bits"
+        if not sizes and all(isinstance(e, Sink) for e in operand.elements):
+            return f"operand {spec.name} needs at least one element that is not the sink '_'"
+        loose = any(scalar.kind == "bits" for scalar in inside)
+        if loose and wanted in SCALAR_TYPES and SCALAR_TYPES[wanted].kind != "pred":
+            wanted = f"b{SCALAR_TYPES[wanted].bits}"
         elements: list[Operand] = []
         for element in operand.elements:
+            if loose and isinstance(element, Immediate) and spec.role == "$" and "%" not in spec.flags:
+                elements.append(element)
+                continue
             result = self._scalar(spec, wanted, element)
             if isinstance(result, str):
                 return result
@@ -490,10 +524,12 @@ class _OperandMatcher:
                 pass
         return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
 
-    def _register(self, spec: OperandSpec, wanted: str, operand: Register) -> Operand | str:
+    def _register(
+        self, spec: OperandSpec, wanted: str, operand: Register, *, whole: bool = False
+    ) -> Operand | str:
         register_class = self.classes[self.at]
         self.at += 1
-        if operand.member:
+        if operand.member or whole:
             register_class = register_class.rpartition(".")[2]
         role = spec.role
         if role == "=" and operand.member:
@@ -526,8 +562,12 @@ class _OperandMatcher:
                 return f"operand {spec.name} of type .{wanted} needs a floating-point constant such as 1.0 or 0f3F800000"
             if scalar.kind in ("unsigned", "signed") and operand.is_float:
                 return f"operand {spec.name} of type .{wanted} needs an integer constant"
-            if scalar.kind == "bits" and operand.is_float and "^" not in spec.flags:
-                return f"operand {spec.name} of type .{wanted} needs an integer constant"
+            if scalar.kind == "bits" and operand.is_float:
+                if "^" not in spec.flags or scalar.bits not in (32, 64):
+                    return f"operand {spec.name} of type .{wanted} needs an integer constant"
+                if scalar.bits != (32 if operand.text[:2] in ("0f", "0F") else 64):
+                    spelling = "0f3F800000" if scalar.bits == 32 else "1.0 or 0d3FF0000000000000"
+                    return f"operand {spec.name} of type .{wanted} needs an integer or one such as {spelling}"
         return self._in_range(spec, operand)
 
     def _in_range(self, spec: OperandSpec, operand: Immediate) -> Operand | str:
