@@ -1,3 +1,7 @@
 """Imports every chapter, so that every op class is registered."""
 
+from . import comparison as comparison
+from . import extended as extended
+from . import floating as floating
 from . import integer as integer
+from . import logic as logic

@@ -9,7 +9,7 @@ modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas tak
 among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
 
 Operands. `name:type[count]flags`
-  name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written; all others are read
+  name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written, by `$` read; all others are read
   type    a scalar type, or a slot that holds one; `2*type` is twice as wide, `bits(type)` the bit type of its size.
           Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any` (any register),
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
@@ -127,7 +127,7 @@ class Use:
 
 _SLOT = re.compile(r"\{\.([\w:]+)\}|\.(\^?[\w:]+)")
 _SPEC = re.compile(
-    r"(?P<name>\w+)(?P<role>[=~])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?*]*)$"
+    r"(?P<name>\w+)(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?*]*)$"
 )
 
 
