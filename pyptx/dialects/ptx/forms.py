@@ -17,7 +17,8 @@ Operands. `name:type[count]flags`
   flags   `+` a wider register is fine   `_` may be the sink   `!` may be negated   `%` no constant   `&` a symbol's address is fine
           `@` a special register is fine  `^` a floating-point spelling of that size is fine in a bit type
           `?` size is all that counts  `*` a single value may stand in braces
-  A vector's registers have one size; a bit-type register among them makes size all that counts for the rest.
+  A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
+  among its registers; `%` on a vector means: not constants alone.
   `[a]` an address, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
@@ -27,7 +28,7 @@ for a modifier, for modifiers together, for a filled slot, for a present operand
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -47,10 +48,9 @@ from .syntax import (
     Target,
     Vector,
     evaluate,
-    registers,
 )
 from .target import ANYWHERE, Need, need
-from .types import SCALAR_TYPES, register_fits
+from .types import SCALAR_TYPES, class_bits, register_fits
 
 Slots = Mapping[str, str]
 SPACES = frozenset(
@@ -468,7 +468,7 @@ class _OperandMatcher:
         if count is None or (count == 1 and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
         if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
-            return self._register(spec, wanted, operand, whole=True)  # a vector register
+            return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
         if not isinstance(operand, Vector):
             return f"operand {spec.name} must be a vector of {count} elements in braces"
         if len(operand.elements) != count:
@@ -476,23 +476,29 @@ class _OperandMatcher:
         return self._vector(spec, wanted, operand)
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
-        classes = self.classes[self.at : self.at + len(registers((operand,)))]
-        inside = [SCALAR_TYPES[c.rpartition(".")[2]] for c in classes]
-        sizes = {scalar.bits for scalar in inside}
-        if len(sizes) > 1:
-            mixed = " and ".join(map(str, sorted(sizes)))
-            return f"the elements of operand {spec.name} must have one size, not {mixed} bits"
-        if not sizes and all(isinstance(e, Sink) for e in operand.elements):
+        classes = iter(self.classes[self.at :])
+        members: list[str] = []  # the class of each register, `int` or `float` for a constant
+        for element in operand.elements:
+            if isinstance(element, Register):
+                members.append(next(classes).rpartition(".")[2])
+            elif isinstance(element, SpecialRegister):
+                members.append("b64" if element.name.endswith("64") else "b32")
+            elif isinstance(element, Immediate):
+                members.append("float" if element.is_float else "int")
+        if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
-        loose = any(scalar.kind == "bits" for scalar in inside)
-        if loose and wanted in SCALAR_TYPES and SCALAR_TYPES[wanted].kind != "pred":
-            wanted = f"b{SCALAR_TYPES[wanted].bits}"
+        common = _common_class(members)
+        if common is None:
+            listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
+            return f"the elements of operand {spec.name} must be of one type, not {listed}"
         elements: list[Operand] = []
         for element in operand.elements:
-            if loose and isinstance(element, Immediate) and spec.role == "$" and "%" not in spec.flags:
-                elements.append(element)
-                continue
-            result = self._scalar(spec, wanted, element)
+            if isinstance(element, Register):
+                result = self._register(spec, wanted, element, common)
+            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, (Immediate, SpecialRegister)):
+                result = element
+            else:
+                result = self._scalar(spec, wanted, element)
             if isinstance(result, str):
                 return result
             elements.append(result)
@@ -524,12 +530,11 @@ class _OperandMatcher:
                 pass
         return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
 
-    def _register(
-        self, spec: OperandSpec, wanted: str, operand: Register, *, whole: bool = False
-    ) -> Operand | str:
-        register_class = self.classes[self.at]
+    def _register(self, spec: OperandSpec, wanted: str, operand: Register, common: str = "") -> Operand | str:
+        """`common` is the type of the vector that the register stands in."""
+        register_class = common or self.classes[self.at]
         self.at += 1
-        if operand.member or whole:
+        if operand.member:
             register_class = register_class.rpartition(".")[2]
         role = spec.role
         if role == "=" and operand.member:
@@ -539,7 +544,7 @@ class _OperandMatcher:
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
         if not register_fits(wanted, register_class, wider="+" in spec.flags) and not (
-            "?" in spec.flags and SCALAR_TYPES[wanted].bits == SCALAR_TYPES[register_class].bits
+            "?" in spec.flags and SCALAR_TYPES[wanted].bits == (_vector_bits if common else class_bits)(register_class)
         ):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member)
@@ -582,6 +587,31 @@ class _OperandMatcher:
         if legal[0] <= value <= legal[1]:
             return operand
         return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
+
+
+def _vector_bits(register_class: str) -> int:
+    """The size of a vector element: ptxas lets a predicate stand among 32-bit registers."""
+    return 32 if register_class == "pred" else SCALAR_TYPES[register_class].bits
+
+
+def _common_class(members: Sequence[str]) -> str | None:
+    """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
+
+    Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a bit type. Where
+    the types differ, the vector is of the bit type. Constants alone stay `int` or `float`.
+    """
+    sizes = {_vector_bits(m) for m in members if m in SCALAR_TYPES}
+    if len(sizes) > 1 or not all(map(_alike, members, members[1:])):
+        return None
+    kinds = set(members)
+    return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
+
+
+def _alike(first: str, second: str) -> bool:
+    if first == second:
+        return True
+    kinds = {SCALAR_TYPES[m].kind if m in SCALAR_TYPES else {"int": "signed"}.get(m, m) for m in (first, second)}
+    return "bits" in kinds or kinds == {"float"} or kinds <= {"signed", "unsigned"}
 
 
 def describe(wanted: str, spec: OperandSpec) -> str:
