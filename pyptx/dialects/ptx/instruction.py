@@ -78,6 +78,10 @@ class Instruction(Operation, Fragments):
     """The dotted opcode, e.g. `mbarrier.try_wait`; the op's name without `ptx.`."""
     effect: ClassVar[str] = "pure"
     """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile), `control`."""
+    in_flight: ClassVar[str] = ""
+    """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
+    waits_for: ClassVar[str] = ""
+    """The kind of operation in flight that this instruction waits for."""
     traits = OpTraits(tuple)
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
@@ -286,7 +290,7 @@ def _one_of(values: Sequence[str], dot: str = ".") -> str:
 
 # ------------------------------------------------------------------------------------------------------------ properties
 
-RESERVED = ("layout", "guard", "modifiers")
+RESERVED = ("layout", "guard", "modifiers", "in_flight")
 
 
 def slots_of(properties: dict[str, Attribute]) -> dict[str, str]:
@@ -360,15 +364,15 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
     layout = op.layout
     placed = registers(layout)
     written = sum(1 for r in placed if r.role != "$")
-    if written != len(op.results):
+    silent_reads, silent_ties = silent_registers(op)
+    if written + silent_ties != len(op.results):
         return Problem(f"the layout writes {written} registers and the op has {len(op.results)} results")
     read = len(placed) - written
     ties = written if op.guard else sum(1 for r in placed if r.role == "~")
-    silent = silent_count(op)
-    expected = read + bool(op.guard) + ties + silent
+    expected = read + silent_reads + bool(op.guard) + ties + silent_ties
     if not op._successors and expected != len(op._operands):  # pyright: ignore
         return Problem(f"the op needs {expected} operands and has {len(op._operands)}")  # pyright: ignore
-    if op.guard and cast(RegType, op._operands[read].type).data[0] != "pred":  # pyright: ignore
+    if op.guard and cast(RegType, op._operands[read + silent_reads].type).data[0] != "pred":  # pyright: ignore
         return Problem("the guard must be a .pred register")
     classes = tuple(t.data[0] for t in op.register_types)
     modifiers = modifiers_of(type(op), op.properties)
@@ -378,10 +382,13 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
     return resolution.verdict(target.version, target.target)
 
 
-def silent_count(op: Instruction) -> int:
-    """Operands that print nothing: registers in flight that a wait carries."""
-    attr = op.attributes.get("in_flight")
-    return int(cast(StringAttr, attr).data) if attr is not None else 0
+def silent_registers(op: Instruction) -> tuple[int, int]:
+    """(reads, ties) that print nothing: the registers in flight that a wait carries after its own."""
+    attr = op.properties.get("in_flight")
+    if attr is None:
+        return 0, 0
+    reads, _, ties = cast(StringAttr, attr).data.partition(",")
+    return int(reads), int(ties)
 
 
 def plain_roles(layout: Layout) -> Layout:

@@ -118,11 +118,15 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[base+offset]` or `[base, {coordinates}, ...]`. `offset` keeps its sign and spelling (`+8`, `+-8`, `-8`)."""
+    """`[base+offset]` or `[base, {coordinates}, ...]`. `offset` keeps its sign and spelling (`+8`, `+-8`, `-8`).
+
+    `unified` is whether `.unified` follows the bracket.
+    """
 
     base: Operand
     offset: str = ""
     rest: tuple[Operand, ...] = ()
+    unified: bool = False
 
 
 Operand = (
@@ -192,7 +196,7 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
             yield "("
             yield from layout_tokens(elements)
             yield ")"
-        case Address(base, offset, rest):
+        case Address(base, offset, rest, unified):
             yield "["
             yield from operand_tokens(base)
             yield from _spelled(offset) if offset else ()
@@ -200,6 +204,8 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
                 yield ","
                 yield from operand_tokens(item)
             yield "]"
+            if unified:
+                yield ".unified"
 
 
 def layout_tokens(layout: Layout) -> Iterator[str]:
@@ -255,8 +261,8 @@ def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
                 return Vector(tuple(walk(e) for e in elements))
             case Arguments(elements):
                 return Arguments(tuple(walk(e) for e in elements))
-            case Address(base, offset, rest):
-                return Address(walk(base), offset, tuple(walk(e) for e in rest))
+            case Address(base, offset, rest, unified):
+                return Address(walk(base), offset, tuple(walk(e) for e in rest), unified)
             case _:
                 return change(operand)
 
@@ -309,7 +315,10 @@ class OperandParser:
         first = self._single()
         if self._peek() == "|" and isinstance(first, (Register, Sink)):
             self.at += 1
-            return Pair(first, self._single())
+            second = self._single()
+            if isinstance(first, Sink) and isinstance(second, Sink):
+                raise SyntaxProblem("one half of a pair may be the sink '_', not both", self.at - 1)
+            return Pair(first, second)
         return first
 
     def _single(self) -> Operand:
@@ -404,7 +413,9 @@ class OperandParser:
             self.at += 1
             rest = self._list()
         self._expect("]")
-        return Address(base, offset, rest)
+        unified = self._peek() == ".unified"
+        self.at += unified
+        return Address(base, offset, rest, unified)
 
     def _immediate(self) -> Operand:
         """A constant expression: everything up to the next comma, bar or closing bracket at this depth."""
@@ -561,3 +572,17 @@ def literal(token: str) -> int | float:
     if digits.isdigit():
         return int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits)
     return float(digits)
+
+
+_SPECIAL = re.compile(
+    r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock64|clock_hi|lanemask_(?:eq|le|lt|ge|gt)"
+    r"|globaltimer(?:_lo|_hi)?|pm[0-7](?:_64)?|envreg(?:[0-9]|[12][0-9]|3[01])|total_smem_size|aggr_smem_size|dynamic_smem_size"
+    r"|current_graph_exec|is_explicit_cluster|clusterid|nclusterid|cluster_ctaid|cluster_nctaid|cluster_ctarank|cluster_nctarank"
+    r"|reserved_smem_offset_(?:begin|end|cap|0|1)|locality_domain_id|locality_domain_supplemental_sm)"
+)
+
+
+@lru_cache(maxsize=4096)
+def is_special_register(name: str) -> bool:
+    """Whether a name (without element) is one of PTX's special registers (PTX ISA 10)."""
+    return name[0] == "%" and _SPECIAL.fullmatch(name) is not None

@@ -1,0 +1,475 @@
+"""Everything of a PTX module that is no instruction: module, functions, variables, registers, labels, scopes, directives.
+
+Each op states its tokens (`tokens()`), from which the printer writes it; how the file laid them out is trivia: the attribute `gaps`
+(text around the tokens, only where it differs from the file's style) and `lead` (comments and blank lines before it).
+PTX ISA 4.3 (directives), 5 (variables), 7 (functions), 11 (module-level directives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Block, Data, Operation, OpTraits, Region
+from xdsl.irdl import irdl_attr_definition
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+
+from .attributes import string_attr
+from .syntax import lex
+from .target import TargetAttr, version_text
+from .types import SCALAR_TYPES, RegType
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
+Tokens = tuple[str, ...]
+
+
+def _print_strings(printer: Printer, words: Sequence[str]) -> None:
+    for i, word in enumerate(words):
+        printer.print_string(", " if i else "")
+        printer.print_string_literal(word)
+
+
+@irdl_attr_definition
+class TokensAttr(Data[Tokens]):
+    """`#ptx.tokens<".maxntid", "256">`: PTX tokens; also used for the gaps around them."""
+
+    name: ClassVar[str] = "ptx.tokens"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Tokens:
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_str_literal))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_strings(printer, self.data)
+
+
+@irdl_attr_definition
+class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
+    """A declaration: the words before the names, then each name with what follows it (`[16]`, `<10>`, `= {1, 2}`).
+
+    `#ptx.declaration<[".global", ".align", "4", ".b8"], "table", ["[", "16", "]"]>`. Used for registers, variables and parameters.
+    """
+
+    name: ClassVar[str] = "ptx.declaration"
+
+    @property
+    def head(self) -> Tokens:
+        return self.data[0]
+
+    @property
+    def items(self) -> tuple[tuple[str, Tokens], ...]:
+        return self.data[1]
+
+    @property
+    def type(self) -> str:
+        """The scalar type without its dot (`b8`), or an opaque one such as `texref`; empty if there is none."""
+        found = ""
+        for word in self.head:
+            if word[1:] in SCALAR_TYPES or word in (".texref", ".samplerref", ".surfref"):
+                found = word[1:]
+        return found
+
+    @property
+    def space(self) -> str:
+        """`global`, `shared`, `const`, `local`, `param` or `reg`."""
+        for word in self.head:
+            if word[1:] in ("global", "shared", "const", "local", "param", "reg"):
+                return word[1:]
+        return "global" if self.type.endswith("ref") else ""
+
+    @property
+    def vector(self) -> int:
+        """Elements per vector: 1, 2, 4 or 8."""
+        return next((int(w[2:]) for w in self.head if w in (".v2", ".v4", ".v8")), 1)
+
+    @property
+    def alignment(self) -> int | None:
+        """The `.align` in bytes, or None."""
+        if ".ptr" in self.head:
+            head = self.head[: self.head.index(".ptr")]
+        else:
+            head = self.head
+        return int(head[head.index(".align") + 1], 0) if ".align" in head else None
+
+    @property
+    def register_class(self) -> str:
+        """The class its registers have: `b32`, `v4.f32`."""
+        return f"v{self.vector}.{self.type}" if self.vector > 1 else self.type
+
+    def count(self, index: int = 0) -> int | None:
+        """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`."""
+        total, tail = 1, self.items[index][1]
+        if not tail or tail[0] not in ("[", "<"):
+            return None
+        for i, token in enumerate(tail):
+            if token == "=":
+                break
+            if token in ("[", "<"):
+                if tail[i + 1] == "]":
+                    return None
+                total *= int(tail[i + 1].removesuffix("U"), 0)
+        return total
+
+    def size(self, index: int = 0) -> int:
+        """Size of a variable in bytes (0 for an incomplete array)."""
+        scalar = SCALAR_TYPES.get(self.type)
+        element = (scalar.bits + 7) // 8 if scalar is not None else 8
+        tail = self.items[index][1]
+        count = self.count(index)
+        if count is None:
+            count = 0 if tail[:1] == ("[",) else 1
+        return element * self.vector * count
+
+    def tokens(self) -> list[str]:
+        words = list(self.head)
+        for i, (name, tail) in enumerate(self.items):
+            if i:
+                words.append(",")
+            words.append(name)
+            words.extend(tail)
+        return words
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Tokens, tuple[tuple[str, Tokens], ...]]:
+        def words() -> Tokens:
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal))
+
+        items: list[tuple[str, Tokens]] = []
+        with parser.in_angle_brackets():
+            head = words()
+            while parser.parse_optional_punctuation(","):
+                name = parser.parse_str_literal()
+                parser.parse_punctuation(",")
+                items.append((name, words()))
+        return head, tuple(items)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            with printer.in_square_brackets():
+                _print_strings(printer, self.head)
+            for name, tail in self.items:
+                printer.print_string(", ")
+                printer.print_string_literal(name)
+                printer.print_string(", ")
+                with printer.in_square_brackets():
+                    _print_strings(printer, tail)
+
+
+class Structural(Operation):
+    """Base of the ops here: an op that prints itself as tokens."""
+
+    traits = OpTraits(tuple)
+
+    def tokens(self) -> list[str]:
+        """The PTX tokens of the op; empty when it prints nothing."""
+        return []
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        if verify_nested_ops:
+            for region in self.regions:
+                for block in region.blocks:
+                    for op in block.ops:
+                        op.verify()
+
+    def _text(self, name: str) -> str:
+        attr = self.properties.get(name)
+        return cast(StringAttr, attr).data if attr is not None else ""
+
+    def _words(self, name: str) -> Tokens:
+        attr = self.properties.get(name)
+        return cast(TokensAttr, attr).data if attr is not None else ()
+
+
+class ModuleOp(Structural):
+    """A PTX module: its target and version, and everything in it. Exactly one stands in a `builtin.module`."""
+
+    name = "ptx.module"
+    traits = OpTraits(lambda: (NoTerminator(), IsolatedFromAbove()))
+
+    @property
+    def target(self) -> TargetAttr:
+        return cast(TargetAttr, self.properties["target"])
+
+    @target.setter
+    def target(self, target: TargetAttr) -> None:
+        self.properties["target"] = target
+
+    @property
+    def body(self) -> Block:
+        return self.regions[0].blocks[0]
+
+    @property
+    def functions(self) -> Iterator[FunctionOp]:
+        """All entries and functions, in order, declarations included."""
+        return (op for op in self.body.ops if isinstance(op, FunctionOp))
+
+    @staticmethod
+    def build(target: TargetAttr, ops: Sequence[Operation], address_size: str = "64") -> ModuleOp:
+        properties: dict[str, Attribute] = {"target": target, "address_size": string_attr(address_size)}
+        return ModuleOp.create(properties=properties, regions=[Region(Block(ops))])
+
+
+class HeaderOp(Structural):
+    """`.version`, `.target` or `.address_size`: where the module's own attribute is printed."""
+
+    name = "ptx.header"
+
+    @property
+    def what(self) -> str:
+        return self._text("what")
+
+    def tokens(self) -> list[str]:
+        module = self.parent_op()
+        if not isinstance(module, ModuleOp):
+            return ["." + self.what]
+        if self.what == "version":
+            return [".version", version_text(module.target.version)]
+        if self.what == "address_size":
+            return [".address_size", cast(StringAttr, module.properties["address_size"]).data]
+        words = [".target", module.target.target]
+        for option in module.target.options:
+            words += [",", option]
+        return words
+
+
+class FunctionOp(Structural):
+    """A `.func`, with a body or (without region) as a declaration."""
+
+    name = "ptx.func"
+    traits = OpTraits(lambda: (IsolatedFromAbove(),))
+
+    @property
+    def symbol(self) -> str:
+        return self._text("sym_name")
+
+    @property
+    def is_entry(self) -> bool:
+        return False
+
+    @property
+    def head(self) -> Tokens:
+        """The words before the return parameters and the name: `.visible .func`."""
+        return self._words("head")
+
+    @property
+    def directives(self) -> Tokens:
+        """The words after the parameters: `.maxntid 256 , 1 , 1`, `.pragma "..." ;`."""
+        return self._words("directives")
+
+    @property
+    def parameters(self) -> tuple[DeclarationAttr, ...]:
+        return self._declarations("params")
+
+    @property
+    def returns(self) -> tuple[DeclarationAttr, ...]:
+        return self._declarations("returns")
+
+    @property
+    def blocks(self) -> list[Block]:
+        return list(self.regions[0].blocks) if self.regions else []
+
+    @property
+    def is_declaration(self) -> bool:
+        return not self.regions or not self.regions[0].blocks
+
+    def directive(self, name: str) -> Tokens | None:
+        """The arguments of a directive such as `.maxntid` (commas left out), or None if it is not there."""
+        words = self.directives
+        if name not in words:
+            return None
+        found: list[str] = []
+        for word in words[words.index(name) + 1 :]:
+            if word.startswith(".") or word == ";":
+                break
+            if word != ",":
+                found.append(word)
+        return tuple(found)
+
+    def _declarations(self, name: str) -> tuple[DeclarationAttr, ...]:
+        attr = self.properties.get(name)
+        return tuple(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else ()
+
+    def tokens(self) -> list[str]:
+        words = list(self.head)
+        if "returns" in self.properties:
+            words += _list_tokens(self.returns)
+        words.append(self.symbol)
+        if "params" in self.properties:
+            words += _list_tokens(self.parameters)
+        words += self.directives
+        words.append(";" if self.is_declaration else "{")
+        return words
+
+
+def _list_tokens(declarations: Sequence[DeclarationAttr]) -> list[str]:
+    words = ["("]
+    for i, declaration in enumerate(declarations):
+        if i:
+            words.append(",")
+        words += declaration.tokens()
+    return [*words, ")"]
+
+
+class EntryOp(FunctionOp):
+    """A kernel entry point, `.entry`."""
+
+    name = "ptx.entry"
+
+    @property
+    def is_entry(self) -> bool:
+        return True
+
+
+class _DeclarationOp(Structural):
+    @property
+    def declaration(self) -> DeclarationAttr:
+        return cast(DeclarationAttr, self.properties["declaration"])
+
+    @declaration.setter
+    def declaration(self, declaration: DeclarationAttr) -> None:
+        self.properties["declaration"] = declaration
+
+    def tokens(self) -> list[str]:
+        return [*self.declaration.tokens(), ";"]
+
+
+class VariableOp(_DeclarationOp):
+    """Variables in `.global`, `.const`, `.shared`, `.local` or `.param` space, with initialisers."""
+
+    name = "ptx.variable"
+
+
+class RegisterOp(_DeclarationOp):
+    """`.reg .b32 %r<10>;`: the names that values of these registers may carry in their types."""
+
+    name = "ptx.registers"
+
+
+class LabelOp(Structural):
+    """A label. At the head of a block it is what branches to the block print."""
+
+    name = "ptx.label"
+
+    @property
+    def label(self) -> str:
+        return self._text("label")
+
+    @label.setter
+    def label(self, label: str) -> None:
+        self.properties["label"] = string_attr(label)
+
+    def tokens(self) -> list[str]:
+        return [self.label, ":"]
+
+
+class ScopeBeginOp(Structural):
+    """`{` inside a function."""
+
+    name = "ptx.scope_begin"
+
+    def tokens(self) -> list[str]:
+        return ["{"]
+
+
+class ScopeEndOp(Structural):
+    """`}` inside a function."""
+
+    name = "ptx.scope_end"
+
+    def tokens(self) -> list[str]:
+        return ["}"]
+
+
+class DirectiveOp(Structural):
+    """A directive kept as its tokens: `.pragma`, `.alias`, `.file`, `.loc`, `.section`."""
+
+    name = "ptx.directive"
+
+    @property
+    def words(self) -> Tokens:
+        return self._words("words")
+
+    @words.setter
+    def words(self, words: Tokens) -> None:
+        self.properties["words"] = TokensAttr(words)
+
+    def tokens(self) -> list[str]:
+        return list(self.words)
+
+
+class LocOp(DirectiveOp):
+    """`.loc file line column [, function_name ..., inlined_at ...]`."""
+
+    name = "ptx.loc"
+
+
+class LabelListOp(DirectiveOp):
+    """`name: .branchtargets L1, L2;`, `.calltargets`, `.callprototype`: what an indirect branch or call may reach."""
+
+    name = "ptx.label_list"
+
+    @property
+    def label(self) -> str:
+        return self._text("label")
+
+    def tokens(self) -> list[str]:
+        return [self.label, ":", *self.words] if self.label else list(self.words)
+
+
+class UndefOp(Structural):
+    """A register read before anything was written to it; prints nothing."""
+
+    name = "ptx.undef"
+
+
+class ParameterOp(Structural):
+    """The `.reg` parameters of a device function, as results; prints nothing."""
+
+    name = "ptx.parameters"
+
+
+class FallOp(Structural):
+    """Falling through into the next block (or off the end of the function); prints nothing."""
+
+    name = "ptx.fall"
+    traits = OpTraits(lambda: (IsTerminator(),))
+
+
+class UnknownOp(Structural):
+    """An instruction this version does not know, carried through as its tokens (`allow_unknown`). Registers in it are only text."""
+
+    name = "ptx.unknown"
+
+    def tokens(self) -> list[str]:
+        return list(self._words("words"))
+
+
+STRUCTURE: tuple[type[Operation], ...] = (
+    ModuleOp, HeaderOp, FunctionOp, EntryOp, VariableOp, RegisterOp, LabelOp, ScopeBeginOp, ScopeEndOp, DirectiveOp, LocOp,
+    LabelListOp, UndefOp, ParameterOp, FallOp, UnknownOp,
+)  # fmt: skip
+
+
+def head_labels(block: Block) -> list[LabelOp]:
+    """The labels at the head of a block, past ops that print nothing."""
+    labels: list[LabelOp] = []
+    for op in block.ops:
+        if isinstance(op, LabelOp):
+            labels.append(op)
+        elif not isinstance(op, (UndefOp, ParameterOp)):
+            break
+    return labels
+
+
+def register_type_of(reg_type: Attribute) -> RegType:
+    return cast(RegType, reg_type)
+
+
+def words_of(text: str) -> Tokens:
+    """The tokens of a piece of PTX text."""
+    return tuple(t for _, t in lex(text)[0])

@@ -1,0 +1,113 @@
+"""PTX text -> `builtin.module { ptx.module }`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Attribute, Operation
+
+from ..diagnostics import Diagnostic, PTXError
+from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, UnknownOp
+from ..dialects.ptx.style import Style, StyleAttr, detect
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
+from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
+from ..ssa.fastir import create, gc_paused, line_location
+from ..ssa.shapes import guard_tokens
+from ..ssa.statement import Kind, Statement
+from .reader import Issue, ModuleText, Reader
+
+
+def parse_text(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> BuiltinModule:
+    """Parse PTX into IR. PTXError with every syntax error found; legality is the verifier's business."""
+    with gc_paused():
+        source = Reader(text, allow_unknown=allow_unknown).read()
+        problems: list[UnresolvedLabel] = []
+        module = build_module(source, filename, problems)
+    errors = list(source.issues)
+    errors += [Issue(f"label {p.label} is not defined in this function", p.line, 1) for p in problems]
+    errors += header_issues(source)
+    if errors:
+        raise PTXError(diagnostics(errors, text, filename))
+    return module
+
+
+def header_issues(source: ModuleText) -> Iterator[Issue]:
+    """A module starts with `.version` and names a known `.target`."""
+    if not source.version:
+        yield Issue("the module has no .version", 1, 1, "a PTX file starts with .version 8.7 and .target sm_90a")
+    if not source.target:
+        yield Issue("the module has no .target", 1, 1, "a PTX file starts with .version 8.7 and .target sm_90a")
+        return
+    try:
+        known = target_of(source.target).known
+    except ValueError:
+        known = False
+    if not known:
+        names = " ".join(sorted(FIRST_PTX, key=lambda n: (len(n.rstrip("af")), n)))
+        yield Issue(f"unknown target {source.target}", 1, 1, f"known: {names}")
+
+
+def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tuple[Diagnostic, ...]:
+    """Issues as diagnostics with their source lines, in order of place."""
+    lines = text.split("\n")
+    found: list[Diagnostic] = []
+    for issue in sorted(issues, key=lambda i: (i.line, i.column)):
+        line = lines[issue.line - 1].rstrip("\r") if 0 < issue.line <= len(lines) else None
+        severity = "warning" if issue.severity == "warning" else "error"
+        found.append(
+            Diagnostic(severity, issue.message, filename, issue.line, issue.column, issue.hint, source_line=line)
+        )
+    return tuple(found)
+
+
+def build_module(source: ModuleText, filename: str | None, problems: list[UnresolvedLabel]) -> BuiltinModule:
+    """IR for what the reader found."""
+    style = detect(_samples(source))
+    name_attr = None if filename is None else StringAttr(filename)
+    ops: list[Operation] = []
+    for item in source.items:
+        if isinstance(item, FunctionSource):
+            ops.append(build_function(item, style, name_attr, problems))
+        else:
+            ops.append(_module_op(item, style, name_attr))
+    target = TargetAttr((source.target or "sm_50", source.version or "4.0", source.options))
+    module = ModuleOp.build(target, ops, source.address_size or "64")
+    module.attributes["style"] = StyleAttr(style)
+    if source.tail:
+        module.attributes["tail"] = StringAttr(source.tail)
+    return BuiltinModule([module])
+
+
+def _module_op(statement: Statement, style: Style, filename: StringAttr | None) -> Operation:
+    shape, _, lead, line, _ = statement
+    properties: dict[str, Attribute] = shape.properties or {}
+    op_class = shape.op_class
+    assert op_class is not None
+    if isinstance(shape.payload, str) and op_class is DirectiveOp:
+        op_class, properties = HeaderOp, {"what": string_attr(shape.payload)}
+    attributes: dict[str, Attribute] = {}
+    if shape.gaps != style.module_gaps(shape.tokens):
+        from ..dialects.ptx.structure import TokensAttr
+
+        attributes["gaps"] = TokensAttr(tuple(shape.gaps))
+    if lead:
+        attributes["lead"] = StringAttr(lead)
+    location = UNKNOWN_LOC if filename is None else line_location(filename, line, 1)
+    return create(op_class, (), (), properties, attributes, (), location)
+
+
+def _samples(source: ModuleText) -> Iterator[tuple[list[str], list[str], int, int]]:
+    """Up to 4,000 instructions to detect the style from."""
+    left = 4000
+    for item in source.items:
+        if not isinstance(item, FunctionSource):
+            continue
+        for shape, _, _, _, _ in item.statements:
+            if shape.kind in (Kind.INSTRUCTION, Kind.TERMINATOR) and shape.op_class is not UnknownOp:
+                yield shape.tokens, shape.gaps, guard_tokens(shape.guard_mark), shape.opcode_tokens
+                left -= 1
+                if not left:
+                    return

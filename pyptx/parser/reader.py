@@ -1,0 +1,797 @@
+"""PTX text -> statements. Lines are cut at their %names; the literal pieces are the line's shape, read once per distinct shape.
+
+A line is looked up by its pieces; on a miss it is tokenised and read statement by statement. Statements may span lines and lines may
+hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the next `;` or line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute
+
+from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.instruction import unknown_opcode
+from ..dialects.ptx.structure import (
+    DeclarationAttr,
+    DirectiveOp,
+    EntryOp,
+    FunctionOp,
+    LabelListOp,
+    LabelOp,
+    LocOp,
+    RegisterOp,
+    ScopeBeginOp,
+    ScopeEndOp,
+    TokensAttr,
+    UnknownOp,
+    VariableOp,
+)
+from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register, lex
+from ..dialects.ptx.types import REGISTER_CLASSES
+from ..ssa.builder import FunctionSource
+from ..ssa.shapes import branch_target, fill_instruction, guard_tokens
+from ..ssa.statement import Environment, Kind, Reg, Shape, Statement
+from .instruction import read_instruction
+
+_SPLIT = re.compile(r"(%[\w$]+)").split
+_LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
+_BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+LINE_DIRECTIVES = frozenset({".loc", ".file", ".version", ".target", ".address_size"})
+_VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
+_MAX_RETRIES = 64
+
+
+class Incomplete(Exception):
+    """The statement goes on in the next line."""
+
+
+@dataclass(slots=True)
+class Issue:
+    """A syntax error: what, and where (line and column count from 1)."""
+
+    message: str
+    line: int
+    column: int
+    hint: str | None = None
+    severity: str = "error"
+
+
+@dataclass(slots=True)
+class ModuleText:
+    """What was read: module-level statements and functions in order, the text behind the last statement, and the issues."""
+
+    items: list[Statement | FunctionSource] = field(default_factory=list["Statement | FunctionSource"])
+    tail: str = ""
+    issues: list[Issue] = field(default_factory=list[Issue])
+    version: str = ""
+    target: str = ""
+    options: tuple[str, ...] = ()
+    address_size: str = ""
+    lines: int = 0
+
+
+class Reader:
+    """One pass over a PTX text. `read()` returns the statements; nothing here builds IR."""
+
+    def __init__(self, text: str, *, allow_unknown: bool = False):
+        self.text = text
+        self.allow_unknown = allow_unknown
+        self.module = ModuleText()
+        self.cache: dict[object, Shape | str] = {}
+        self.function: FunctionSource | None = None
+        self.environment: Environment | None = None
+        self.depth = 0
+        self.lead = ""
+        self.line = 0
+        self._symbols: set[str] = set()
+
+    # ------------------------------------------------------------------------------------------------------ main loop
+
+    def read(self) -> ModuleText:
+        lines = self.text.split("\n")
+        last = lines.pop()
+        self.module.lines = len(lines)
+        if last:
+            lines.append(last)
+        has_final_newline = not last
+        chunk: str | None = None
+        chunk_line = retries = 0
+        lookup = self.cache.get
+        count = len(lines)
+        environment: Environment | None = None
+        append = None
+        for number, line in enumerate(lines, 1):
+            newline = "\n" if number < count or has_final_newline else ""
+            if chunk is not None:
+                chunk += "\n" + line
+                if newline and not (";" in line or "}" in line or "{" in line or "*/" in line):
+                    continue
+                line = chunk
+            elif environment is not None:
+                parts = _SPLIT(line)
+                names = parts[1::2]
+                key: object = tuple(parts[::2]) if names else line
+                entry = lookup(key)
+                if entry is not None and newline:
+                    if entry.__class__ is Shape:
+                        try:
+                            for word in entry.bare:  # pyright: ignore
+                                if word in environment:
+                                    break
+                            else:
+                                regs = [environment[n] for n in names] if names else ()
+                                append((entry, regs, self.lead, number, ""))  # pyright: ignore
+                                self.lead = ""
+                                continue
+                        except KeyError:
+                            pass
+                    else:
+                        self.lead += line + "\n"
+                        continue
+                if newline and self._quick(line, names, number):
+                    continue
+            stripped = line.strip()
+            if chunk is None and (not stripped or (stripped.startswith("//") and environment is None)):
+                self.lead += line + newline
+                continue
+            first = chunk_line if chunk is not None else number
+            try:
+                self._read_chunk(line, newline, first, final=number == count)
+                chunk = None
+                retries = 0
+            except Incomplete:
+                if chunk is None:
+                    chunk, chunk_line = line, number
+                retries += 1
+                if retries > _MAX_RETRIES and self._hopeless(chunk):
+                    self._issue("this statement does not end", chunk_line, 1)
+                    self.lead += chunk + newline
+                    chunk = None
+                    retries = 0
+            environment = self.environment
+            append = self.function.statements.append if self.function is not None else None
+        if chunk is not None:
+            self._unfinished(chunk, chunk_line)
+        elif self.function is not None:
+            self._issue(f"the body of {self._name()} is not closed: a '}}' is missing", max(count, 1), 1)
+            self.module.items.append(self.function)
+        self.module.tail = self.lead
+        return self.module
+
+    def _quick(self, line: str, names: list[str], number: int) -> bool:
+        """Labels and branches: one shape for all of them, whatever the label."""
+        assert self.function is not None and self.environment is not None
+        if not names:
+            match = _LABEL(line)
+            if match is not None:
+                key: object = ("label", match[2])
+                shape = self.cache.get(key)
+                if shape is None:
+                    shape = self.cache[key] = _label_shape(match[1], match[2] + "\n")
+                assert isinstance(shape, Shape)
+                self.function.statements.append((shape, (), self.lead, number, match[1]))
+                self.lead = ""
+                return True
+        if "bra" not in line:
+            return False
+        match = _BRANCH(line)
+        if match is None or match[2] in self.environment:
+            return False
+        shape = self.cache.get(("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3]))
+        if not isinstance(shape, Shape):
+            return False
+        try:
+            regs = [self.environment[n] for n in names]
+        except KeyError:
+            return False
+        self.function.statements.append((shape, regs, self.lead, number, match[2]))
+        self.lead = ""
+        return True
+
+    def _hopeless(self, chunk: str) -> bool:
+        """Whether a chunk that was tried many times is garbage rather than a long initialiser or section."""
+        head = chunk.lstrip()[:400]
+        return not re.match(r"(?:\.\w+\s+)*\.(?:section|global|const|visible|extern|weak|common|func|entry)\b", head)
+
+    def _unfinished(self, chunk: str, line: int) -> None:
+        where = chunk.rstrip()
+        last = line + where.count("\n")
+        column = len(where) - (where.rfind("\n") + 1) + 1
+        what = "a comment is not closed" if _open_comment(chunk) else "the file ends inside a statement"
+        self._issue(what, last, max(column, 1), "expected ';', '}' or the rest of the statement")
+        self.lead += chunk
+        if self.function is not None:
+            self.module.items.append(self.function)
+            self.function = None
+
+    def _name(self) -> str:
+        assert self.function is not None
+        attr = self.function.properties.get("sym_name")
+        return getattr(attr, "data", "the function")
+
+    def _issue(self, message: str, line: int, column: int, hint: str | None = None) -> None:
+        self.module.issues.append(Issue(message, line, column, hint))
+
+    # ---------------------------------------------------------------------------------------------------- one chunk
+
+    def _read_chunk(self, text: str, newline: str, line: int, *, final: bool) -> None:
+        """Read whole lines of text; Incomplete if the last statement goes on. Nothing is recorded then."""
+        tokens, gaps = lex(text)
+        if _open_comment(text):
+            raise Incomplete
+        gaps[-1] += newline
+        if not tokens:
+            self.lead += text + newline
+            return
+        # a statement that may go on is found before anything is recorded
+        ends = self._statement_ends(tokens)
+        position = _Positions(text, tokens, gaps, line)
+        start = 0
+        single = len(ends) == 1
+        names = _SPLIT(text)[1::2] if single and "\n" not in text else []
+        for end in ends:
+            piece_gaps = gaps[start:end] + [gaps[end] if end == len(tokens) else ""]
+            self._statement(tokens, start, end, piece_gaps, position, single, text, names, newline)
+            start = end
+
+    def _statement_ends(self, tokens: list[Token]) -> list[int]:
+        """Where each statement of the chunk ends; Incomplete if the last one does not."""
+        ends: list[int] = []
+        at = 0
+        depth = self.depth
+        while at < len(tokens):
+            at, depth = self._end_of(tokens, at, depth)
+            ends.append(at)
+        return ends
+
+    def _end_of(self, tokens: list[Token], at: int, depth: int) -> tuple[int, int]:
+        kind, token = tokens[at]
+        count = len(tokens)
+        if token == "{":
+            return at + 1, depth + 1
+        if token == "}":
+            return at + 1, max(depth - 1, 0)
+        if token == ";":
+            return at + 1, depth
+        if kind == "id" and at + 1 < count and tokens[at + 1][1] == ":":
+            if at + 2 < count and tokens[at + 2][1] in (".branchtargets", ".calltargets", ".callprototype"):
+                return _until(tokens, at, ";"), depth
+            return at + 2, depth
+        if token in LINE_DIRECTIVES:
+            return _line_directive_end(tokens, at), depth
+        if token == ".section":
+            return _section_end(tokens, at), depth
+        if depth == 0:
+            return self._module_statement_end(tokens, at)
+        return _until(tokens, at, ";"), depth
+
+    def _module_statement_end(self, tokens: list[Token], at: int) -> tuple[int, int]:
+        function = False
+        i = at
+        while i < len(tokens):
+            token = tokens[i][1]
+            if token in (".func", ".entry"):
+                function = True
+            elif token == "(":
+                i = _matching(tokens, i)
+                continue
+            elif token == ";":
+                if function and _pragma_before(tokens, at, i):
+                    i += 1
+                    continue
+                return i + 1, 0
+            elif token == "{":
+                if function:
+                    return i + 1, 1
+                i = _matching(tokens, i)
+                continue
+            i += 1
+        raise Incomplete
+
+    # ------------------------------------------------------------------------------------------------- one statement
+
+    def _statement(
+        self, tokens: list[Token], start: int, end: int, gaps: list[str], position: _Positions, single: bool, text: str,
+        names: list[str], newline: str,
+    ) -> None:  # fmt: skip
+        kind, token = tokens[start]
+        line = position.line(start)
+        words = [t for _, t in tokens[start:end]]
+        try:
+            if self.function is None:
+                self._module_statement(tokens, start, end, words, gaps, position)
+                return
+            if token == "{":
+                self._open(words, gaps, line)
+            elif token == "}":
+                self._close(words, gaps, line)
+            elif token == ";":
+                self._record(_directive_shape(DirectiveOp, words, gaps), (), line)
+            elif kind == "id" and end - start == 2 and words[1] == ":":
+                self._record(_label_shape(token, gaps[-1], words, gaps), (), line, token)
+            elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
+                self._directive(tokens, start, end, words, gaps, position)
+            else:
+                self._instruction(tokens, start, end, words, gaps, position, single, text, names, newline)
+        except SyntaxProblem as problem:
+            at = min(max(problem.position, start), end - 1)
+            self._issue(str(problem), position.line(at), position.column(at))
+            self._record_raw(words, gaps, line)
+
+    def _record(self, shape: Shape, regs: list[Reg] | tuple[()], line: int, name: str = "") -> None:
+        assert self.function is not None
+        self.function.statements.append((shape, regs, self.lead, line, name))
+        self.lead = ""
+
+    def _record_raw(self, words: list[str], gaps: list[str], line: int) -> None:
+        shape = _directive_shape(UnknownOp, words, gaps)
+        if self.function is None:
+            self.module.items.append((shape, (), self.lead, line, ""))
+            self.lead = ""
+        else:
+            self._record(shape, (), line)
+
+    def _open(self, words: list[str], gaps: list[str], line: int) -> None:
+        assert self.environment is not None
+        self.depth += 1
+        shape = Shape(Kind.OPEN, words, gaps)
+        shape.op_class, shape.properties = ScopeBeginOp, {}
+        self._record(shape, (), line, str(self.environment.open()))
+
+    def _close(self, words: list[str], gaps: list[str], line: int) -> None:
+        assert self.function is not None and self.environment is not None
+        self.depth -= 1
+        if self.depth == 0:
+            self.function.attributes["end"] = TokensAttr((self.lead, *gaps))
+            self.lead = ""
+            self.module.items.append(self.function)
+            self.function = self.environment = None
+            return
+        self.environment.close()
+        shape = Shape(Kind.CLOSE, words, gaps)
+        shape.op_class, shape.properties = ScopeEndOp, {}
+        self._record(shape, (), line)
+
+    def _instruction(
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions,
+        single: bool, text: str, names: list[str], newline: str,
+    ) -> None:  # fmt: skip
+        environment = self.environment
+        assert environment is not None
+        if words[-1] != ";":
+            raise SyntaxProblem("expected ';' at the end of the instruction", end - 1)
+        reading = read_instruction(tokens, start, end - 1, environment.known, is_special_register)
+        line = position.line(start)
+        if reading.cls is None:
+            problem = unknown_opcode(reading.root, reading.modifiers)
+            at = reading.opcode_at
+            if not self.allow_unknown:
+                self._issue(problem.message, position.line(at), position.column(at), problem.hint)
+            self._record_raw(words, gaps, line)
+            return
+        undeclared = None
+        if reading.guard_register is not None and not environment.known(reading.guard_register):
+            undeclared = reading.guard_register
+        if undeclared is not None:
+            at = start + guard_tokens(reading.guard) - 1
+            self._issue(f"register {undeclared} is not declared", position.line(at), position.column(at))
+            self._record_raw(words, gaps, line)
+            return
+        all_names = ([reading.guard_register] if reading.guard_register else []) + reading.registers
+        regs = [environment[n] for n in all_names]
+        cls = reading.cls
+        layout, name = reading.layout, ""
+        if cls.terminator:
+            layout, name = branch_target(layout)
+            if cls.opcode == "brx.idx":
+                layout = reading.layout
+        shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, words, gaps)
+        classes = tuple(r.register_class for r in regs[1 if reading.guard else 0 :])
+        fill_instruction(shape, cls, reading.modifiers, layout, classes, reading.guard)
+        shape.opcode_tokens = reading.operands_at - reading.opcode_at
+        opcode_at = reading.opcode_at
+        shape.column = position.column(opcode_at)
+        shape.line_offset = position.line(opcode_at) - line
+        self._unknown_names(tokens, start, end, reading.layout, position)
+        self._record(shape, regs, line, name)
+        if single and newline and "\n" not in text and names == all_names:
+            shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})
+            match = _BRANCH(text)
+            if match is not None and name:
+                shape.bare = ()
+                self.cache[("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3])] = shape
+            else:
+                parts = _SPLIT(text)
+                self.cache[tuple(parts[::2]) if names else text] = shape
+
+    def _unknown_names(
+        self, tokens: list[Token], start: int, end: int, layout: object, position: _Positions
+    ) -> None:
+        """Report `%names` that are neither registers, special registers nor declared symbols."""
+        environment = self.environment
+        assert environment is not None
+        for at in range(start, end):
+            kind, token = tokens[at]
+            if kind != "id" or token[0] != "%" or environment.known(token) or is_special_register(token):
+                continue
+            if token in self.symbols:
+                continue
+            self._issue(f"{token} is not declared", position.line(at), position.column(at))
+
+    @property
+    def symbols(self) -> set[str]:
+        """Variables, parameters and functions declared so far (names that may start with `%`)."""
+        return self._symbols
+
+
+
+    # ----------------------------------------------------------------------------------------------------- directives
+
+    def _directive(
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+    ) -> None:
+        first = words[0]
+        line = position.line(start)
+        if first == ".reg":
+            self._registers(tokens, start, end, words, gaps, position)
+            return
+        if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
+            declaration = read_declaration(tokens, start, end - 1)
+            self._symbols.update(n for n, _ in declaration.items)
+            shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
+            self._record(shape, (), line)
+            return
+        if first == ".loc":
+            self._record(_directive_shape(LocOp, words, gaps), (), line)
+            return
+        list_at = 2 if len(words) > 2 and words[1] == ":" else 0
+        if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):
+            self._label_list(words, gaps, line, list_at)
+            return
+        if first in (".pragma", ".file", ".section", ".alias", ".attribute"):
+            self._record(_directive_shape(DirectiveOp, words, gaps), (), line)
+            return
+        raise SyntaxProblem(f"unknown directive {first}", start)
+
+    def _label_list(self, words: list[str], gaps: list[str], line: int, list_at: int) -> None:
+        label = words[0] if list_at else ""
+        branches = words[list_at] == ".branchtargets"
+        shape = _directive_shape(LabelListOp, words[list_at:], gaps, words)
+        assert shape.properties is not None
+        if label:
+            shape.properties["label"] = string_attr(label)
+            self._symbols.add(label)
+        if branches:
+            shape.kind = Kind.TABLE
+            shape.payload = [w for w in words[list_at + 1 :] if _IDENTIFIER(w)]
+        self._record(shape, (), line, label)
+
+    def _registers(
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+    ) -> None:
+        environment = self.environment
+        assert environment is not None
+        declaration = read_declaration(tokens, start, end - 1)
+        if declaration.type not in REGISTER_CLASSES:
+            self._issue(
+                f".reg needs a type, not {declaration.type or 'none'}", position.line(start), position.column(start),
+                f"legal: {' '.join('.' + c for c in REGISTER_CLASSES)}",
+            )  # fmt: skip
+            self._record_raw(words, gaps, position.line(start))
+            return
+        register_class = declaration.register_class
+        for i, (name, tail) in enumerate(declaration.items):
+            count = declaration.count(i) if tail[:1] == ("<",) else None
+            message = environment.declare(name, register_class, count)
+            if message is not None:
+                self._issue(message, position.line(start), position.column(start))
+        self._record(
+            _declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start)
+        )
+
+    # ---------------------------------------------------------------------------------------------------- module level
+
+    def _module_statement(
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+    ) -> None:
+        first = words[0]
+        line = position.line(start)
+        if ".func" in words or ".entry" in words:
+            self._function(tokens, start, end, words, gaps, position)
+            return
+        if first in (".version", ".target", ".address_size"):
+            self._header(words, gaps, line, start)
+            return
+        if first in (".file", ".section", ".pragma", ".alias", ".loc") or first == ";":
+            shape = _directive_shape(DirectiveOp, words, gaps)
+        elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
+            declaration = read_declaration(tokens, start, end - 1)
+            self._symbols.update(n for n, _ in declaration.items)
+            shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
+        else:
+            raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)
+        self.module.items.append((shape, (), self.lead, line, ""))
+        self.lead = ""
+
+    def _header(self, words: list[str], gaps: list[str], line: int, start: int) -> None:
+        module = self.module
+        what = words[0][1:]
+        if len(words) < 2:
+            raise SyntaxProblem(f".{what} needs a value", start)
+        value = words[1]
+        if what == "version":
+            if not re.fullmatch(r"\d+\.\d+", value):
+                raise SyntaxProblem(f".version needs a number such as 8.7, not {value!r}", start + 1)
+            repeated = bool(module.version) and module.version != value
+            module.version = module.version or value
+        elif what == "target":
+            repeated = bool(module.target)
+            if not repeated:
+                module.target = value
+                module.options = tuple(w for w in words[2:] if w != ",")
+        else:
+            repeated = bool(module.address_size)
+            module.address_size = module.address_size or value
+        shape = _directive_shape(DirectiveOp, words, gaps)
+        if not repeated:
+            shape.payload = what  # printed from the module's own attributes
+        module.items.append((shape, (), self.lead, line, ""))
+        self.lead = ""
+
+    def _function(
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+    ) -> None:
+        header = _read_header(tokens, start, end)
+        properties: dict[str, Attribute] = {
+            "head": TokensAttr(tuple(header.head)),
+            "sym_name": string_attr(header.name),
+        }
+        if header.returns is not None:
+            properties["returns"] = ArrayAttr(header.returns)
+        if header.params is not None:
+            properties["params"] = ArrayAttr(header.params)
+        properties["directives"] = TokensAttr(tuple(header.directives))
+        source = FunctionSource(EntryOp if ".entry" in header.head else FunctionOp, properties)
+        source.line = position.line(start)
+        source.attributes["gaps"] = TokensAttr(tuple(gaps))
+        if self.lead:
+            source.attributes["lead"] = string_attr(self.lead)
+        self.lead = ""
+        self._symbols.add(header.name)
+        if words[-1] == ";":
+            source.has_body = False
+            self.module.items.append(source)
+            return
+        environment = Environment()
+        for declarations, regs in ((header.returns, source.outputs), (header.params, source.inputs)):
+            for declaration in declarations or ():
+                for name, _ in declaration.items:
+                    if declaration.space == "reg":
+                        environment.declare(name, declaration.register_class)
+                        regs.append(environment[name])
+                    else:
+                        self._symbols.add(name)
+        self.function, self.environment, self.depth = source, environment, 1
+
+
+@dataclass(slots=True)
+class _Header:
+    head: list[str]
+    name: str
+    returns: list[DeclarationAttr] | None
+    params: list[DeclarationAttr] | None
+    directives: list[str]
+
+
+class _Positions:
+    """Line and column of the tokens of a chunk, computed when asked."""
+
+    def __init__(self, text: str, tokens: list[Token], gaps: list[str], line: int):
+        self.text, self.tokens, self.gaps, self.first = text, tokens, gaps, line
+        self._offsets: list[int] | None = None
+        self._multi = "\n" in text
+
+    def _offset(self, at: int) -> int:
+        if self._offsets is None:
+            offsets: list[int] = []
+            offset = 0
+            for gap, (_, token) in zip(self.gaps, self.tokens, strict=False):
+                offset += len(gap)
+                offsets.append(offset)
+                offset += len(token)
+            self._offsets = offsets
+        return self._offsets[at]
+
+    def line(self, at: int) -> int:
+        return self.first + self.text.count("\n", 0, self._offset(at)) if self._multi else self.first
+
+    def column(self, at: int) -> int:
+        offset = self._offset(at)
+        return offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+
+
+# ------------------------------------------------------------------------------------------------------------ helpers
+
+
+def _open_comment(text: str) -> bool:
+    at = text.rfind("/*")
+    if at < 0 or text.find("*/", at + 2) >= 0:
+        return False
+    line_start = text.rfind("\n", 0, at) + 1
+    return "//" not in text[line_start:at]
+
+
+def _until(tokens: list[Token], at: int, stop: str) -> int:
+    depth = 0
+    while at < len(tokens):
+        token = tokens[at][1]
+        if token == stop and depth == 0:
+            return at + 1
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+            if depth < 0:
+                return at
+        at += 1
+    raise Incomplete
+
+
+def _matching(tokens: list[Token], at: int) -> int:
+    """Index behind the bracket that closes the one at `at`."""
+    depth = 0
+    while at < len(tokens):
+        token = tokens[at][1]
+        if token in ("(", "{"):
+            depth += 1
+        elif token in (")", "}"):
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        at += 1
+    raise Incomplete
+
+
+def _line_directive_end(tokens: list[Token], at: int) -> int:
+    """`.loc`, `.file`, `.version`, `.target`, `.address_size` end with their operands, not with a semicolon."""
+    first = tokens[at][1]
+    i = at + 1
+    if first == ".version":
+        return min(at + 2, len(tokens))
+    while i < len(tokens):
+        kind, token = tokens[i]
+        if first == ".target":
+            if not (kind == "id" or token == ","):
+                break
+            if kind == "id" and tokens[i - 1][1] != "," and i > at + 1:
+                break
+        elif first == ".loc":
+            if kind == "mod" or token in ("{", "}", ";", "@") or (
+                kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS
+            ):
+                break
+        elif kind not in ("num", "str") and token != ",":
+            break
+        i += 1
+    return i
+
+
+_LOC_WORDS = frozenset({"function_name", "inlined_at"})
+
+
+def _section_end(tokens: list[Token], at: int) -> int:
+    for i in range(at, len(tokens)):
+        if tokens[i][1] == "{":
+            return _matching(tokens, i)
+    raise Incomplete
+
+
+def _pragma_before(tokens: list[Token], start: int, semicolon: int) -> bool:
+    """Whether the semicolon ends a `.pragma` between a function's parameters and its body."""
+    return semicolon - 2 >= start and tokens[semicolon - 1][0] == "str" and tokens[semicolon - 2][1] == ".pragma"
+
+
+def _label_shape(label: str, end: str, words: list[str] | None = None, gaps: list[str] | None = None) -> Shape:
+    shape = Shape(Kind.LABEL, words or [label, ":"], gaps or ["", "", end])
+    shape.op_class, shape.properties = LabelOp, {}
+    return shape
+
+
+def _directive_shape(
+    op_class: type[DirectiveOp] | type[UnknownOp], words: list[str], gaps: list[str], tokens: list[str] | None = None
+) -> Shape:
+    shape = Shape(Kind.OTHER, tokens or words, gaps)
+    shape.op_class, shape.properties = op_class, {"words": TokensAttr(tuple(words))}
+    return shape
+
+
+def _declaration_shape(
+    op_class: type[VariableOp] | type[RegisterOp], declaration: DeclarationAttr, words: list[str], gaps: list[str], kind: Kind
+) -> Shape:
+    shape = Shape(kind, words, gaps)
+    shape.op_class, shape.properties = op_class, {"declaration": declaration}
+    return shape
+
+
+def _declaration_parts(tokens: list[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Split `[start, end)` at commas outside brackets."""
+    depth = 0
+    first = start
+    for i in range(start, end):
+        token = tokens[i][1]
+        if token in ("{", "[", "<", "("):
+            depth += 1
+        elif token in ("}", "]", ">", ")"):
+            depth -= 1
+        elif token == "," and depth == 0:
+            yield first, i
+            first = i + 1
+    yield first, end
+
+
+def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAttr:
+    """`.global .align 4 .u32 a[2] = {1, 2}, b` as a declaration; SyntaxProblem where it is none."""
+    head: list[str] = []
+    at = start
+    while at < end and (tokens[at][0] != "id"):
+        kind, token = tokens[at]
+        if token == "(":
+            close = _matching(tokens, at)
+            head += [t for _, t in tokens[at:close]]
+            at = close
+            continue
+        if kind not in ("mod", "num"):
+            raise SyntaxProblem(f"unexpected {token!r} in a declaration", at)
+        head.append(token)
+        at += 1
+    if at >= end:
+        raise SyntaxProblem("a declaration needs a name", max(end - 1, start))
+    items: list[tuple[str, tuple[str, ...]]] = []
+    for first, last in _declaration_parts(tokens, at, end):
+        if first >= last or tokens[first][0] != "id":
+            raise SyntaxProblem("a declaration needs a name after the comma", min(first, end - 1))
+        items.append((tokens[first][1], tuple(t for _, t in tokens[first + 1 : last])))
+    return DeclarationAttr((tuple(head), tuple(items)))
+
+
+def _read_header(tokens: list[Token], start: int, end: int) -> _Header:
+    """A function's header up to and including `{` or `;`."""
+    head: list[str] = []
+    at = start
+    while at < end and tokens[at][1] not in (".func", ".entry"):
+        head.append(tokens[at][1])
+        at += 1
+    head.append(tokens[at][1])
+    at += 1
+    while at < end and tokens[at][0] == "mod":
+        head.append(tokens[at][1])
+        at += 1
+        if at < end and tokens[at][1] == "(" and head[-1] == ".attribute":
+            close = _matching(tokens, at)
+            head += [t for _, t in tokens[at:close]]
+            at = close
+    returns = params = None
+    if at < end and tokens[at][1] == "(":
+        close = _matching(tokens, at)
+        returns = _declarations(tokens, at + 1, close - 1)
+        at = close
+    if at >= end or tokens[at][0] != "id":
+        raise SyntaxProblem("a function needs a name", min(at, end - 1))
+    name = tokens[at][1]
+    at += 1
+    if at < end and tokens[at][1] == "(":
+        close = _matching(tokens, at)
+        params = _declarations(tokens, at + 1, close - 1)
+        at = close
+    return _Header(head, name, returns, params, [t for _, t in tokens[at : end - 1]])
+
+
+def _declarations(tokens: list[Token], start: int, end: int) -> list[DeclarationAttr]:
+    if start == end:
+        return []
+    return [read_declaration(tokens, a, b) for a, b in _declaration_parts(tokens, start, end)]

@@ -1,0 +1,82 @@
+"""Turn the reading of an instruction into a `Shape`: roles, properties, trivia. Shared by parser and tracer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Attribute
+
+from ..dialects.ptx.attributes import layout_attr, string_attr
+from ..dialects.ptx.instruction import Instruction, slot_properties
+from ..dialects.ptx.structure import TokensAttr
+from ..dialects.ptx.style import Style
+from ..dialects.ptx.syntax import Layout, Register, Symbol, Target, registers
+from .statement import Kind, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def fill_instruction(
+    shape: Shape, cls: type[Instruction], modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...], guard: str
+) -> None:
+    """Give a shape its op class, roles and properties. `classes` are those of the registers in the operand list."""
+    resolution = cls.resolve(modifiers, layout, classes)
+    if resolution.uses:
+        use = resolution.uses[0]
+        placed = use.layout
+        properties: dict[str, Attribute] = slot_properties(use.form, use.slots)
+        canonical = tuple(use.form.modifiers(use.slots))
+    else:
+        placed = cls.roles(modifiers, layout, classes)
+        properties = {"modifiers": string_attr("".join("." + m for m in modifiers))}
+        canonical = modifiers
+        if candidates := cls.candidates(modifiers):
+            form, slots = candidates[0]
+            properties = slot_properties(form, slots)
+            canonical = tuple(form.modifiers(slots))
+    shape.instruction = shape.op_class = cls
+    shape.modifiers = modifiers
+    shape.layout = placed
+    shape.guard_mark = guard
+    properties["layout"] = layout_attr(placed)
+    if guard:
+        properties["guard"] = string_attr(guard)
+    first = 1 if guard else 0
+    shape.guard = 0 if guard else -1
+    roles = [r.role for r in registers(placed)]
+    shape.written = tuple(i + first for i, role in enumerate(roles) if role != "$")
+    shape.read = tuple(i + first for i, role in enumerate(roles) if role == "$")
+    shape.tied = shape.written if guard else tuple(i + first for i, role in enumerate(roles) if role == "~")
+    shape.properties = properties
+    if canonical != modifiers:
+        shape.attributes["written"] = string_attr("".join("." + m for m in modifiers))
+
+
+def branch_target(layout: Layout) -> tuple[Layout, str]:
+    """Take the label out of a branch's operand list: the layout with `^0` in its place, and the label."""
+    for i, operand in enumerate(layout):
+        if isinstance(operand, Symbol):
+            return (*layout[:i], Target("0"), *layout[i + 1 :]), operand.name
+        if isinstance(operand, Target):
+            return (*layout[:i], Target("0"), *layout[i + 1 :]), operand.name
+    return layout, ""
+
+
+def add_trivia(shape: Shape, style: Style) -> None:
+    """Keep the shape's gaps as an attribute where they differ from the style."""
+    if shape.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
+        canonical = style.instruction_gaps(shape.tokens, guard_tokens(shape.guard_mark), shape.opcode_tokens)
+    else:
+        canonical = style.directive_gaps(shape.tokens)
+    if canonical != shape.gaps:
+        shape.attributes["gaps"] = TokensAttr(tuple(shape.gaps))
+
+
+def guard_tokens(mark: str) -> int:
+    """How many tokens a guard takes: `@ %p` 2, `@ ! %p` 3."""
+    return len(mark) + 1 if mark else 0
+
+
+def plain(layout: Sequence[object]) -> bool:
+    return all(isinstance(o, Register) for o in layout)

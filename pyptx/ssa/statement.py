@@ -1,0 +1,169 @@
+"""Statements over register *names*: what the parser reads, the tracer records and `builder` turns into SSA.
+
+A `Shape` is everything about a statement except the names in it; statements of one shape share it, so tokens, roles, properties, trivia and
+verdicts are computed once per shape. A statement is the tuple (shape, registers, lead, line, name).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+    from ..dialects.ptx.forms import Problem
+    from ..dialects.ptx.instruction import Instruction
+    from ..dialects.ptx.syntax import Layout
+    from ..dialects.ptx.types import RegType
+
+
+class Kind(IntEnum):
+    """What a statement is to the SSA builder."""
+
+    INSTRUCTION = 0
+    TERMINATOR = 1
+    LABEL = 2
+    OPEN = 3
+    CLOSE = 4
+    REGISTERS = 5
+    TABLE = 6
+    OTHER = 7
+
+
+class Reg:
+    """One register variable of a function: its name, class and scope, and the builder's working state."""
+
+    __slots__ = ("name", "register_class", "scope", "type", "definitions", "first", "block", "bit", "value")
+
+    def __init__(self, name: str, register_class: str, scope: int):
+        self.name = name
+        self.register_class = register_class
+        self.scope = scope
+        self.type: RegType | None = None
+        self.definitions = 0
+        self.first = -1  # block of the first definition
+        self.block = -1  # block of the latest definition seen
+        self.bit = 0  # position in the renaming bitsets; 0 while one definition dominates all uses
+        self.value: SSAValue | None = None
+
+    def __repr__(self) -> str:
+        return f"Reg({self.name!r}, {self.register_class!r}, {self.scope})"
+
+
+class Shape:
+    """A statement without its names. Fields after `gaps` are filled on first use."""
+
+    __slots__ = (
+        "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
+        "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
+        "styled", "opcode_tokens",
+    )  # fmt: skip
+
+    def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
+        self.kind = kind
+        self.tokens = tokens
+        self.gaps = gaps
+        self.op_class: type[Operation] | None = None
+        self.instruction: type[Instruction] | None = None
+        self.modifiers: tuple[str, ...] = ()
+        self.layout: Layout = ()
+        self.guard_mark = ""
+        self.written: tuple[int, ...] = ()  # indices into the statement's registers, text order
+        self.read: tuple[int, ...] = ()
+        self.tied: tuple[int, ...] = ()  # the written ones whose old value is an operand
+        self.guard = -1
+        self.payload: object = None
+        self.bare: tuple[str, ...] = ()  # identifiers that were not registers when the shape was made
+        self.column = 1
+        self.line_offset = 0
+        self.properties: dict[str, Attribute] | None = None
+        self.attributes: dict[str, Attribute] = {}
+        self.verdicts: dict[tuple[str, ...], Problem | None] = {}
+        self.problem: Problem | None = None
+        self.styled = False
+        self.opcode_tokens = 0
+
+
+Statement = tuple[Shape, "list[Reg] | tuple[()]", str, int, str]
+"""(shape, registers in text order, text before the statement, line number, label or branch target or scope)."""
+
+
+class Environment(dict[str, Reg]):
+    """The registers visible at a point of a function; `%r<100>` ranges are materialised on first use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scope = 0
+        self._opened = 0
+        self._ranges: dict[str, tuple[str, int, int]] = {}
+        self._stack: list[tuple[int, dict[str, Reg | None], dict[str, tuple[str, int, int]]]] = []
+
+    def __missing__(self, name: str) -> Reg:
+        stem = name.rstrip("0123456789")
+        found = self._ranges.get(stem)
+        digits = name[len(stem) :]
+        while found is None and stem != name and digits and digits[0] != "0":
+            # a prefix may itself end in digits: %r1_<4> is fine, %v2<8> needs a longer stem
+            stem += digits[0]
+            digits = digits[1:]
+            found = self._ranges.get(stem)
+            if not digits:
+                break
+        if found is None or not digits or (digits[0] == "0" and len(digits) > 1) or int(digits) >= found[1]:
+            raise KeyError(name)
+        reg = self[name] = Reg(name, found[0], found[2])
+        return reg
+
+    def known(self, name: str) -> bool:
+        """Whether the name is a register here (materialising it if it lies in a range)."""
+        if name in self:
+            return True
+        try:
+            self[name]
+        except KeyError:
+            return False
+        return True
+
+    def declare(self, name: str, register_class: str, count: int | None = None) -> str | None:
+        """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope."""
+        if count is None:
+            if self._taken(name):
+                return f"register {name} is declared twice in this scope"
+            self._log(name)
+            self[name] = Reg(name, register_class, self.scope)
+            return None
+        taken = self._ranges.get(name)
+        if taken is not None and taken[2] == self.scope:
+            return f"register range {name}<> is declared twice in this scope"
+        if self._stack or name[:1] != "%":
+            # in an inner scope the range may hide outer registers, and a bare name may hide a symbol: be exact
+            for i in range(min(count, 65536)):
+                self._log(f"{name}{i}")
+                self[f"{name}{i}"] = Reg(f"{name}{i}", register_class, self.scope)
+        self._ranges[name] = (register_class, count, self.scope)
+        return None
+
+    def open(self) -> int:
+        """Enter a `{ }` scope; returns its ordinal."""
+        self._stack.append((self.scope, {}, dict(self._ranges)))
+        self._opened += 1
+        self.scope = self._opened
+        return self.scope
+
+    def close(self) -> None:
+        """Leave the innermost scope; its declarations go."""
+        self.scope, log, self._ranges = self._stack.pop()
+        for name, old in log.items():
+            if old is None:
+                self.pop(name, None)
+            else:
+                self[name] = old
+
+    def _taken(self, name: str) -> bool:
+        reg = self.get(name)
+        return reg is not None and reg.scope == self.scope
+
+    def _log(self, name: str) -> None:
+        if self._stack:
+            self._stack[-1][1].setdefault(name, self.get(name))
