@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from .forms import form
+from collections.abc import Callable
+from typing import Any
+
+from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .integer import FTZ, SIGNED, UNSIGNED
+from .syntax import Pair, Sink
 
 BITS = "b16 b32 b64"
 EQUAL = "eq ne"
@@ -14,8 +18,33 @@ FLOAT_ORDER = f"{ORDER} equ neu ltu leu gtu geu num nan"
 BOOL = "and or xor"
 COMPARISONS = ((EQUAL, BITS), (ORDER, SIGNED), (UNSIGNED_ORDER, UNSIGNED), (FLOAT_ORDER, "f32"), (FLOAT_ORDER, "f64"))
 """(comparisons, operand types that have them) since PTX 1.0."""
-HALVES = {"ptx": "4.2", "sm": "53+"}
-BFLOATS = {"ptx": "7.8", "sm": "90+"}
+
+
+def third_input(use: Use) -> str | None:
+    """A Boolean operator and the predicate it combines with go together."""
+    has_c = use.operand("c") is not None
+    if use.has("bool") and not has_c:
+        return f"{use.form.opcode}.{use.slots['bool']} needs the predicate operand c to combine the comparison with"
+    if has_c and not use.has("bool"):
+        return f"{use.form.opcode} takes the predicate operand c only with .and, .or or .xor"
+    return None
+
+
+def one_result(use: Use) -> str | None:
+    """Scalar halves have no second result (ptxas lets the sink stand for it)."""
+    results = use.operand("p")
+    if isinstance(results, Pair) and not isinstance(results.second, Sink):
+        return f"{use.form.opcode} on .{use.slots['type']} has one result p, not p|q"
+    return third_input(use)
+
+
+def setp(line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = third_input, **more: Any) -> Form:
+    return form(f"setp.cmp{{.bool}}{line} p:pred_{{|q:pred_}}, a, b{{, {c}}}", bool=BOOL, rule=rule, **more)
+
+
+def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", **more: Any) -> Form:
+    line = f"set.cmp{{.bool}}{ftz}.dtype.type d:dtype, a, b{{, c:pred!}}"
+    return form(line, cmp=cmp, bool=BOOL, dtype=dtype, type=types, rule=third_input, **more)
 
 
 @instruction
@@ -29,21 +58,38 @@ class Setp(Instruction):
     name = "ptx.setp"
     section = "9.7.6.2"
     forms = (
-        *(form("setp.cmp.type p:pred{|q:pred}, a, b", cmp=c, type=t) for c, t in COMPARISONS),
-        *(
-            form("setp.cmp.bool.type p:pred{|q:pred}, a, b, c:pred!", cmp=c, bool=BOOL, type=t)
-            for c, t in COMPARISONS
-        ),
-        form("setp.cmp.ftz.f32 p:pred{|q:pred}, a, b", cmp=FLOAT_ORDER, needs=FTZ),
-        form("setp.cmp.bool.ftz.f32 p:pred{|q:pred}, a, b, c:pred!", cmp=FLOAT_ORDER, bool=BOOL, needs=FTZ),
-        form("setp.cmp{.ftz}.f16 p:pred{|q:pred}, a, b", cmp=FLOAT_ORDER, ptx="4.2", sm="53+"),
-        form("setp.cmp.bool{.ftz}.f16 p:pred{|q:pred}, a, b, c:pred!", cmp=FLOAT_ORDER, bool=BOOL, ptx="4.2", sm="53+"),
-        form("setp.cmp{.ftz}.f16x2 p:pred|q:pred, a, b", cmp=FLOAT_ORDER, ptx="4.2", sm="53+"),
-        form("setp.cmp.bool{.ftz}.f16x2 p:pred|q:pred, a, b, c:pred!", cmp=FLOAT_ORDER, bool=BOOL, ptx="4.2", sm="53+"),
-        form("setp.cmp.bf16 p:pred{|q:pred}, a, b", cmp=FLOAT_ORDER, ptx="7.8", sm="90+"),
-        form("setp.cmp.bool.bf16 p:pred{|q:pred}, a, b, c:pred!", cmp=FLOAT_ORDER, bool=BOOL, ptx="7.8", sm="90+"),
-        form("setp.cmp.bf16x2 p:pred|q:pred, a, b", cmp=FLOAT_ORDER, ptx="7.8", sm="90+"),
-        form("setp.cmp.bool.bf16x2 p:pred|q:pred, a, b, c:pred!", cmp=FLOAT_ORDER, bool=BOOL, ptx="7.8", sm="90+"),
+        *(setp(".type", cmp=cmp, type=types) for cmp, types in COMPARISONS),
+        setp(".ftz.f32", cmp=FLOAT_ORDER, ptx="1.4"),
+        setp("{.ftz}.f16", rule=one_result, cmp=FLOAT_ORDER, ptx="4.2", sm="53+"),
+        setp("{.ftz}.f16x2", cmp=FLOAT_ORDER, ptx="4.2", sm="53+"),
+        setp(".bf16", c="c:pred!%", rule=one_result, cmp=FLOAT_ORDER, ptx="7.8", sm="90+"),
+        setp(".bf16x2", c="c:pred!%", cmp=FLOAT_ORDER, ptx="7.8", sm="90+"),
+    )
+
+
+@instruction
+class Set(Instruction):
+    """Compare two values into a register: d is 1.0 (floating-point types) or all ones (integer types) if a cmp b holds, else 0.
+
+    With a Boolean operator and c, the result of the comparison is combined with the predicate c first. Comparisons as in `setp`; packed
+    types compare each element. The first type is d's, the second the inputs'.
+    """
+
+    name = "ptx.set"
+    section = "9.7.6.1"
+    forms = (
+        *(set_("u32 s32 f32", types, cmp) for cmp, types in COMPARISONS),
+        *(set_("f16", types, cmp, ptx="4.2", sm="53+") for cmp, types in COMPARISONS),
+        *(set_("bf16", types, cmp, ptx="7.8", sm="90+") for cmp, types in COMPARISONS),
+        set_("u32 s32 f32", "f32", ftz=".ftz", ptx="1.4"),
+        set_("f16", "f32", ftz=".ftz", ptx="4.2", sm="53+"),
+        set_("f16", "f16", ftz="{.ftz}", ptx="4.2", sm="53+"),
+        set_("f16x2", "f16x2", ftz="{.ftz}", ptx="4.2", sm="53+"),
+        set_("u16 s16 u32 s32", "f16", ftz="{.ftz}", ptx="6.5", sm="53+"),
+        set_("u32 s32", "f16x2", ftz="{.ftz}", ptx="6.5", sm="53+"),
+        set_("bf16", "f16", ptx="7.8", sm="90+"),
+        set_("u16 s16 u32 s32 bf16", "bf16", ptx="7.8", sm="90+"),
+        set_("u32 s32 bf16x2", "bf16x2", ptx="7.8", sm="90+"),
     )
 
 

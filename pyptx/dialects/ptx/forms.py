@@ -2,7 +2,7 @@
 
     form("add{.sat}.s32 d, a, b")
     form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd="rn rz rm rp")
-    form("ld{.weak}{.ss}{.vec}.type d:type+_[vec], [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
+    form("ld{.weak}{.ss}{.vec}.type d:type[vec]+_, [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
 
 Modifiers. `.x` is required, `{.x}` optional, `.^x` is required right after the opcode (`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any other name is the
 modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among types,
@@ -15,11 +15,11 @@ Operands. `name:type[count]flags`
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
   flags   `+` a wider register is fine   `_` may be the sink   `!` may be negated   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `^` a floating-point spelling of that size is fine in a bit type
-          `?` size is all that counts  `*` a single value may stand in braces
+          `@` a special register is fine  `?` size is all that counts  `*` a single value may stand in braces
+          A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
-  `[a]` an address, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
+  `[a]` an address, `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -127,7 +127,7 @@ class Use:
 
 _SLOT = re.compile(r"\{\.([\w:]+)\}|\.(\^?[\w:]+)")
 _SPEC = re.compile(
-    r"(?P<name>\w+)(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]+(?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@^?*]*)$"
+    r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*]*)$"
 )
 
 
@@ -337,11 +337,14 @@ def _parse_specs(text: str) -> tuple[OperandSpec, ...]:
 
 def _parse_spec(text: str) -> OperandSpec:
     if text.startswith("["):
+        unified = text.endswith("]{.unified}")
+        text = text.removesuffix("{.unified}")
         if not text.endswith("]"):
             raise ValueError(f"bad address {text!r} in a form")
         parts = _split(text[1:-1])
         base = _parse_spec(parts[0])
-        return OperandSpec(base.name, "address", parts=(base, *(_parse_spec(p) for p in parts[1:])))
+        elements = (base, *(_parse_spec(p) for p in parts[1:]))
+        return OperandSpec(base.name, "address", flags="." if unified else "", parts=elements)
     if text.startswith("("):
         parts = tuple(_parse_spec(p) for p in _split(text[1:-1]))
         return OperandSpec("arguments", "arguments", parts=parts)
@@ -426,6 +429,8 @@ class _OperandMatcher:
             return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
         if "." in operand.offset and isinstance(evaluate(operand.offset[1:]), float):
             return f"the offset in operand {spec.name} must be an integer"
+        if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
+            return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
         wanted = spec.parts[1:]
         if len(operand.rest) != len(wanted):
             return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
@@ -435,7 +440,7 @@ class _OperandMatcher:
             if isinstance(result, str):
                 return result
             rest.append(result)
-        return Address(base, operand.offset, tuple(rest))
+        return Address(base, operand.offset, tuple(rest), operand.unified)
 
     def _type(self, spec: OperandSpec) -> tuple[str, int | None]:
         """(scalar type or kind, number of vector elements or None)."""
@@ -513,7 +518,7 @@ class _OperandMatcher:
             case Sink():
                 return operand if "_" in spec.flags else f"operand {spec.name} may not be the sink '_'"
             case Not(inner, mark):
-                if mark != "!" or "!" not in spec.flags:
+                if mark != "!" or "!" not in spec.flags or wanted != "pred":
                     return f"operand {spec.name} may not be negated with '{mark}'"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result)
@@ -561,14 +566,14 @@ class _OperandMatcher:
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a constant"
         else:
             scalar = SCALAR_TYPES.get(wanted)
-            if scalar is None or wanted in ("f16", "bf16") or scalar.kind in ("packed", "pred"):
+            if scalar is None or wanted in ("f16", "bf16") or scalar.kind == "packed":
                 return f"operand {spec.name} of type .{wanted} must be a register, not a constant"
             if scalar.kind == "float" and not operand.is_float:
                 return f"operand {spec.name} of type .{wanted} needs a floating-point constant such as 1.0 or 0f3F800000"
-            if scalar.kind in ("unsigned", "signed") and operand.is_float:
+            if scalar.kind in ("unsigned", "signed", "pred") and operand.is_float:
                 return f"operand {spec.name} of type .{wanted} needs an integer constant"
             if scalar.kind == "bits" and operand.is_float:
-                if "^" not in spec.flags or scalar.bits not in (32, 64):
+                if scalar.bits not in (32, 64):
                     return f"operand {spec.name} of type .{wanted} needs an integer constant"
                 if scalar.bits != (32 if operand.text[:2] in ("0f", "0F") else 64):
                     spelling = "0f3F800000" if scalar.bits == 32 else "1.0 or 0d3FF0000000000000"

@@ -16,7 +16,7 @@ class And(Instruction):
 
     name = "ptx.and"
     section = "9.7.8.1"
-    forms = (form("and.type d, a, b", type=LOGIC),)
+    forms = (form("and.type d, a!, b!", type=LOGIC),)
 
 
 @instruction
@@ -25,7 +25,7 @@ class Or(Instruction):
 
     name = "ptx.or"
     section = "9.7.8.2"
-    forms = (form("or.type d, a, b", type=LOGIC),)
+    forms = (form("or.type d, a!, b!", type=LOGIC),)
 
 
 @instruction
@@ -34,7 +34,7 @@ class Xor(Instruction):
 
     name = "ptx.xor"
     section = "9.7.8.3"
-    forms = (form("xor.type d, a, b", type=LOGIC),)
+    forms = (form("xor.type d, a!, b!", type=LOGIC),)
 
 
 @instruction
@@ -43,7 +43,7 @@ class Not(Instruction):
 
     name = "ptx.not"
     section = "9.7.8.4"
-    forms = (form("not.type d, a", type=LOGIC),)
+    forms = (form("not.type d, a!", type=LOGIC),)
 
 
 @instruction
@@ -57,20 +57,17 @@ class Cnot(Instruction):
 
 @instruction
 class Lop3(Instruction):
-    """Any bitwise function of three inputs, given as its truth table: f(0xf0, 0xcc, 0xaa), 0..255.
+    """Any bitwise function of three inputs, given as its truth table: f(0xf0, 0xcc, 0xaa), of which ptxas takes the low 8 bits.
 
-    With a Boolean operator there is a second result: p = (d != 0) bool q; the first may then be the sink.
+    With a Boolean operator there is a second result: p = (d != 0) bool q; d may be the sink.
     """
 
     name = "ptx.lop3"
     section = "9.7.8.6"
     forms = (
-        form("lop3.b32 d, a, b, c, lut:imm", ptx="4.3", sm="50+", ranges={"lut": (0, 255)}),
-        form(
-            "lop3.bool.b32 d:b32_|p:pred, a, b, c, lut:imm, q$:pred!",
-            bool="or and", ptx="8.2", sm="70+", ranges={"lut": (0, 255)},
-        ),
-    )  # fmt: skip
+        form("lop3.b32 d_, a, b, c, lut:imm", ptx="4.3", sm="50+"),
+        form("lop3.bool.b32 d_|p:pred, a, b, c, lut:imm, q$:pred!", bool="or and", ptx="8.2", sm="70+"),
+    )
 
 
 @instruction
