@@ -5,3 +5,4 @@ from . import extended as extended
 from . import floating as floating
 from . import integer as integer
 from . import logic as logic
+from . import movement as movement
