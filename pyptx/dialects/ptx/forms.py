@@ -4,7 +4,7 @@
     form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd="rn rz rm rp")
     form("ld{.weak}{.ss}{.vec}.type d:type[vec]+_, [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
 
-Modifiers. `.x` is required, `{.x}` optional, `.^x` is required right after the opcode (`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any other name is the
+Modifiers. `.x` is required, `{.x}` optional, `{.x.y}` both or neither, `.^x` is required right after the opcode (`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any other name is the
 modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among types,
 among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
 
@@ -19,6 +19,7 @@ Operands. `name:type[count]flags`
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
+  `_` alone: the sink and nothing else (the instruction has no result to give)
   `[a]` an address, `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
@@ -66,6 +67,8 @@ class Slot:
     values: tuple[str, ...]
     required: bool
     first: bool = False
+    group: int = 0
+    """The `{.x.y}` it stands in (0: none)."""
 
     @property
     def literal(self) -> bool:
@@ -86,7 +89,7 @@ class OperandSpec:
     """What one operand of a form may be. `parts` are the elements of an address, a pair or an argument list."""
 
     name: str
-    kind: str  # value, address, pair, arguments
+    kind: str  # value, address, pair, arguments, sink
     role: str = "$"
     type: str = "type"
     count: str = ""
@@ -125,7 +128,7 @@ class Use:
         return None
 
 
-_SLOT = re.compile(r"\{\.([\w:]+)\}|\.(\^?[\w:]+)")
+_SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
     r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*]*)$"
 )
@@ -166,8 +169,11 @@ class Form:
     def slots(self) -> tuple[Slot, ...]:
         found: list[Slot] = []
         taken: set[str] = set()
+        group, optional = 0, False
         for match in _SLOT.finditer(self.head[len(self.opcode) :]):
-            name, required = match[1] or match[2].removeprefix("^"), match[1] is None
+            if match[1]:
+                group, optional = group + 1, True
+            name = match[2].removeprefix("^")
             if name in self.sets:
                 values = tuple(self.sets[name].split())
             else:
@@ -175,11 +181,19 @@ class Form:
                 if name in SCALAR_TYPES:
                     name = next(n for n in ("type", "type2", "type3", "type4") if n not in taken)
             taken.add(name)
-            found.append(Slot(name, values, required, first=required and match[2][0] == "^"))
+            found.append(Slot(name, values, not optional, match[2][0] == "^", group if optional else 0))
+            optional = optional and not match[3]
         unused = self.sets.keys() - taken
         if unused:
             raise ValueError(f"form {self.text!r} does not use {sorted(unused)}")
         return tuple(found)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Slot, ...], ...]:
+        """The slots that come together or not at all."""
+        numbers = {slot.group for slot in self.slots} - {0}
+        groups = (tuple(s for s in self.slots if s.group == n) for n in sorted(numbers))
+        return tuple(g for g in groups if len(g) > 1)
 
     @cached_property
     def tokens(self) -> frozenset[str]:
@@ -237,6 +251,8 @@ class Form:
             else:
                 if slot.required:
                     return None
+        if any(0 < sum(slot.name in slots for slot in group) < len(group) for group in self.groups):
+            return None
         return slots if all(used) else None
 
     def modifiers(self, slots: Slots) -> list[str]:
@@ -358,6 +374,8 @@ def _parse_spec(text: str) -> OperandSpec:
     if bar:
         first = _parse_spec(left)
         return OperandSpec(first.name, "pair", parts=(first, _parse_spec(right)))
+    if text == "_":
+        return OperandSpec("d", "sink")
     match = _SPEC.match(text)
     if match is None:
         raise ValueError(f"bad operand {text!r} in a form")
@@ -393,6 +411,8 @@ class _OperandMatcher:
             return self._address(spec, operand)
         if spec.kind == "pair":
             return self._pair(spec, operand)
+        if spec.kind == "sink":
+            return operand if isinstance(operand, Sink) else f"operand {spec.name} must be the sink '_': there is no result"
         if spec.kind == "arguments":
             return f"operand {spec.name} must be an argument list"
         return self._value(spec, operand)

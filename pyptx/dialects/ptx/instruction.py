@@ -193,6 +193,11 @@ class Instruction(Operation, Fragments):
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)
                 return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.text}")
+        for group in best.groups:
+            lacking = [s for s in group if not set(s.values) & set(modifiers)]
+            if 0 < len(lacking) < len(group):
+                there = next(m for m in modifiers if any(m in s.values for s in group))
+                return Problem(f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.text}")
         extra = [m for m in modifiers if m not in best.tokens]
         if extra:
             return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.text}")
