@@ -423,6 +423,13 @@ class Reader:
                 continue
             self._issue(f"{token} is not declared", position.line(at), position.column(at))
 
+    def _declare_symbols(self, declaration: DeclarationAttr) -> None:
+        for i, (name, tail) in enumerate(declaration.items):
+            if tail[:1] == ("<",):  # `.param .b64 %p<2>` declares %p0 and %p1
+                self._symbols.update(f"{name}{n}" for n in range(declaration.count(i) or 0))
+            else:
+                self._symbols.add(name)
+
     @property
     def symbols(self) -> set[str]:
         """Variables, parameters and functions declared so far (names that may start with `%`)."""
@@ -442,7 +449,7 @@ class Reader:
             return
         if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
             declaration = read_declaration(tokens, start, end - 1)
-            self._symbols.update(n for n, _ in declaration.items)
+            self._declare_symbols(declaration)
             shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
             self._record(shape, (), line)
             return
@@ -511,7 +518,7 @@ class Reader:
             shape = _directive_shape(DirectiveOp, words, gaps)
         elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
             declaration = read_declaration(tokens, start, end - 1)
-            self._symbols.update(n for n, _ in declaration.items)
+            self._declare_symbols(declaration)
             shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)

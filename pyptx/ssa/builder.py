@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
@@ -41,6 +41,8 @@ class FunctionSource:
     outputs: list[Reg] = field(default_factory=list[Reg])
     line: int = 0
     has_body: bool = True
+    locations: list[LocationAttr] | None = None
+    """When given, the line of a statement is an index into it (traced kernels: Python places in several files)."""
 
 
 @dataclass(slots=True)
@@ -301,7 +303,7 @@ class _Builder:
             sequence = reachable + [b for b in range(len(made)) if not tree.reachable(b)]
         log: list[tuple[Reg, SSAValue | None]] = []
         marks: list[tuple[int, int]] = []
-        style, filename = self.style, self.filename
+        style, filename, locations = self.style, self.filename, self.source.locations
         outputs = self.source.outputs
         for b in sequence:
             if tree.reachable(b):
@@ -353,11 +355,10 @@ class _Builder:
                 if shape.kind == Kind.TERMINATOR:
                     terminator = statement
                     break
-                location = (
-                    UNKNOWN_LOC
-                    if filename is None
-                    else line_location(filename, line + shape.line_offset, shape.column)
-                )
+                if filename is not None:
+                    location = line_location(filename, line + shape.line_offset, shape.column)
+                else:
+                    location = UNKNOWN_LOC if locations is None else locations[line]
                 if shape.written:
                     op = create(
                         shape.op_class, values, [regs[i].type or _type(regs[i]) for i in shape.written], properties,
@@ -398,11 +399,10 @@ class _Builder:
             properties = {**properties, "layout": layout_attr(_retarget(shape, str(label_index)))}
         elif jumps and any(p.label == name for p in self.problems):
             properties = {**properties, "layout": layout_attr(_retarget(shape, name))}
-        location = (
-            UNKNOWN_LOC
-            if self.filename is None
-            else line_location(self.filename, line + shape.line_offset, shape.column)
-        )
+        if self.filename is not None:
+            location = line_location(self.filename, line + shape.line_offset, shape.column)
+        else:
+            location = UNKNOWN_LOC if self.source.locations is None else self.source.locations[line]
         return create(shape.op_class, values, (), properties, attributes, targets, location)
 
 
