@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
+from .special_registers import SPECIAL_REGISTERS, read_problem
 from .syntax import (
     Address,
     Arguments,
@@ -297,7 +298,7 @@ class Form:
         use = Use(self, dict(slots), tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
             return Problem(message)
-        use.needs = list(self.needed(slots, specs))
+        use.needs = [*self.needed(slots, specs), *matcher.needs]
         return use
 
 
@@ -404,6 +405,7 @@ class _OperandMatcher:
 
     def __init__(self, form: Form, slots: Slots, classes: tuple[str, ...], owner: Fragments):
         self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
+        self.needs: list[tuple[str, Need]] = []  # of special registers
 
     def operand(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         """The operand with its registers' roles set, or a message."""
@@ -494,6 +496,8 @@ class _OperandMatcher:
             return self._scalar(spec, wanted, operand)
         if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
+        if isinstance(operand, SpecialRegister) and "@" in spec.flags:
+            return self._special(spec, wanted, operand, count)
         if not isinstance(operand, Vector):
             return f"operand {spec.name} must be a vector of {count} elements in braces"
         if len(operand.elements) != count:
@@ -520,7 +524,9 @@ class _OperandMatcher:
         for element in operand.elements:
             if isinstance(element, Register):
                 result = self._register(spec, wanted, element, common)
-            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, (Immediate, SpecialRegister)):
+            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, SpecialRegister):
+                result = self._special(spec, wanted, element)
+            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, Immediate):
                 result = element
             else:
                 result = self._scalar(spec, wanted, element)
@@ -544,16 +550,31 @@ class _OperandMatcher:
                 return result if isinstance(result, str) else Not(result)
             case Symbol():
                 if wanted in ("symbol", "label") or "&" in spec.flags:
+                    if operand.offset.startswith("-"):
+                        return f"an offset is added, write {operand.name}+{operand.offset}"
                     return operand
             case Target():
                 if wanted == "label":
                     return operand
             case SpecialRegister():
                 if "@" in spec.flags:
-                    return operand
+                    return self._special(spec, wanted, operand)
             case _:
                 pass
         return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
+
+    def _special(
+        self, spec: OperandSpec, wanted: str, operand: SpecialRegister, count: int | None = None
+    ) -> Operand | str:
+        scalar = SCALAR_TYPES.get(wanted)
+        if scalar is None or scalar.kind in ("float", "packed"):
+            return f"operand {spec.name} of type .{wanted} cannot be a special register"
+        problem = read_problem(operand.name, scalar.bits, count, narrower="+" in spec.flags)
+        if problem is not None:
+            return problem
+        base = operand.name.partition(".")[0]
+        self.needs.append((base, SPECIAL_REGISTERS[base].need))
+        return operand
 
     def _register(self, spec: OperandSpec, wanted: str, operand: Register, common: str = "") -> Operand | str:
         """`common` is the type of the vector that the register stands in."""

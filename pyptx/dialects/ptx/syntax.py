@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .special_registers import is_special_register as is_special_register
+
 TOKEN = re.compile(
     r"""(?P<ws>\s+)|(?P<lc>//[^\n]*)|(?P<bc>/\*.*?\*/)|(?P<str>"(?:\\.|[^"\\\n])*")
 |(?P<num>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
@@ -572,17 +574,3 @@ def literal(token: str) -> int | float:
     if digits.isdigit():
         return int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits)
     return float(digits)
-
-
-_SPECIAL = re.compile(
-    r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock64|clock_hi|lanemask_(?:eq|le|lt|ge|gt)"
-    r"|globaltimer(?:_lo|_hi)?|pm[0-7](?:_64)?|envreg(?:[0-9]|[12][0-9]|3[01])|total_smem_size|aggr_smem_size|dynamic_smem_size"
-    r"|current_graph_exec|is_explicit_cluster|clusterid|nclusterid|cluster_ctaid|cluster_nctaid|cluster_ctarank|cluster_nctarank"
-    r"|reserved_smem_offset_(?:begin|end|cap|0|1)|locality_domain_id|locality_domain_supplemental_sm)"
-)
-
-
-@lru_cache(maxsize=4096)
-def is_special_register(name: str) -> bool:
-    """Whether a name (without element) is one of PTX's special registers (PTX ISA 10)."""
-    return name[0] == "%" and _SPECIAL.fullmatch(name) is not None
