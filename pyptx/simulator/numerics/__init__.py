@@ -3,9 +3,9 @@
 Conventions, in all modules:
 
 - Arguments are arrays of at least one dimension; shapes broadcast as in NumPy. A function never writes to its arguments.
-- ``f32`` and ``f64`` values are ``float32`` and ``float64`` arrays, integers are arrays of the NumPy integer type of
-  the same width and signedness. Everything else (f16, bf16, tf32, fp8, packed vectors) travels as unsigned integer bit
-  patterns of the register width.
+- ``f32`` and ``f64`` values are ``float32`` and ``float64`` arrays, integers are arrays of the NumPy integer
+  type of the same width and signedness. Everything else (f16, bf16, tf32, fp8, packed vectors) travels as
+  unsigned integer bit patterns of the register width.
 - NaNs, infinities and overflow are ordinary results. NumPy would warn about them, so callers run under
   :func:`quiet` (once around a whole simulation, not per operation: entering it costs as much as an addition).
 """

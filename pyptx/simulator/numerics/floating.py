@@ -1,11 +1,12 @@
 """Single and double precision arithmetic of PTX: PTX ISA 9.7.3 (floating point) and 9.7.6 (comparison).
 
-All functions take ``float32`` or ``float64`` arrays (all operands of one type, shapes broadcast) and return a new array
-of that type. ``rounding`` is one of rn, rz, rm, rp. ``ftz`` (f32 only) flushes subnormal inputs and results to
-sign-preserving zero; a result is flushed when it is subnormal after rounding. ``sat`` clamps to [0, 1] with NaN -> +0.
+All functions take ``float32`` or ``float64`` arrays (all operands of one type, shapes broadcast) and return a
+new array of that type. ``rounding`` is one of rn, rz, rm, rp. ``ftz`` (f32 only) flushes subnormal inputs and
+results to sign-preserving zero; a result is flushed when it is subnormal after rounding. ``sat`` clamps to
+[0, 1] with NaN -> +0.
 
-NaN results: f32 always gives 0x7fffffff. f64 gives the first NaN operand, quieted, and 0xfff8000000000000 when no
-operand is NaN; the manual promises only *a* NaN there.
+NaN results: f32 always gives 0x7fffffff. f64 gives the first NaN operand, quieted, and 0xfff8000000000000
+when no operand is NaN; the manual promises only *a* NaN there.
 """
 
 import math
@@ -29,7 +30,8 @@ _QUIET64 = np.uint64(0x0008_0000_0000_0000)
 _MIN_NORMAL32 = np.float32(2.0**-126)
 
 
-# -- helpers ----------------------------------------------------------------------------------------------------------
+# -- helpers
+# ----------------------------------------------------------------------------------------------------------
 
 
 def flush(x: Float32) -> Float32:
@@ -106,7 +108,9 @@ def odd_sum(x: Float64, y: Float64) -> Float64:
 
 
 def _directed(r: F, above: Bool, below: Bool, rounding: Rounding) -> F:
-    """Turn a result rounded to nearest into a directed one; above/below: the exact value is greater/less than it."""
+    """Turn a result rounded to nearest into a directed one; above/below: the exact value is greater/less than
+    it.
+    """
     bits: NDArray[np.int32] | NDArray[np.int64] = r.view(np.int32 if r.dtype == _F32 else np.int64)
     negative = bits < 0
     if rounding == "rp":
@@ -118,8 +122,8 @@ def _directed(r: F, above: Bool, below: Bool, rounding: Rounding) -> F:
     return cast(F, (bits + step.astype(bits.dtype)).view(r.dtype))
 
 
-def _round32(exact: Float64, rounding: Rounding) -> Float32:
-    """Round float64 values (exact, or rounded to odd) to f32."""
+def round32(exact: Float64, rounding: Rounding) -> Float32:
+    """Round float64 values (exact, or rounded to odd) to f32; NaN bits are not canonical."""
     r = exact.astype(np.float32)
     if rounding == "rn":
         return r
@@ -135,11 +139,14 @@ def _exact_zero(r: F, zero: Bool, negative: Bool, rounding: Rounding) -> F:
     return r
 
 
-# -- exact arithmetic for the rare lanes where the float64 tricks over- or underflow -----------------------------------
+# -- exact arithmetic for the rare lanes where the float64 tricks over- or underflow
+# -----------------------------------
 
 
 def _round_fraction(value: Fraction, rounding: Rounding, *, inexact: bool = False) -> float:
-    """Round a non-zero rational to float64. ``inexact``: the true magnitude is slightly larger than ``value``."""
+    """Round a non-zero rational to float64. ``inexact``: the true magnitude is slightly larger than
+    ``value``.
+    """
     negative = value < 0
     n, d = abs(value.numerator), value.denominator
     exponent = max(n.bit_length() - d.bit_length() - 53, -1074)
@@ -190,7 +197,23 @@ def _fma_fraction(rounding: Rounding, a: Fraction, b: Fraction, c: Fraction) -> 
     return _round_fraction(value, rounding)
 
 
-# -- f64 kernels ------------------------------------------------------------------------------------------------------
+_CHUNK = 8192  # lanes whose float64 temporaries stay in the caches and out of mmap
+
+
+def _in_chunks(kernel: Callable[..., F], operands: tuple[F, ...], rounding: Rounding) -> F:
+    """Run a kernel with many temporaries over pieces of large arrays: several times faster than in one go."""
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    if math.prod(shape) <= _CHUNK:
+        return kernel(*operands, rounding)
+    flat = [np.broadcast_to(x, shape).ravel() for x in operands]
+    r = np.empty(flat[0].size, flat[0].dtype)
+    for start in range(0, r.size, _CHUNK):
+        r[start : start + _CHUNK] = kernel(*(x[start : start + _CHUNK] for x in flat), rounding)
+    return cast(F, r.reshape(shape))
+
+
+# -- f64 kernels
+# ------------------------------------------------------------------------------------------------------
 
 _BIG = 2.0**990
 _SMALL = 2.0**-950
@@ -224,7 +247,13 @@ def _div64(a: Float64, b: Float64, rounding: Rounding) -> Float64:
     p, error = _two_product(r, b)
     rest = (a - p) - error  # a - p is exact, so the sign of the rest is
     rest = np.where(np.signbit(b), -rest, rest)
-    ordinary = (np.abs(r) < _BIG) & (np.abs(r) > _SMALL) & (np.abs(b) < _BIG) & (np.abs(p) < _BIG) & (np.abs(p) > _SMALL)
+    ordinary = (
+        (np.abs(r) < _BIG)
+        & (np.abs(r) > _SMALL)
+        & (np.abs(b) < _BIG)
+        & (np.abs(p) < _BIG)
+        & (np.abs(p) > _SMALL)
+    )
     r = _directed(r, ordinary & (rest > 0), ordinary & (rest < 0), rounding)
     hard = ~ordinary & np.isfinite(a) & np.isfinite(b) & (a != 0) & (b != 0)
     _exact_lanes(r, hard, rounding, lambda mode, x, y: _round_fraction(x / y, mode), a, b)
@@ -245,8 +274,8 @@ def _sqrt64(a: Float64, rounding: Rounding) -> Float64:
 
 
 def _fma64(a: Float64, b: Float64, c: Float64, rounding: Rounding) -> Float64:
-    # Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008: round to odd what remains after two
-    # error-free sums, then round once more.
+    # Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008: round to odd what remains
+    # after two error-free sums, then round once more.
     p, product_error = _two_product(a, b)
     th, tl = _two_sum(c, product_error)
     vh, vl = _two_sum(p, th)
@@ -267,13 +296,15 @@ def _fma64(a: Float64, b: Float64, c: Float64, rounding: Rounding) -> Float64:
     hard = ~ordinary & product_finite & np.isfinite(c)
     # A zero product adds exactly; an infinite c wins over any finite product, even one that overflows.
     simple = np.where(product_finite & np.isinf(c), c, a * b + c)
+    simple = _exact_zero(simple, simple == 0, np.signbit(p) | np.signbit(c), rounding)
     r = np.where(ordinary, r, simple)
     hard &= (a != 0) & (b != 0)
     _exact_lanes(r, hard, rounding, _fma_fraction, a, b, c)
     return r
 
 
-# -- arithmetic -------------------------------------------------------------------------------------------------------
+# -- arithmetic
+# -------------------------------------------------------------------------------------------------------
 
 
 def add(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
@@ -290,11 +321,9 @@ def add(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
         if rounding == "rn":
             r = a + b
         else:
-            x, y = a.astype(np.float64), b.astype(np.float64)
-            t = odd_sum(x, y)
-            r = _exact_zero(_round32(t, rounding), t == 0, np.signbit(a) | np.signbit(b), rounding)
+            r = _in_chunks(_add32_directed, (a, b), rounding)
         return _finish32(r, ftz, sat) if ftz or sat else _canonical32(r)
-    return _payload64(_add64(a, b, rounding), a, b)
+    return _payload64(_in_chunks(_add64, (a, b), rounding), a, b)
 
 
 def sub(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
@@ -303,7 +332,7 @@ def sub(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
         if rounding == "rn" and not ftz and not sat:
             return _canonical32(a - b)
         return add(a, -b, rounding=rounding, ftz=ftz, sat=sat)
-    return _payload64(_add64(a, -b, rounding), a, b)
+    return _payload64(_in_chunks(_add64, (a, -b), rounding), a, b)
 
 
 def mul(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
@@ -320,9 +349,9 @@ def mul(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
         if rounding == "rn":
             r = a * b
         else:
-            r = _round32(a.astype(np.float64) * b.astype(np.float64), rounding)  # 48 bits: exact
+            r = _in_chunks(_mul32_directed, (a, b), rounding)
         return _finish32(r, ftz, sat) if ftz or sat else _canonical32(r)
-    return _payload64(_mul64(a, b, rounding), a, b)
+    return _payload64(_in_chunks(_mul64, (a, b), rounding), a, b)
 
 
 def fma(a: F, b: F, c: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
@@ -333,26 +362,25 @@ def fma(a: F, b: F, c: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: 
         if rounding == "rn":
             r = _fma32(a, b, c)
             return _finish32(r, ftz, sat) if ftz or sat else r
-        return _finish32(_fma32_directed(a, b, c, rounding), ftz, sat)
-    return _payload64(_fma64(a, b, c, rounding), a, b, c)
+        return _finish32(_in_chunks(_fma32_directed, (a, b, c), rounding), ftz, sat)
+    return _payload64(_in_chunks(_fma64, (a, b, c), rounding), a, b, c)
 
 
 # 0-d arrays: NumPy combines them with an array faster than scalars.
 _LOW29 = np.array((1 << 29) - 1, np.uint64)
 _HALF29 = np.array(1 << 28, np.uint64)
 _NORMAL = np.array(2.0**-126)
-_CHUNK = 8192  # lanes whose float64 temporaries stay in the first-level caches and out of mmap
 
 
 def _fma32(a: Float32, b: Float32, c: Float32) -> Float32:
     """Round-to-nearest fma with canonical NaN."""
     if a.size > _CHUNK or b.size > _CHUNK or c.size > _CHUNK:
-        return _fma32_chunks(a, b, c)
+        return _in_chunks(lambda x, y, z, _: _fma32(x, y, z), (a, b, c), "rn")
     product = a.astype(np.float64) * b.astype(np.float64)  # 48 bits: exact
     addend = c.astype(np.float64)
     s = product + addend
-    # Rounding to float64 and then to float32 goes wrong only if the float64 sum sits exactly half-way between two
-    # float32 numbers: low 29 bits 100..0, or anything in the subnormal range, where half-way moves.
+    # Rounding to float64 and then to float32 goes wrong only if the float64 sum sits exactly half-way between
+    # two float32 numbers: low 29 bits 100..0, or anything in the subnormal range, where half-way moves.
     normal = np.abs(s) >= _NORMAL
     half = (s.view(np.uint64) & _LOW29) == _HALF29
     if np.count_nonzero(normal) == s.size:
@@ -363,21 +391,20 @@ def _fma32(a: Float32, b: Float32, c: Float32) -> Float32:
     return _canonical32(odd_sum(product, addend).astype(np.float32))
 
 
-def _fma32_chunks(a: Float32, b: Float32, c: Float32) -> Float32:
-    shape = np.broadcast_shapes(a.shape, b.shape, c.shape)
-    x, y, z = (np.broadcast_to(operand, shape).ravel() for operand in (a, b, c))
-    r = np.empty(x.size, np.float32)
-    for start in range(0, x.size, _CHUNK):
-        lanes = slice(start, start + _CHUNK)
-        r[lanes] = _fma32(x[lanes], y[lanes], z[lanes])
-    return r.reshape(shape)
+def _add32_directed(a: Float32, b: Float32, rounding: Rounding) -> Float32:
+    t = odd_sum(a.astype(np.float64), b.astype(np.float64))
+    return _exact_zero(round32(t, rounding), t == 0, np.signbit(a) | np.signbit(b), rounding)
+
+
+def _mul32_directed(a: Float32, b: Float32, rounding: Rounding) -> Float32:
+    return round32(a.astype(np.float64) * b.astype(np.float64), rounding)
 
 
 def _fma32_directed(a: Float32, b: Float32, c: Float32, rounding: Rounding) -> Float32:
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
     t = odd_sum(product, addend)
-    return _exact_zero(_round32(t, rounding), t == 0, np.signbit(product) | np.signbit(addend), rounding)
+    return _exact_zero(round32(t, rounding), t == 0, np.signbit(product) | np.signbit(addend), rounding)
 
 
 def div(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
@@ -393,7 +420,7 @@ def div(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
             over = np.isinf(r) & np.isfinite(a) & (b != 0)
             r = _directed(r, (rest > 0) | (over & (r < 0)), (rest < 0) | (over & (r > 0)), rounding)
         return _finish32(r, ftz, False)
-    return _payload64(_div64(a, b, rounding), a, b)
+    return _payload64(_in_chunks(_div64, (a, b), rounding), a, b)
 
 
 def rcp(a: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
@@ -412,10 +439,10 @@ def sqrt(a: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
             rest = a.astype(np.float64) - root * root
             r = _directed(r, rest > 0, rest < 0, rounding)
         return _finish32(r, ftz, False)
-    return _payload64(_sqrt64(a, rounding), a)
+    return _payload64(_in_chunks(_sqrt64, (a,), rounding), a)
 
 
-def abs(a: F, *, ftz: bool = False) -> F:  # noqa: A001 - the PTX name
+def absolute(a: F, *, ftz: bool = False) -> F:
     """Absolute value. f32 NaN gives the canonical NaN, f64 only clears the sign. PTX ISA 9.7.3.9."""
     r = np.abs(a)
     return cast(F, _finish32(cast(Float32, r), ftz, False)) if a.dtype == _F32 else r
@@ -433,25 +460,46 @@ def copysign(a: F, b: F) -> F:
 
 
 def minimum(
-    a: F, b: F, c: F | None = None, *, ftz: bool = False, nan: bool = False, abs: bool = False, xorsign: bool = False
+    a: F,
+    b: F,
+    c: F | None = None,
+    *,
+    ftz: bool = False,
+    nan: bool = False,
+    abs: bool = False,
+    xorsign: bool = False,
 ) -> F:
     """Smaller of two or three values (min{.ftz}{.NaN}{.xorsign}{.abs}); -0 is less than +0. PTX ISA 9.7.3.11.
 
-    A NaN operand is ignored unless ``nan`` (then it makes the result NaN); all NaN gives NaN. ``abs`` compares
-    magnitudes and returns one; ``xorsign`` gives a result that is not NaN the exclusive-or of the operands' signs.
+    A NaN operand is ignored unless ``nan`` (then it makes the result NaN); all NaN gives NaN. ``abs``
+    compares magnitudes and returns one; ``xorsign`` gives a result that is not NaN the exclusive-or of the
+    operands' signs.
     """
     return _extreme(np.fmin, np.bitwise_or, (a, b) if c is None else (a, b, c), ftz, nan, abs, xorsign)
 
 
 def maximum(
-    a: F, b: F, c: F | None = None, *, ftz: bool = False, nan: bool = False, abs: bool = False, xorsign: bool = False
+    a: F,
+    b: F,
+    c: F | None = None,
+    *,
+    ftz: bool = False,
+    nan: bool = False,
+    abs: bool = False,
+    xorsign: bool = False,
 ) -> F:
     """Larger of two or three values (max{.ftz}{.NaN}{.xorsign}{.abs}); see :func:`minimum`. PTX ISA 9.7.3.12."""
     return _extreme(np.fmax, np.bitwise_and, (a, b) if c is None else (a, b, c), ftz, nan, abs, xorsign)
 
 
 def _extreme(
-    choose: np.ufunc, zeros: np.ufunc, operands: tuple[F, ...], ftz: bool, nan: bool, magnitude: bool, xorsign: bool
+    choose: np.ufunc,
+    zeros: np.ufunc,
+    operands: tuple[F, ...],
+    ftz: bool,
+    nan: bool,
+    magnitude: bool,
+    xorsign: bool,
 ) -> F:
     single = operands[0].dtype == _F32
     word = np.uint32 if single else np.uint64
@@ -462,7 +510,8 @@ def _extreme(
         operands = tuple(np.abs(x) for x in operands)
     r = operands[0]
     for x in operands[1:]:
-        # Equal operands have equal bits except for zeros of different sign, where or/and keeps/drops the sign.
+        # Equal operands have equal bits except for zeros of different sign, where or/and keeps/drops the
+        # sign.
         same = zeros(r.view(word), x.view(word)).view(r.dtype)
         r = np.where(r == x, same, choose(r, x))
     if xorsign:
@@ -476,13 +525,18 @@ def _extreme(
     return cast(F, _payload64(cast(Float64, r), *cast(tuple[Float64, ...], operands)))
 
 
-def packed_f32x2(function: Callable[..., Float32], *operands: NDArray[np.uint64], **modifiers: object) -> NDArray[np.uint64]:
-    """Apply a function of this module to both halves of f32x2 registers (uint64, low word first). PTX ISA 9.7.3.3-6."""
+def packed_f32x2(
+    function: Callable[..., Float32], *operands: NDArray[np.uint64], **modifiers: object
+) -> NDArray[np.uint64]:
+    """Apply a function of this module to both halves of f32x2 registers (uint64, low word first). PTX ISA
+    9.7.3.3-6.
+    """
     halves = [np.ascontiguousarray(x).view(np.float32) for x in operands]
     return np.ascontiguousarray(function(*halves, **modifiers)).view(np.uint64)
 
 
-# -- tests and comparisons --------------------------------------------------------------------------------------------
+# -- tests and comparisons
+# --------------------------------------------------------------------------------------------
 
 Property: TypeAlias = Literal["finite", "infinite", "number", "notanumber", "normal", "subnormal"]
 
@@ -528,18 +582,26 @@ _ORDERED: dict[str, Callable[[NDArray[np.floating], NDArray[np.floating]], Bool]
 
 
 def compare(a: F, b: F, comparison: Comparison, *, ftz: bool = False) -> Bool:
-    """Result of set/setp as booleans. Ordered comparisons (eq..ge) are false on NaN, the ...u ones true. 9.3.1.2."""
+    """Result of set/setp as booleans. Ordered comparisons (eq..ge) are false on NaN, the ...u ones true.
+    9.3.1.2.
+    """
     if ftz and a.dtype == _F32:
         a, b = cast(F, flush(cast(Float32, a))), cast(F, flush(cast(Float32, b)))
     return _ORDERED[comparison](a, b)
 
 
-def set_value(predicate: Bool, dtype: Literal["u32", "s32", "f32", "f16", "bf16", "u16", "s16"]) -> NDArray[np.generic]:
-    """What ``set`` writes: all ones or 1.0 for true, zero for false, in the type of the result. PTX ISA 9.7.6.1."""
+def set_value(
+    predicate: Bool, dtype: Literal["u32", "s32", "f32", "f16", "bf16", "u16", "s16"]
+) -> NDArray[np.generic]:
+    """What ``set`` writes: all ones or 1.0 for true, zero for false, in the type of the result. PTX ISA
+    9.7.6.1.
+    """
     match dtype:
         case "f32":
             return predicate.astype(np.float32)
         case "f16" | "bf16":
             return predicate * np.uint16(0x3C00 if dtype == "f16" else 0x3F80)
         case _:
-            return -predicate.astype({"u32": np.uint32, "s32": np.int32, "u16": np.uint16, "s16": np.int16}[dtype])
+            return -predicate.astype(
+                {"u32": np.uint32, "s32": np.int32, "u16": np.uint16, "s16": np.int16}[dtype]
+            )

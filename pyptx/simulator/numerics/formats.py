@@ -19,9 +19,10 @@ Rounding: TypeAlias = Literal["rn", "rna", "rz", "rm", "rp", "rs"]
 class Format:
     """One number format.
 
-    ``code_bits`` counts sign, exponent and mantissa; ``bits`` is what a value occupies (tf32 keeps its 19 code bits in
-    the upper part of 32). ``nan`` says which codes are NaN: ``ieee`` (top exponent, non-zero mantissa), ``all_ones``
-    (one magnitude) or ``none``. Where there is no infinity, the top exponent holds ordinary numbers.
+    ``code_bits`` counts sign, exponent and mantissa; ``bits`` is what a value occupies (tf32 keeps its 19
+    code bits in the upper part of 32). ``nan`` says which codes are NaN: ``ieee`` (top exponent, non-zero
+    mantissa), ``all_ones`` (one magnitude) or ``none``. Where there is no infinity, the top exponent holds
+    ordinary numbers.
     """
 
     name: str
@@ -44,7 +45,9 @@ class Format:
 
     @property
     def min_exponent(self) -> int:
-        """Exponent of the smallest normal number. ue8m0 has no subnormals, its code 0 is an ordinary power of two."""
+        """Exponent of the smallest normal number. ue8m0 has no subnormals, its code 0 is an ordinary power of
+        two.
+        """
         return -self.bias if self.mantissa_bits == 0 else 1 - self.bias
 
     @property
@@ -105,7 +108,9 @@ FORMATS: dict[str, Format] = {
         Format("ue5m3", 8, 5, 3, 15, signed=False, infinity=False, nan="all_ones"),
     )
 }
-"""Every binary floating-point format of PTX, by its name in the manual. (s2f6 is fixed point: see ``decode``.)"""
+"""Every binary floating-point format of PTX, by its name in the manual. (s2f6 is fixed point: see
+``decode``.)
+"""
 
 
 def _decode_scalar(code: int, f: Format) -> float:
@@ -128,15 +133,16 @@ def _decode_table(name: str) -> Float64:
     if name == "s2f6":
         return np.arange(256, dtype=np.uint8).view(np.int8) / 64.0
     f = FORMATS[name]
-    # Bits above the code are ignored, as the hardware ignores them (the padding of fp6 and fp4, the sign of ue4m3).
+    # Bits above the code are ignored, as the hardware ignores them (the padding of fp6 and fp4, the sign of
+    # ue4m3).
     return np.array([_decode_scalar(code & ((1 << f.code_bits) - 1), f) for code in range(256)])
 
 
 def decode(bits: Unsigned, name: str) -> Float64:
     """Exact values of codes.
 
-    ``bits``: any shape, unsigned dtype of the container (uint8 for 8 bits and less). Returns float64 of that shape.
-    NaN codes give NaN. ``s2f6`` is an 8-bit two's complement number of 1/64ths.
+    ``bits``: any shape, unsigned dtype of the container (uint8 for 8 bits and less). Returns float64 of that
+    shape. NaN codes give NaN. ``s2f6`` is an 8-bit two's complement number of 1/64ths.
     """
     if name == "f16":
         return bits.view(np.float16).astype(np.float64)
@@ -164,12 +170,12 @@ def encode(
 
     Rounding happens once, from the float64 value; a value that is not exact in float64 must come rounded to odd.
     Overflow gives infinity or the largest number as IEEE 754 says for the mode; formats without infinity give NaN
-    (``all_ones``) or the largest number. With ``satfinite`` the largest number replaces every overflow and infinity.
-    NaN gives the canonical NaN, or the positive largest number where the format has none. ue8m0 and other unsigned
-    formats take the magnitude, as NVIDIA's conversion headers do, before rounding.
+    (``all_ones``; the largest number under rz) or the largest number. With ``satfinite`` the largest number replaces every overflow and
+    infinity. NaN gives the canonical NaN, or the positive largest number where the format has none. ue8m0 and
+    other unsigned formats take the magnitude, as NVIDIA's conversion headers do, before rounding.
 
-    ``rs`` adds the low ``random_width`` bits of ``random`` to as many of the discarded mantissa bits, most significant
-    first, and rounds away from zero on carry.
+    ``rs`` adds the low ``random_width`` bits of ``random`` to as many of the discarded mantissa bits, most
+    significant first, and rounds away from zero on carry.
 
     PTX ISA 9.7.9 (cvt), 6.5.2 (rounding modifiers). Returns the unsigned container dtype, same shape.
     """
@@ -183,6 +189,7 @@ def encode(
     negative = np.signbit(values) if f.signed else np.zeros(values.shape, np.bool_)
     _, exponent = np.frexp(magnitude)
     steps = np.maximum(exponent - (1 + f.min_exponent), 0)  # exponent steps above the smallest normal binade
+    steps[magnitude == 0] = 0  # frexp calls the exponent of zero 0
     quotient = np.ldexp(magnitude, f.mantissa_bits - f.min_exponent - steps)  # in units in the last place
     if rounding == "rn":
         rounded = np.rint(quotient)
@@ -217,7 +224,7 @@ def encode(
         if rounding in ("rn", "rna", "rs"):
             code[over] = overflow_code
         elif rounding == "rz":
-            code[over] = f.max_code if f.infinity else overflow_code
+            code[over] = f.max_code
         else:
             away = ~negative if rounding == "rp" else negative
             code[over] = np.where(away, overflow_code, f.max_code)[over] if f.infinity else overflow_code
