@@ -38,6 +38,7 @@ def fill_instruction(
     shape.instruction = shape.op_class = cls
     shape.modifiers = modifiers
     shape.layout = placed
+    shape.plain_layout = layout
     shape.guard_mark = guard
     properties["layout"] = layout_attr(placed)
     if guard:

@@ -1,0 +1,1 @@
+"""Analyses of the `ptx` dialect: they read the IR and change nothing."""

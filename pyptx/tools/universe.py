@@ -1,0 +1,81 @@
+"""pyptx as an xDSL universe: dialect, passes, target `ptx` and frontend `.ptx`, for plain `xdsl-opt` too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.frontend import Frontend
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.target import Target
+
+from ..diagnostics import PTXError
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class PTXTarget(Target):
+    """Print the module's `ptx.module` as PTX text (`-t ptx`)."""
+
+    name: ClassVar[str] = "ptx"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        from ..printer.ptx import print_module
+
+        output.write(print_module(module))
+
+
+@dataclass(frozen=True)
+class PTXFrontend(Frontend):
+    """Read `.ptx` files."""
+
+    name: ClassVar[str] = "ptx"
+
+    def parse(self, ctx: Context, input: IO[bytes], input_name: str = "input") -> ModuleOp:
+        from ..parser.module import parse_text
+
+        text = input.read().decode("utf-8", errors="surrogateescape")
+        try:
+            return parse_text(text, input_name)
+        except PTXError as error:
+            source = Input(text, input_name)
+            first = error.diagnostics[0]
+            start = _offset(text, first.line or 1, first.column or 1)
+            message = "\n".join(d.render() for d in error.diagnostics)
+            raise ParseError(Span(start, min(start + 1, len(text)), source), message) from None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    start = 0
+    for _ in range(line - 1):
+        start = text.find("\n", start) + 1
+    return min(start + column - 1, max(len(text) - 1, 0))
+
+
+def _dialect() -> Dialect:
+    from ..dialects.ptx.dialect import PTX
+
+    return PTX
+
+
+def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    from ..passes.registry import PASSES
+
+    return PASSES
+
+
+UNIVERSE = Universe(
+    all_dialects={"ptx": _dialect},
+    all_passes=_passes(),
+    all_targets={"ptx": lambda: PTXTarget},
+    all_frontends={"ptx": lambda: PTXFrontend},
+)
