@@ -1,9 +1,16 @@
 """Imports every chapter, so that every op class is registered."""
 
+from . import barrier as barrier
 from . import comparison as comparison
+from . import control as control
+from . import conversion as conversion
 from . import extended as extended
 from . import floating as floating
 from . import integer as integer
 from . import logic as logic
+from . import mbarrier as mbarrier
+from . import misc as misc
 from . import move as move
 from . import movement as movement
+from . import stack as stack
+from . import warp as warp

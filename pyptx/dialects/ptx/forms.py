@@ -20,7 +20,7 @@ Operands. `name:type[count]flags`
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address, `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a, b)` a call's arguments
+  `[a]` an address, `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -144,7 +144,7 @@ class Form:
         sets: dict[str, str],
         whole: Need,
         needs: Mapping[str, Need],
-        ranges: Mapping[str, tuple[int, int] | frozenset[int]],
+        ranges: Mapping[str, tuple[int, int | None] | frozenset[int]],
         rule: Callable[[Use], str | None] | None,
     ):
         self.text, self.sets, self.whole, self.needs, self.ranges, self.rule = text, sets, whole, needs, ranges, rule
@@ -310,13 +310,13 @@ def form(
     until: str | None = None,
     until_sm: str = "",
     needs: Mapping[str, Need] | None = None,
-    ranges: Mapping[str, tuple[int, int] | frozenset[int]] | None = None,
+    ranges: Mapping[str, tuple[int, int | None] | frozenset[int]] | None = None,
     rule: Callable[[Use], str | None] | None = None,
     **sets: str,
 ) -> Form:
     """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
 
-    `ranges` bounds constant operands: name -> (lowest, highest) or the frozenset of legal values. `rule` is called with the `Use` for what
+    `ranges` bounds constant operands: name -> (lowest, highest or None) or the frozenset of legal values. `rule` is called with the `Use` for what
     syntax cannot say and returns a message or None.
     """
     plain = ptx == "1.0" and not sm and until is None
@@ -416,7 +416,7 @@ class _OperandMatcher:
         if spec.kind == "sink":
             return operand if isinstance(operand, Sink) else f"operand {spec.name} must be the sink '_': there is no result"
         if spec.kind == "arguments":
-            return f"operand {spec.name} must be an argument list"
+            return self._arguments(spec.parts[0], operand)
         return self._value(spec, operand)
 
     def _pair(self, spec: OperandSpec, operand: Operand) -> Operand | str:
@@ -535,6 +535,26 @@ class _OperandMatcher:
             elements.append(result)
         return Vector(tuple(elements))
 
+    def _arguments(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        """A call's list, of any length: its prototype says what each element must be."""
+        written = spec.role == "="
+        name = "results" if written else "arguments"
+        if not isinstance(operand, Arguments):
+            return f"the {name} of a call stand in parentheses"
+        elements: list[Operand] = []
+        for element in operand.elements:
+            if isinstance(element, Register):
+                element = self._register(spec, "any", element)
+                assert not isinstance(element, str)
+            elif not (isinstance(element, Symbol) and not element.offset) and not isinstance(
+                element, Sink if written else Immediate
+            ):
+                also = "_" if written else "constants"
+                given = _KINDS.get(type(element), "this")
+                return f"the {name} of a call are registers, .param variables or {also}, not {given}"
+            elements.append(element)
+        return Arguments(tuple(elements))
+
     def _scalar(self, spec: OperandSpec, wanted: str, operand: Operand) -> Operand | str:
         match operand:
             case Register():
@@ -630,8 +650,10 @@ class _OperandMatcher:
             if value in legal:
                 return operand
             return f"operand {spec.name} must be one of {', '.join(map(str, sorted(legal)))}, not {operand.text}"
-        if legal[0] <= value <= legal[1]:
+        if legal[0] <= value and (legal[1] is None or value <= legal[1]):
             return operand
+        if legal[1] is None:
+            return f"operand {spec.name} must be at least {legal[0]}, not {operand.text}"
         return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
 
 

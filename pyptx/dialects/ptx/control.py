@@ -1,0 +1,76 @@
+"""Branches, calls and returns (PTX ISA 9.7.12)."""
+
+from __future__ import annotations
+
+from .forms import form
+from .instruction import Instruction, instruction
+
+
+@instruction
+class Branch(Instruction):
+    """Go to a label. `.uni` promises that all threads of the warp that run it go there. Operand: target, a label."""
+
+    name = "ptx.bra"
+    section = "9.7.12.3"
+    effect = "control"
+    terminator = True
+    forms = (form("bra{.uni} target:label"),)
+
+
+@instruction
+class BranchIndexed(Instruction):
+    """Go to one of a list of labels. Operands: index, 32 bits, from 0; targets, the name of a `.branchtargets` list."""
+
+    name = "ptx.brx.idx"
+    section = "9.7.12.4"
+    effect = "control"
+    terminator = True
+    forms = (form("brx.idx{.uni} index:u32, targets:symbol", ptx="6.0"),)
+
+
+@instruction
+class Call(Instruction):
+    """Call a function, by name or through a register that holds its address.
+
+    Operands: (d) the results, registers, `.param` variables or `_`; function; (a) the arguments, registers,
+    constants or `.param` variables; prototype, for a register: the name of a `.callprototype` or of a
+    `.calltargets` list. Empty lists may be left out.
+    """
+
+    name = "ptx.call"
+    section = "9.7.12.5"
+    effect = "control"
+    forms = (
+        form("call{.uni} (d), function:symbol, (a)", ptx="2.0"),
+        form("call{.uni} (d), function:symbol", ptx="2.0"),
+        form("call{.uni} function:symbol, (a)", ptx="2.0"),
+        form("call{.uni} function:symbol", ptx="2.0"),
+        *(
+            form(f"call{{.uni}} {results}function:{pointer}%, {arguments}prototype:symbol", ptx="2.1")
+            for pointer in ("u64", "u32")
+            for results in ("(d), ", "")
+            for arguments in ("(a), ", "")
+        ),
+    )
+
+
+@instruction
+class Return(Instruction):
+    """Return from a function, or end the thread in a kernel. `.uni` promises that the whole warp returns."""
+
+    name = "ptx.ret"
+    section = "9.7.12.6"
+    effect = "control"
+    terminator = True
+    forms = (form("ret{.uni}"),)
+
+
+@instruction
+class Exit(Instruction):
+    """End the thread."""
+
+    name = "ptx.exit"
+    section = "9.7.12.7"
+    effect = "control"
+    terminator = True
+    forms = (form("exit"),)

@@ -1,0 +1,105 @@
+"""Warp-wide exchange and votes (PTX ISA 9.7.9.6 and 9.7.13)."""
+
+from __future__ import annotations
+
+from .forms import form
+from .instruction import Instruction, instruction
+from .target import need
+
+SHUFFLE = "up down bfly idx"
+UNSYNCED = {"until": "6.3", "until_sm": "70+"}
+"""Forms without `.sync`, which sm_70 and newer lost with PTX 6.4."""
+
+
+@instruction
+class Shuffle(Instruction):
+    """Read a register of another lane of the warp.
+
+    Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane, delta
+    or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
+    """
+
+    name = "ptx.shfl"
+    section = "9.7.9.6"
+    effect = "order"
+    forms = (
+        form("shfl.sync.mode.b32 d{|p:pred_}, a, b:u32, c:u32, membermask:u32", mode=SHUFFLE, ptx="5.1"),
+        form("shfl.mode.b32 d{|p:pred_}, a, b:u32, c:u32", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
+    )
+
+
+@instruction
+class Vote(Instruction):
+    """Combine a predicate over the warp: true for all lanes, for any, the same in all (`uni`), or one bit per lane.
+
+    Operands: p (or d, 32 bits, for `ballot`); a, the predicate, may be negated; membermask, the lanes that take part
+    (with `.sync`).
+    """
+
+    name = "ptx.vote"
+    section = "9.7.13.9"
+    effect = "order"
+    forms = (
+        form("vote.sync.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1"),
+        form("vote.sync.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1"),
+        form("vote.mode.pred p:pred, a:pred!", mode="all any uni", ptx="1.2", **UNSYNCED),
+        form("vote.ballot.b32 d, a:pred!", ptx="2.0", **UNSYNCED),
+    )
+
+
+@instruction
+class Match(Instruction):
+    """Find the lanes that hold the same value: the mask of those equal to this lane's, or of all if all are equal.
+
+    Operands: d, the mask (32 bits); p, with `.all`: whether all agree; a, the value; membermask, the lanes that
+    take part.
+    """
+
+    name = "ptx.match"
+    section = "9.7.13.10"
+    effect = "order"
+    forms = (
+        form("match.any.sync.type d:b32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+        form("match.all.sync.type d:b32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+    )
+
+
+@instruction
+class ActiveMask(Instruction):
+    """The mask of the lanes that run this instruction together. Operand: d, 32 bits."""
+
+    name = "ptx.activemask"
+    section = "9.7.13.11"
+    effect = "order"
+    forms = (form("activemask.b32 d", ptx="6.2"),)
+
+
+@instruction
+class Redux(Instruction):
+    """Reduce a value over the lanes of the mask; every lane gets the result.
+
+    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and `.NaN`
+    lets a NaN win.
+    """
+
+    name = "ptx.redux"
+    section = "9.7.13.12"
+    effect = "order"
+    forms = (
+        form("redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"),
+        form("redux.sync.op.b32 d, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
+        form(
+            "redux.sync.op{.abs}{.NaN}.f32 d, a, membermask:u32", op="min max",
+            ptx="8.6", sm="100af 103af 107af",
+        ),
+    )  # fmt: skip
+
+
+@instruction
+class Elect(Instruction):
+    """Choose one leader lane of the mask. Operands: d, its number, may be `_`; p, true in that lane; membermask."""
+
+    name = "ptx.elect"
+    section = "9.7.13.15"
+    effect = "order"
+    forms = (form("elect.sync d:b32_|p:pred, membermask:u32", ptx="8.0", sm="90+"),)
