@@ -2,7 +2,8 @@
 
 Conventions, in all modules:
 
-- Arguments are arrays of at least one dimension; shapes broadcast as in NumPy. A function never writes to its arguments.
+- Arguments are arrays of at least one dimension; shapes broadcast as in NumPy. No function writes to its
+  arguments.
 - ``f32`` and ``f64`` values are ``float32`` and ``float64`` arrays, integers are arrays of the NumPy integer
   type of the same width and signedness. Everything else (f16, bf16, tf32, fp8, packed vectors) travels as
   unsigned integer bit patterns of the register width.

@@ -8,15 +8,12 @@ promises.
 f32 functions take and return ``float32`` arrays; special values follow the tables of the manual.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import floating, half
-
-Float32: TypeAlias = NDArray[np.float32]
-Float64: TypeAlias = NDArray[np.float64]
+from .floating import Float32, Float64
 
 ERROR: dict[str, tuple[Literal["relative", "absolute"], float]] = {
     "rcp": ("relative", 2.0**-23),
@@ -158,7 +155,7 @@ def rcp_f64(a: Float64) -> Float64:
 
 
 def rsqrt_f64(a: Float64, *, ftz: bool = False) -> Float64:
-    """rsqrt.approx.f64 and rsqrt.approx.ftz.f64; the latter works on upper words as rcp. PTX ISA 9.7.3.16-17."""
+    """rsqrt.approx.f64, and with ``ftz`` rsqrt.approx.ftz.f64, on upper words as rcp. PTX ISA 9.7.3.16-17."""
     if ftz:
         return _upper_word(_flush64(1.0 / np.sqrt(_flush64(_upper_word(a)))))
     return 1.0 / np.sqrt(a)

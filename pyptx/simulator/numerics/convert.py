@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import floating, formats, half, integer
-from .formats import Unsigned
+from .formats import Float64, Unsigned
 
 Bits: TypeAlias = NDArray[np.generic]
-Float64: TypeAlias = NDArray[np.float64]
 Rounding: TypeAlias = Literal["rn", "rna", "rz", "rm", "rp", "rs", "rni", "rzi", "rmi", "rpi"]
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
@@ -40,8 +39,8 @@ def convert(
     ``random`` is the rbits operand (uint32) of ``.rs``, ``scale`` the packed scale-factor (uint16, two
     ue8m0).
 
-    - float to integer: clamps to the range; NaN gives 0, or the lone top bit if the source is f64 or the destination
-      has 64 bits.
+    - float to integer: clamps to the range; NaN gives 0, or the lone top bit if the source is f64 or the
+      destination has 64 bits.
     - integer to integer: wraps, or clamps with ``sat``.
     - float to float: NaN gives the canonical NaN of the destination (f64 keeps the payload, bf16 to f32 all
       bits, both unspecified by PTX). ``sat`` clamps to [0, 1] with NaN -> +0, ``relu`` turns negatives into
@@ -160,7 +159,7 @@ def _float_to_float(
     if plain and rounding == "rn" and src_type == "f32" and dst_type in ("f16", "bf16"):
         return half.from_f32(source.view(np.float32), dst_type)
     if plain and dst_type == "f32" and src_type == "bf16" and rounding not in _TO_INTEGER:
-        return half.to_f32(cast(half.Half, source), "bf16").view(np.uint32)
+        return half.to_f32(source, "bf16").view(np.uint32)
     value = formats.decode(source, src_type)
     if ftz and src_type == "f32":
         value = _flush(value)

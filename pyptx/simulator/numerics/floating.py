@@ -12,16 +12,17 @@ when no operand is NaN; the manual promises only *a* NaN there.
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rounding: TypeAlias = Literal["rn", "rz", "rm", "rp"]
-Float32: TypeAlias = NDArray[np.float32]
-Float64: TypeAlias = NDArray[np.float64]
+Float: TypeAlias = NDArray[np.floating[Any]]
+"""float32 or float64: which one decides the operation, and the result has it too."""
+Float32: TypeAlias = Float
+Float64: TypeAlias = Float
 Bool: TypeAlias = NDArray[np.bool_]
-F = TypeVar("F", NDArray[np.float32], NDArray[np.float64])
 
 _F32 = np.dtype(np.float32)
 _NAN32 = np.uint32(0x7FFF_FFFF)
@@ -42,7 +43,7 @@ def flush(x: Float32) -> Float32:
     return x
 
 
-def saturate(x: F) -> F:
+def saturate(x: Float) -> Float:
     """Clamp to [0, 1]; NaN and -0 become +0 (``.sat``)."""
     return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
 
@@ -107,11 +108,11 @@ def odd_sum(x: Float64, y: Float64) -> Float64:
     return (bits + toward * inexact_even).view(np.float64)
 
 
-def _directed(r: F, above: Bool, below: Bool, rounding: Rounding) -> F:
+def _directed(r: Float, above: Bool, below: Bool, rounding: Rounding) -> Float:
     """Turn a result rounded to nearest into a directed one; above/below: the exact value is greater/less than
     it.
     """
-    bits: NDArray[np.int32] | NDArray[np.int64] = r.view(np.int32 if r.dtype == _F32 else np.int64)
+    bits: NDArray[np.signedinteger[Any]] = r.view(np.int32 if r.dtype == _F32 else np.int64)
     negative = bits < 0
     if rounding == "rp":
         step = np.where(negative, -1, 1) * above
@@ -119,7 +120,7 @@ def _directed(r: F, above: Bool, below: Bool, rounding: Rounding) -> F:
         step = np.where(negative, 1, -1) * below
     else:
         step = -np.where(negative, above, below).astype(np.int64)
-    return cast(F, (bits + step.astype(bits.dtype)).view(r.dtype))
+    return (bits + step.astype(bits.dtype)).view(r.dtype)
 
 
 def round32(exact: Float64, rounding: Rounding) -> Float32:
@@ -130,7 +131,7 @@ def round32(exact: Float64, rounding: Rounding) -> Float32:
     return _directed(r, exact > r, exact < r, rounding)
 
 
-def _exact_zero(r: F, zero: Bool, negative: Bool, rounding: Rounding) -> F:
+def _exact_zero(r: Float, zero: Bool, negative: Bool, rounding: Rounding) -> Float:
     """Sign of an exactly zero sum: under rm it is -0 as soon as one addend is negative (IEEE 754, 6.3)."""
     if rounding == "rm":
         lanes = zero & negative
@@ -197,19 +198,20 @@ def _fma_fraction(rounding: Rounding, a: Fraction, b: Fraction, c: Fraction) -> 
     return _round_fraction(value, rounding)
 
 
-_CHUNK = 8192  # lanes whose float64 temporaries stay in the caches and out of mmap
+_CHUNK = 8192  # lanes of f32 (half as many of f64) whose temporaries stay in the caches and out of mmap
 
 
-def _in_chunks(kernel: Callable[..., F], operands: tuple[F, ...], rounding: Rounding) -> F:
+def _in_chunks(kernel: Callable[..., Float], operands: tuple[Float, ...], rounding: Rounding) -> Float:
     """Run a kernel with many temporaries over pieces of large arrays: several times faster than in one go."""
     shape = np.broadcast_shapes(*(x.shape for x in operands))
-    if math.prod(shape) <= _CHUNK:
+    lanes = _CHUNK * 4 // operands[0].itemsize
+    if math.prod(shape) <= lanes:
         return kernel(*operands, rounding)
     flat = [np.broadcast_to(x, shape).ravel() for x in operands]
     r = np.empty(flat[0].size, flat[0].dtype)
-    for start in range(0, r.size, _CHUNK):
-        r[start : start + _CHUNK] = kernel(*(x[start : start + _CHUNK] for x in flat), rounding)
-    return cast(F, r.reshape(shape))
+    for start in range(0, r.size, lanes):
+        r[start : start + lanes] = kernel(*(x[start : start + lanes] for x in flat), rounding)
+    return r.reshape(shape)
 
 
 # -- f64 kernels
@@ -307,7 +309,7 @@ def _fma64(a: Float64, b: Float64, c: Float64, rounding: Rounding) -> Float64:
 # -------------------------------------------------------------------------------------------------------
 
 
-def add(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
+def add(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> Float:
     """a + b (add{.rnd}{.ftz}{.sat}.f32/.f64). PTX ISA 9.7.3.3."""
     if a.dtype == _F32:
         if rounding == "rn" and not ftz and not sat:
@@ -326,7 +328,7 @@ def add(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
     return _payload64(_in_chunks(_add64, (a, b), rounding), a, b)
 
 
-def sub(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
+def sub(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> Float:
     """a - b (sub{.rnd}{.ftz}{.sat}.f32/.f64). PTX ISA 9.7.3.4."""
     if a.dtype == _F32:
         if rounding == "rn" and not ftz and not sat:
@@ -335,7 +337,7 @@ def sub(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
     return _payload64(_in_chunks(_add64, (a, -b), rounding), a, b)
 
 
-def mul(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
+def mul(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> Float:
     """a * b (mul{.rnd}{.ftz}{.sat}.f32/.f64). PTX ISA 9.7.3.5."""
     if a.dtype == _F32:
         if rounding == "rn" and not ftz and not sat:
@@ -354,7 +356,9 @@ def mul(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool =
     return _payload64(_in_chunks(_mul64, (a, b), rounding), a, b)
 
 
-def fma(a: F, b: F, c: F, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> F:
+def fma(
+    a: Float, b: Float, c: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False
+) -> Float:
     """a * b + c rounded once (fma and mad, .f32/.f64). PTX ISA 9.7.3.6."""
     if a.dtype == _F32:
         if ftz:
@@ -407,7 +411,7 @@ def _fma32_directed(a: Float32, b: Float32, c: Float32, rounding: Rounding) -> F
     return _exact_zero(round32(t, rounding), t == 0, np.signbit(product) | np.signbit(addend), rounding)
 
 
-def div(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
+def div(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False) -> Float:
     """a / b, correctly rounded (div.rnd{.ftz}.f32/.f64). PTX ISA 9.7.3.8."""
     if a.dtype == _F32:
         if ftz:
@@ -423,13 +427,13 @@ def div(a: F, b: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
     return _payload64(_in_chunks(_div64, (a, b), rounding), a, b)
 
 
-def rcp(a: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
+def rcp(a: Float, *, rounding: Rounding = "rn", ftz: bool = False) -> Float:
     """1 / a, correctly rounded (rcp.rnd{.ftz}.f32/.f64). PTX ISA 9.7.3.13."""
     return div(np.ones_like(a), a, rounding=rounding, ftz=ftz)
 
 
-def sqrt(a: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
-    """Square root, correctly rounded (sqrt.rnd{.ftz}.f32/.f64); negative input gives NaN. PTX ISA 9.7.3.15."""
+def sqrt(a: Float, *, rounding: Rounding = "rn", ftz: bool = False) -> Float:
+    """Square root, correctly rounded (sqrt.rnd{.ftz}.f32/.f64); NaN if negative. PTX ISA 9.7.3.15."""
     if a.dtype == _F32:
         if ftz:
             a = flush(a)
@@ -442,33 +446,33 @@ def sqrt(a: F, *, rounding: Rounding = "rn", ftz: bool = False) -> F:
     return _payload64(_in_chunks(_sqrt64, (a,), rounding), a)
 
 
-def absolute(a: F, *, ftz: bool = False) -> F:
+def absolute(a: Float, *, ftz: bool = False) -> Float:
     """Absolute value. f32 NaN gives the canonical NaN, f64 only clears the sign. PTX ISA 9.7.3.9."""
     r = np.abs(a)
-    return cast(F, _finish32(cast(Float32, r), ftz, False)) if a.dtype == _F32 else r
+    return _finish32(r, ftz, False) if a.dtype == _F32 else r
 
 
-def neg(a: F, *, ftz: bool = False) -> F:
+def neg(a: Float, *, ftz: bool = False) -> Float:
     """Negation. f32 NaN gives the canonical NaN, f64 only flips the sign. PTX ISA 9.7.3.10."""
     r = -a
-    return cast(F, _finish32(cast(Float32, r), ftz, False)) if a.dtype == _F32 else r
+    return _finish32(r, ftz, False) if a.dtype == _F32 else r
 
 
-def copysign(a: F, b: F) -> F:
+def copysign(a: Float, b: Float) -> Float:
     """The value of ``b`` with the sign of ``a``; NaNs keep their bits. PTX ISA 9.7.3.2."""
     return np.copysign(b, a)
 
 
 def minimum(
-    a: F,
-    b: F,
-    c: F | None = None,
+    a: Float,
+    b: Float,
+    c: Float | None = None,
     *,
     ftz: bool = False,
     nan: bool = False,
     abs: bool = False,
     xorsign: bool = False,
-) -> F:
+) -> Float:
     """Smaller of two or three values (min{.ftz}{.NaN}{.xorsign}{.abs}); -0 is less than +0. PTX ISA 9.7.3.11.
 
     A NaN operand is ignored unless ``nan`` (then it makes the result NaN); all NaN gives NaN. ``abs``
@@ -479,32 +483,32 @@ def minimum(
 
 
 def maximum(
-    a: F,
-    b: F,
-    c: F | None = None,
+    a: Float,
+    b: Float,
+    c: Float | None = None,
     *,
     ftz: bool = False,
     nan: bool = False,
     abs: bool = False,
     xorsign: bool = False,
-) -> F:
-    """Larger of two or three values (max{.ftz}{.NaN}{.xorsign}{.abs}); see :func:`minimum`. PTX ISA 9.7.3.12."""
+) -> Float:
+    """Larger of two or three values (max{.ftz}{.NaN}{.xorsign}{.abs}), as in minimum. PTX ISA 9.7.3.12."""
     return _extreme(np.fmax, np.bitwise_and, (a, b) if c is None else (a, b, c), ftz, nan, abs, xorsign)
 
 
 def _extreme(
     choose: np.ufunc,
     zeros: np.ufunc,
-    operands: tuple[F, ...],
+    operands: tuple[Float, ...],
     ftz: bool,
     nan: bool,
     magnitude: bool,
     xorsign: bool,
-) -> F:
+) -> Float:
     single = operands[0].dtype == _F32
     word = np.uint32 if single else np.uint64
     if ftz and single:
-        operands = tuple(cast(F, flush(cast(Float32, x))) for x in operands)
+        operands = tuple(flush(x) for x in operands)
     signs = [np.signbit(x) for x in operands]
     if magnitude:
         operands = tuple(np.abs(x) for x in operands)
@@ -521,8 +525,8 @@ def _extreme(
         for x in operands:
             r = np.where(x != x, x, r)
     if single:
-        return cast(F, _canonical32(cast(Float32, r)))
-    return cast(F, _payload64(cast(Float64, r), *cast(tuple[Float64, ...], operands)))
+        return _canonical32(r)
+    return _payload64(r, *operands)
 
 
 def packed_f32x2(
@@ -581,12 +585,12 @@ _ORDERED: dict[str, Callable[[NDArray[np.floating], NDArray[np.floating]], Bool]
 }
 
 
-def compare(a: F, b: F, comparison: Comparison, *, ftz: bool = False) -> Bool:
+def compare(a: Float, b: Float, comparison: Comparison, *, ftz: bool = False) -> Bool:
     """Result of set/setp as booleans. Ordered comparisons (eq..ge) are false on NaN, the ...u ones true.
     9.3.1.2.
     """
     if ftz and a.dtype == _F32:
-        a, b = cast(F, flush(cast(Float32, a))), cast(F, flush(cast(Float32, b)))
+        a, b = flush(a), flush(b)
     return _ORDERED[comparison](a, b)
 
 

@@ -5,13 +5,13 @@ PTX ISA sections 5.2.2 (restricted use of sub-word types) and 5.2.3 (alternate f
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Unsigned: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32] | NDArray[np.uint64]
-Float64: TypeAlias = NDArray[np.float64]
+Unsigned: TypeAlias = NDArray[np.unsignedinteger[Any]]
+Float64: TypeAlias = NDArray[np.floating[Any]]
 Rounding: TypeAlias = Literal["rn", "rna", "rz", "rm", "rp", "rs"]
 
 
@@ -168,11 +168,12 @@ def encode(
 ) -> Unsigned:
     """Round float64 values into a format.
 
-    Rounding happens once, from the float64 value; a value that is not exact in float64 must come rounded to odd.
-    Overflow gives infinity or the largest number as IEEE 754 says for the mode; formats without infinity give NaN
-    (``all_ones``; the largest number under rz) or the largest number. With ``satfinite`` the largest number replaces every overflow and
-    infinity. NaN gives the canonical NaN, or the positive largest number where the format has none. ue8m0 and
-    other unsigned formats take the magnitude, as NVIDIA's conversion headers do, before rounding.
+    Rounding happens once; a value not exact in float64 must come rounded to odd. Overflow gives infinity or
+    the largest number as IEEE 754 says for the mode. Formats without infinity give NaN (the largest number
+    under rz) or, if they have no NaN either, the largest number. With ``satfinite`` the largest number
+    replaces every overflow and infinity. NaN gives the canonical NaN, or the positive largest number where
+    the format has none. ue8m0 and other unsigned formats take the magnitude before rounding, as NVIDIA's
+    conversion headers do.
 
     ``rs`` adds the low ``random_width`` bits of ``random`` to as many of the discarded mantissa bits, most
     significant first, and rounds away from zero on carry.

@@ -6,32 +6,34 @@ half). ``kind`` names the type. Every operation rounds once. ``ftz`` flushes f16
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import floating, formats
 
-Half: TypeAlias = NDArray[np.uint16]
-Register: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
+Half: TypeAlias = NDArray[np.unsignedinteger[Any]]
+Register: TypeAlias = Half
 Kind: TypeAlias = Literal["f16", "bf16", "f16x2", "bf16x2"]
 
 _NAN = np.uint16(0x7FFF)
-OOB_NAN: int = 0x7FFF
-"""NaN pattern that ``.oob`` treats as an out-of-bounds element. The manual does not publish it: see
-:func:`fma`.
+OOB_NAN: int = 0xFFFF
+"""The NaN that ``.oob`` takes for an out-of-bounds element.
+
+The manual does not publish the pattern; this one is ours, chosen because no arithmetic here produces it. A
+simulated TMA must fill with it for NAN_REQUEST_ZERO_FMA.
 """
 
 
-def to_f32(a: Half, kind: str) -> NDArray[np.float32]:
+def to_f32(a: Half, kind: str) -> floating.Float32:
     """Exact f32 values of f16 or bf16 bits; NaN stays NaN."""
     if kind == "f16":
         return a.view(np.float16).astype(np.float32)
     return (a.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def from_f32(x: NDArray[np.float32], kind: str) -> Half:
+def from_f32(x: floating.Float32, kind: str) -> Half:
     """f32 rounded to nearest even into f16 or bf16 bits, with canonical NaN."""
     if kind == "f16":
         r = x.astype(np.float16).view(np.uint16)
@@ -46,7 +48,7 @@ def from_f32(x: NDArray[np.float32], kind: str) -> Half:
     return r
 
 
-def from_f64(t: NDArray[np.float64], kind: str, rounding: floating.Rounding = "rn") -> Half:
+def from_f64(t: floating.Float64, kind: str, rounding: floating.Rounding = "rn") -> Half:
     """Round float64 values (exact or rounded to odd)."""
     if rounding == "rn" and kind == "f16":
         r = t.astype(np.float16).view(np.uint16)
@@ -139,8 +141,7 @@ def fma(
 ) -> Register:
     """a * b + c rounded once (fma.rnd{.ftz}{.sat}{.relu}{.oob}). PTX ISA 9.7.4.4.
 
-    ``oob``: the result is +0 where any operand is the out-of-bounds NaN. That pattern is not in the manual;
-    :data:`OOB_NAN` must be what the simulated TMA fills with NAN_REQUEST_ZERO_FMA.
+    ``oob``: the result is +0 where any operand is :data:`OOB_NAN`.
     """
 
     def lanes(x: Half, y: Half, z: Half, element: str) -> Half:
@@ -213,24 +214,24 @@ def compare(
 
 def mixed_add(
     a: Half,
-    c: NDArray[np.float32],
+    c: floating.Float32,
     kind: Literal["f16", "bf16"],
     *,
     rounding: floating.Rounding = "rn",
     sat: bool = False,
-) -> NDArray[np.float32]:
+) -> floating.Float32:
     """a + c in f32, a of f16 or bf16 (add{.rnd}{.sat}.f32.atype). PTX ISA 9.7.5.1."""
     return floating.add(to_f32(a, kind), c, rounding=rounding, sat=sat)
 
 
 def mixed_sub(
     a: Half,
-    c: NDArray[np.float32],
+    c: floating.Float32,
     kind: Literal["f16", "bf16"],
     *,
     rounding: floating.Rounding = "rn",
     sat: bool = False,
-) -> NDArray[np.float32]:
+) -> floating.Float32:
     """a - c in f32, a of f16 or bf16 (sub{.rnd}{.sat}.f32.atype). PTX ISA 9.7.5.2."""
     return floating.sub(to_f32(a, kind), c, rounding=rounding, sat=sat)
 
@@ -238,11 +239,11 @@ def mixed_sub(
 def mixed_fma(
     a: Half,
     b: Half,
-    c: NDArray[np.float32],
+    c: floating.Float32,
     kind: Literal["f16", "bf16"],
     *,
     rounding: floating.Rounding = "rn",
     sat: bool = False,
-) -> NDArray[np.float32]:
+) -> floating.Float32:
     """a * b + c in f32, a and b of f16 or bf16 (fma.rnd{.sat}.f32.abtype). PTX ISA 9.7.5.3."""
     return floating.fma(to_f32(a, kind), to_f32(b, kind), c, rounding=rounding, sat=sat)

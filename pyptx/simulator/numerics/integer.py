@@ -7,18 +7,17 @@ Overflow wraps.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Integer: TypeAlias = NDArray[np.integer]
-I = TypeVar("I", bound=NDArray[np.integer])
-U32: TypeAlias = NDArray[np.uint32]
-U64: TypeAlias = NDArray[np.uint64]
+Integer: TypeAlias = NDArray[np.integer[Any]]
+U32: TypeAlias = NDArray[np.unsignedinteger[Any]]
+U64: TypeAlias = NDArray[np.unsignedinteger[Any]]
 Bool: TypeAlias = NDArray[np.bool_]
 
-TYPES: dict[str, type[np.integer]] = {
+TYPES: dict[str, type[np.integer[Any]]] = {
     f"{letter}{bits}": np.dtype(f"{'i' if letter == 's' else 'u'}{bits // 8}").type
     for letter in "sub"
     for bits in (8, 16, 32, 64)
@@ -30,7 +29,7 @@ def _width(a: Integer) -> int:
     return a.dtype.itemsize * 8
 
 
-def _unsigned(a: Integer) -> NDArray[np.unsignedinteger]:
+def _unsigned(a: Integer) -> U64:
     return a.view(f"u{a.dtype.itemsize}")
 
 
@@ -47,26 +46,26 @@ def _saturated(exact: NDArray[np.int64], dtype: np.dtype[np.integer]) -> Integer
 # --------------------------------------------------------------------------------------------
 
 
-def add(a: I, b: I, *, sat: bool = False) -> I:
+def add(a: Integer, b: Integer, *, sat: bool = False) -> Integer:
     """a + b; ``sat`` clamps to the range of the type (8, 16 and 32 bits). PTX ISA 9.7.1.1."""
-    return _saturated(a.astype(np.int64) + b.astype(np.int64), a.dtype) if sat else a + b  # pyright: ignore
+    return _saturated(a.astype(np.int64) + b.astype(np.int64), a.dtype) if sat else a + b
 
 
-def sub(a: I, b: I, *, sat: bool = False) -> I:
+def sub(a: Integer, b: Integer, *, sat: bool = False) -> Integer:
     """a - b; ``sat`` as in :func:`add`. PTX ISA 9.7.1.2."""
-    return _saturated(a.astype(np.int64) - b.astype(np.int64), a.dtype) if sat else a - b  # pyright: ignore
+    return _saturated(a.astype(np.int64) - b.astype(np.int64), a.dtype) if sat else a - b
 
 
-def mul_lo(a: I, b: I) -> I:
+def mul_lo(a: Integer, b: Integer) -> Integer:
     """Low half of the product. PTX ISA 9.7.1.3."""
-    return a * b  # pyright: ignore
+    return a * b
 
 
-def mul_hi(a: I, b: I) -> I:
+def mul_hi(a: Integer, b: Integer) -> Integer:
     """High half of the product. PTX ISA 9.7.1.3."""
     width = _width(a)
     if width < 64:
-        return ((_widen(a) * _widen(b)) >> width).astype(a.dtype)  # pyright: ignore
+        return ((_widen(a) * _widen(b)) >> width).astype(a.dtype)
     high = _mul_hi_u64(_unsigned(a), _unsigned(b))
     if _signed(a):
         # Two's complement: a negative factor stands for itself minus 2**64.
@@ -93,12 +92,12 @@ def mul_wide(a: Integer, b: Integer) -> Integer:
     return _widen(a) * _widen(b)
 
 
-def mad_lo(a: I, b: I, c: I) -> I:
+def mad_lo(a: Integer, b: Integer, c: Integer) -> Integer:
     """Low half of the product, plus c. PTX ISA 9.7.1.4."""
-    return a * b + c  # pyright: ignore
+    return a * b + c
 
 
-def mad_hi(a: I, b: I, c: I, *, sat: bool = False) -> I:
+def mad_hi(a: Integer, b: Integer, c: Integer, *, sat: bool = False) -> Integer:
     """High half of the product, plus c; ``sat`` for s32. PTX ISA 9.7.1.4."""
     return add(mul_hi(a, b), c, sat=sat)
 
@@ -113,33 +112,33 @@ def _low24(a: Integer) -> NDArray[np.int64]:
     return (wide << 40) >> 40 if _signed(a) else wide & 0xFFFFFF
 
 
-def mul24_lo(a: I, b: I) -> I:
+def mul24_lo(a: Integer, b: Integer) -> Integer:
     """Bits 31..0 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.5."""
-    return (_low24(a) * _low24(b)).astype(a.dtype)  # pyright: ignore
+    return (_low24(a) * _low24(b)).astype(a.dtype)
 
 
-def mul24_hi(a: I, b: I) -> I:
+def mul24_hi(a: Integer, b: Integer) -> Integer:
     """Bits 47..16 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.5."""
-    return ((_low24(a) * _low24(b)) >> 16).astype(a.dtype)  # pyright: ignore
+    return ((_low24(a) * _low24(b)) >> 16).astype(a.dtype)
 
 
-def mad24_lo(a: I, b: I, c: I) -> I:
+def mad24_lo(a: Integer, b: Integer, c: Integer) -> Integer:
     """mul24.lo plus c. PTX ISA 9.7.1.6."""
-    return mul24_lo(a, b) + c  # pyright: ignore
+    return mul24_lo(a, b) + c
 
 
-def mad24_hi(a: I, b: I, c: I, *, sat: bool = False) -> I:
+def mad24_hi(a: Integer, b: Integer, c: Integer, *, sat: bool = False) -> Integer:
     """mul24.hi plus c; ``sat`` for s32. PTX ISA 9.7.1.6."""
     return add(mul24_hi(a, b), c, sat=sat)
 
 
-def sad(a: I, b: I, c: I) -> I:
+def sad(a: Integer, b: Integer, c: Integer) -> Integer:
     """c + abs(a - b), the difference taken without overflow. PTX ISA 9.7.1.7."""
     difference = np.maximum(a, b) - np.minimum(a, b)
-    return c + difference  # pyright: ignore
+    return c + difference
 
 
-def div(a: I, b: I) -> I:
+def div(a: Integer, b: Integer) -> Integer:
     """Quotient truncated toward zero. PTX ISA 9.7.1.8.
 
     Division by zero is undefined in PTX. ptxas 13 emits code that gives all ones for every type, and so does
@@ -149,12 +148,12 @@ def div(a: I, b: I) -> I:
     return _divide(a, b)[0]
 
 
-def rem(a: I, b: I) -> I:
+def rem(a: Integer, b: Integer) -> Integer:
     """Remainder with the sign of a. By zero it gives all ones, as :func:`div`. PTX ISA 9.7.1.9."""
     return _divide(a, b)[1]
 
 
-def _divide(a: I, b: I) -> tuple[I, I]:
+def _divide(a: Integer, b: Integer) -> tuple[Integer, Integer]:
     zero = b == 0
     divisor = np.where(zero, b.dtype.type(1), b)
     if _signed(a):
@@ -166,29 +165,29 @@ def _divide(a: I, b: I) -> tuple[I, I]:
         quotient = a // divisor
     remainder = a - quotient * divisor
     ones = np.array(-1).astype(a.dtype)
-    return np.where(zero, ones, quotient), np.where(zero, ones, remainder)  # pyright: ignore
+    return np.where(zero, ones, quotient), np.where(zero, ones, remainder)
 
 
-def absolute(a: I) -> I:
+def absolute(a: Integer) -> Integer:
     """Absolute value; the most negative number stays itself. PTX ISA 9.7.1.10."""
-    return np.abs(a)  # pyright: ignore
+    return np.abs(a)
 
 
-def neg(a: I) -> I:
+def neg(a: Integer) -> Integer:
     """0 - a. PTX ISA 9.7.1.11."""
-    return -a  # pyright: ignore
+    return -a
 
 
-def minimum(a: I, b: I, *, relu: bool = False) -> I:
+def minimum(a: Integer, b: Integer, *, relu: bool = False) -> Integer:
     """Smaller value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.12."""
     r = np.minimum(a, b)
-    return np.maximum(r, r.dtype.type(0)) if relu else r  # pyright: ignore
+    return np.maximum(r, r.dtype.type(0)) if relu else r
 
 
-def maximum(a: I, b: I, *, relu: bool = False) -> I:
+def maximum(a: Integer, b: Integer, *, relu: bool = False) -> Integer:
     """Larger value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.13."""
     r = np.maximum(a, b)
-    return np.maximum(r, r.dtype.type(0)) if relu else r  # pyright: ignore
+    return np.maximum(r, r.dtype.type(0)) if relu else r
 
 
 def packed(
@@ -219,7 +218,7 @@ _COMPARE: dict[str, Callable[[Integer, Integer], Bool]] = {
 }
 
 
-def compare(a: I, b: I, comparison: Comparison) -> Bool:
+def compare(a: Integer, b: Integer, comparison: Comparison) -> Bool:
     """Result of set/setp as booleans; lo, ls, hi, hs compare as unsigned. PTX ISA 9.3.1.1."""
     return _COMPARE[comparison](a, b)
 
@@ -228,7 +227,7 @@ def compare(a: I, b: I, comparison: Comparison) -> Bool:
 # -----------------------------------------------------------------------------------------------
 
 
-def add_carry(a: I, b: I, carry: Bool | None = None) -> tuple[I, Bool]:
+def add_carry(a: Integer, b: Integer, carry: Bool | None = None) -> tuple[Integer, Bool]:
     """a + b + carry and the carry out: add.cc (no ``carry``), addc{.cc}. PTX ISA 9.7.2.1-2."""
     x, y = _unsigned(a), _unsigned(b)
     s = x + y
@@ -236,10 +235,10 @@ def add_carry(a: I, b: I, carry: Bool | None = None) -> tuple[I, Bool]:
     if carry is not None:
         s = s + carry.astype(s.dtype)
         out = out | (carry & (s == 0))
-    return s.view(a.dtype), out  # pyright: ignore
+    return s.view(a.dtype), out
 
 
-def sub_borrow(a: I, b: I, borrow: Bool | None = None) -> tuple[I, Bool]:
+def sub_borrow(a: Integer, b: Integer, borrow: Bool | None = None) -> tuple[Integer, Bool]:
     """a - b - borrow and the borrow out: sub.cc (no ``borrow``), subc{.cc}. PTX ISA 9.7.2.3-4.
 
     The flag is the borrow (1 if the subtraction wrapped), as the manual has it.
@@ -250,10 +249,12 @@ def sub_borrow(a: I, b: I, borrow: Bool | None = None) -> tuple[I, Bool]:
     if borrow is not None:
         out = out | (borrow & (d == 0))
         d = d - borrow.astype(d.dtype)
-    return d.view(a.dtype), out  # pyright: ignore
+    return d.view(a.dtype), out
 
 
-def mad_carry(a: I, b: I, c: I, *, hi: bool, carry: Bool | None = None) -> tuple[I, Bool]:
+def mad_carry(
+    a: Integer, b: Integer, c: Integer, *, hi: bool, carry: Bool | None = None
+) -> tuple[Integer, Bool]:
     """Half product + c + carry and the carry out: mad{.hi,.lo}.cc (no ``carry``), madc. PTX ISA 9.7.2.5-6."""
     return add_carry(mul_hi(a, b) if hi else mul_lo(a, b), c, carry)
 
@@ -262,14 +263,14 @@ def mad_carry(a: I, b: I, c: I, *, hi: bool, carry: Bool | None = None) -> tuple
 # -------------------------------------------------------------------------------------------------
 
 
-def not_(a: I) -> I:
+def not_(a: Integer) -> Integer:
     """One's complement. PTX ISA 9.7.8.4."""
-    return ~a  # pyright: ignore
+    return ~a
 
 
-def cnot(a: I) -> I:
+def cnot(a: Integer) -> Integer:
     """1 where a is zero, else 0. PTX ISA 9.7.8.5."""
-    return (a == 0).astype(a.dtype)  # pyright: ignore
+    return (a == 0).astype(a.dtype)
 
 
 def lop3(a: U32, b: U32, c: U32, table: int) -> U32:
@@ -284,15 +285,15 @@ def lop3(a: U32, b: U32, c: U32, table: int) -> U32:
     return ~r if invert else r
 
 
-def shl(a: I, amount: U32) -> I:
+def shl(a: Integer, amount: U32) -> Integer:
     """Shift left; amounts of the width and more give 0. PTX ISA 9.7.8.8."""
     # NumPy defines shifts by the width as PTX does; only the amount must survive the conversion of its type.
-    return a << np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)  # pyright: ignore
+    return a << np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)
 
 
-def shr(a: I, amount: U32) -> I:
+def shr(a: Integer, amount: U32) -> Integer:
     """Shift right, filling with the sign for signed types; amounts clamp at the width. PTX ISA 9.7.8.9."""
-    return a >> np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)  # pyright: ignore
+    return a >> np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)
 
 
 def _funnel(a: U32, b: U32, amount: U32, wrap: bool) -> tuple[U64, U64]:
@@ -317,12 +318,12 @@ def shf_r(a: U32, b: U32, amount: U32, *, wrap: bool) -> U32:
 # -------------------------------------------------------------------------------------------------------
 
 
-def _mask(length: NDArray[np.unsignedinteger], dtype: np.dtype[np.integer]) -> Integer:
+def _mask(length: U32, dtype: np.dtype[np.integer]) -> Integer:
     """The low ``length`` bits set."""
-    return ~shl(np.full(length.shape, -1).astype(dtype), length)  # pyright: ignore
+    return ~shl(np.full(length.shape, -1).astype(dtype), length)
 
 
-def bfe(a: I, position: U32, length: U32) -> I:
+def bfe(a: Integer, position: U32, length: U32) -> Integer:
     """Extract a field; signed types replicate its top bit (or the sign, past the end). PTX ISA 9.7.1.19."""
     position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
     x = _unsigned(a)
@@ -335,14 +336,14 @@ def bfe(a: I, position: U32, length: U32) -> I:
         fill = ~(mask & _mask(np.minimum(available, np.uint32(255)), x.dtype))
         negative = (shr(x, top) & x.dtype.type(1)).astype(np.bool_) & (length != 0)
         field = np.where(negative, field | fill, field)
-    return field.view(a.dtype)  # pyright: ignore
+    return field.view(a.dtype)
 
 
-def bfi(a: I, b: I, position: U32, length: U32) -> I:
+def bfi(a: Integer, b: Integer, position: U32, length: U32) -> Integer:
     """Insert the low ``length`` bits of a into b at ``position``. PTX ISA 9.7.1.20."""
     position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
     mask = shl(_mask(length, a.dtype), position)
-    return (b & ~mask) | (shl(a, position) & mask)  # pyright: ignore
+    return (b & ~mask) | (shl(a, position) & mask)
 
 
 def bfind(a: Integer, *, shiftamt: bool = False) -> U32:
@@ -371,14 +372,14 @@ def clz(a: Integer) -> U32:
     return np.uint32(_width(a)) - popc(x)
 
 
-def brev(a: I) -> I:
+def brev(a: Integer) -> Integer:
     """Bits in reverse order. PTX ISA 9.7.1.21."""
     x = _unsigned(a).byteswap()
     for shift, pattern in ((4, 0x0F), (2, 0x33), (1, 0x55)):
         mask = x.dtype.type(int.from_bytes(bytes([pattern]) * x.dtype.itemsize))
         n = x.dtype.type(shift)
         x = (x >> n & mask) | ((x & mask) << n)
-    return x.view(a.dtype)  # pyright: ignore
+    return x.view(a.dtype)
 
 
 def fns(mask: U32, base: U32, offset: NDArray[np.int32]) -> U32:
@@ -404,20 +405,21 @@ def fns(mask: U32, base: U32, offset: NDArray[np.int32]) -> U32:
 
 
 def bmsk(position: U32, width: U32, *, wrap: bool) -> U32:
-    """A mask of ``width`` ones from ``position``; clamp mode treats 32 and more as the end. PTX ISA 9.7.1.23."""
+    """A mask of ``width`` ones from ``position``; clamp mode clamps both at 32. PTX ISA 9.7.1.23."""
     p, w = position & np.uint32(31), width & np.uint32(31)
     ones = np.uint32(0xFFFF_FFFF)
-    low = ones << p
+    low: U32 = ones << p
     end = p + w
     beyond = end >= 32
     if not wrap:
         low = np.where(position >= 32, np.uint32(0), low)
         beyond = beyond | (position >= 32) | (width >= 32)
     high = np.where(beyond, np.uint32(0), ones << np.minimum(end, np.uint32(31)))
-    return low & ~high
+    r: U32 = low & ~high
+    return r
 
 
-def szext(a: I, length: U32, *, wrap: bool) -> I:
+def szext(a: Integer, length: U32, *, wrap: bool) -> Integer:
     """Sign- (int32) or zero-extend (uint32) the low ``length`` bits. PTX ISA 9.7.1.22."""
     x = _unsigned(a)
     n = length & np.uint32(31)
@@ -428,7 +430,7 @@ def szext(a: I, length: U32, *, wrap: bool) -> I:
     if _signed(a):
         negative = (n != 0) & (x >> (n - np.uint32(1) & np.uint32(31)) & np.uint32(1)).astype(np.bool_)
         r = np.where(negative, r | mask, r)
-    return r.view(a.dtype)  # pyright: ignore
+    return r.view(a.dtype)
 
 
 _PRMT: dict[str, list[int]] = {  # selector nibbles for c = 0, 1, 2, 3; low byte in the low nibble

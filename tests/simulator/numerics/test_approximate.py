@@ -7,14 +7,34 @@ INF, NAN = np.inf, np.nan
 TINY = np.float32(1e-40)
 # function: inputs and results without and with ftz, from the tables of the manual
 SPECIAL = {
-    "rcp": ([-INF, -0.0, 0.0, INF, NAN, TINY, 4.0], [-0.0, -INF, INF, 0.0, NAN, INF, 0.25], [-0.0, -INF, INF, 0.0, NAN, INF, 0.25]),
-    "sqrt": ([-INF, -1.0, -0.0, 0.0, INF, NAN, 4.0], [NAN, NAN, -0.0, 0.0, INF, NAN, 2.0], [NAN, NAN, -0.0, 0.0, INF, NAN, 2.0]),
-    "rsqrt": ([-INF, -1.0, -0.0, 0.0, INF, NAN, 4.0], [NAN, NAN, -INF, INF, 0.0, NAN, 0.5], [NAN, NAN, -INF, INF, 0.0, NAN, 0.5]),
+    "rcp": (
+        [-INF, -0.0, 0.0, INF, NAN, TINY, 4.0],
+        [-0.0, -INF, INF, 0.0, NAN, INF, 0.25],
+        [-0.0, -INF, INF, 0.0, NAN, INF, 0.25],
+    ),
+    "sqrt": (
+        [-INF, -1.0, -0.0, 0.0, INF, NAN, 4.0],
+        [NAN, NAN, -0.0, 0.0, INF, NAN, 2.0],
+        [NAN, NAN, -0.0, 0.0, INF, NAN, 2.0],
+    ),
+    "rsqrt": (
+        [-INF, -1.0, -0.0, 0.0, INF, NAN, 4.0],
+        [NAN, NAN, -INF, INF, 0.0, NAN, 0.5],
+        [NAN, NAN, -INF, INF, 0.0, NAN, 0.5],
+    ),
     "sin": ([-INF, -0.0, 0.0, INF, NAN], [NAN, -0.0, 0.0, NAN, NAN], [NAN, -0.0, 0.0, NAN, NAN]),
     "cos": ([-INF, -0.0, 0.0, INF, NAN], [NAN, 1.0, 1.0, NAN, NAN], [NAN, 1.0, 1.0, NAN, NAN]),
-    "lg2": ([-INF, -1.0, -0.0, 0.0, INF, NAN, 8.0, TINY], [NAN, NAN, -INF, -INF, INF, NAN, 3.0, np.log2(float(TINY))], [NAN, NAN, -INF, -INF, INF, NAN, 3.0, -INF]),
-    "ex2": ([-INF, -0.0, 0.0, INF, NAN, 3.0, TINY, -127.0], [0.0, 1.0, 1.0, INF, NAN, 8.0, 1.0, 2.0**-127], [0.0, 1.0, 1.0, INF, NAN, 8.0, 1.0, 0.0]),
-}  # fmt: skip
+    "lg2": (
+        [-INF, -1.0, -0.0, 0.0, INF, NAN, 8.0, TINY],
+        [NAN, NAN, -INF, -INF, INF, NAN, 3.0, np.log2(float(TINY))],
+        [NAN, NAN, -INF, -INF, INF, NAN, 3.0, -INF],
+    ),
+    "ex2": (
+        [-INF, -0.0, 0.0, INF, NAN, 3.0, TINY, -127.0],
+        [0.0, 1.0, 1.0, INF, NAN, 8.0, 1.0, 2.0**-127],
+        [0.0, 1.0, 1.0, INF, NAN, 8.0, 1.0, 0.0],
+    ),
+}
 
 
 def bits(values) -> list[int]:

@@ -56,7 +56,7 @@ def sqrt_reference(a: float, name: str, mode: str) -> float:
         return math.nan
     if a == 0 or math.isinf(a):
         return a
-    # A root to 2**-1300 with a sticky bit: no root of a float lies closer to a tie than that without being one.
+    # A root to 2**-1300 with a sticky bit, far below the bits that decide.
     scaled = Fraction(a) * 4**1300
     root = math.isqrt(int(scaled))
     return round_exact(Fraction(2 * root + (root * root != scaled), 2 << 1300), name, mode)
@@ -114,26 +114,37 @@ def test_fma_f32_property(a, b, c, mode):
     assert same(got[0], fma(a, b, c, "f32", mode))
 
 
-def test_fma_f32_at_ties_of_double_rounding():
-    """Sums whose float64 rounding lands on a tie of float32: the case the fast path must notice."""
+def check_fma(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    for mode in MODES:
+        got = floating.fma(a, b, c, rounding=mode)
+        for x, y, z, r in zip(a.tolist(), b.tolist(), c.tolist(), got.tolist(), strict=True):
+            assert same(r, fma(x, y, z, name, mode)), (x.hex(), y.hex(), z.hex(), r.hex())
+
+
+def test_fma_f32_next_to_a_tie_that_float64_cannot_tell_from_it():
+    """What the fast path must notice: products half-way, addends below float64's last bit."""
     rng = np.random.default_rng(4)
-    a = (1 + rng.integers(0, 1 << 23, 4000) / 2**23).astype(np.float32)
-    b = (1 + rng.integers(0, 1 << 23, 4000) / 2**23).astype(np.float32)
-    exact = a.astype(np.float64) * b
-    grid = exact.astype(np.float32).astype(np.float64)
-    ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)
-    # c moves the product next to a tie, up to something far below float64 precision.
-    c = (grid + ulp / 2 - exact).astype(np.float32)
-    got = floating.fma(a, b, c)
-    for x, y, z, r in zip(a.tolist(), b.tolist(), c.tolist(), got.tolist(), strict=True):
-        assert same(r, fma(x, y, z, "f32", "rn"))
-    # A product of 1 + 2**-24 exactly, and addends too small for float64 to see.
-    one = np.float32(1 + 2**-12)
-    big = np.array([one, one, one], np.float32)
-    tail = np.array([-(2.0**-23) + 2.0**-80, 2.0**-90, -(2.0**-90)], np.float32)
-    got = floating.fma(big, np.array([1 - 2**-12] * 3, np.float32), tail)
-    for x, z, r in zip(big.tolist(), tail.tolist(), got.tolist(), strict=True):
-        assert same(r, fma(x, 1 - 2**-12, z, "f32", "rn"))
+    k, m = 2 * rng.integers(0, 1 << 10, 500) + 1, 2 * rng.integers(0, 1 << 10, 500) + 1
+    a, b = (1 + k / 2**12).astype(np.float32), (1 + m / 2**12).astype(np.float32)
+    c = np.ldexp(rng.choice([-1.0, 1.0], 500), -rng.integers(60, 140, 500)).astype(np.float32)
+    check_fma("f32", a, b, c)
+
+
+def test_fma_f32_next_to_a_tie_of_subnormals():
+    """Half-way moves there: the product is 2**-150 * (1 - 2**-46), half a unit less a trifle."""
+    a = np.full(64, 2.0**-75 * (1 + 2.0**-23), np.float32)
+    b = np.full(64, 2.0**-75 * (1 - 2.0**-23), np.float32)
+    c = ((1 << 22) + np.arange(64, dtype=np.uint32)).view(np.float32)
+    check_fma("f32", a, b, c)
+    check_fma("f32", a, -b, c)
+
+
+def test_fma_f64_next_to_a_tie():
+    """a * a = 1 + 2**-26 + 2**-54, and c completes it to half-way plus or minus 2**-106 or less."""
+    a = np.full(40, 1 + 2.0**-27)
+    c = 2.0**-54 * (1 + np.arange(-20, 20) * 2.0**-52)
+    check_fma("f64", a, a, c)
+    check_fma("f64", a, -a, -c)
 
 
 @pytest.mark.parametrize("name", TYPES)

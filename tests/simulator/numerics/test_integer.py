@@ -267,19 +267,21 @@ def test_dot_products():
         fields = [x >> i & ((1 << width) - 1) for i in range(0, 32, width)]
         return [f - (1 << width) if kind == "s32" and f >> (width - 1) else f for f in fields]
 
+    def dot(x: list[int], y: list[int], z: int) -> int:
+        return wrap(z + sum(p * q for p, q in zip(x, y, strict=True)), "u32")
+
     for at, bt in product(["u32", "s32"], repeat=2):
-        check(
-            integer.dp4a(a, b, c, at, bt),
-            lambda x, y, z: wrap(z + sum(p * q for p, q in zip(parts(x, 8, at), parts(y, 8, bt), strict=True)), "u32"),  # noqa: B023
-            a, b, c,
-        )  # fmt: skip
+
+        def dp4a(x: int, y: int, z: int) -> int:
+            return dot(parts(x, 8, at), parts(y, 8, bt), z)  # noqa: B023
+
+        check(integer.dp4a(a, b, c, at, bt), dp4a, a, b, c)
         for hi in (False, True):
-            half = slice(2, 4) if hi else slice(0, 2)
-            check(
-                integer.dp2a(a, b, c, at, bt, hi=hi),
-                lambda x, y, z: wrap(z + sum(p * q for p, q in zip(parts(x, 16, at), parts(y, 8, bt)[half], strict=True)), "u32"),  # noqa: B023
-                a, b, c,
-            )  # fmt: skip
+
+            def dp2a(x: int, y: int, z: int) -> int:
+                return dot(parts(x, 16, at), parts(y, 8, bt)[2 * hi : 2 * hi + 2], z)  # noqa: B023
+
+            check(integer.dp2a(a, b, c, at, bt, hi=hi), dp2a, a, b, c)
 
 
 def test_carryless_product():

@@ -60,8 +60,19 @@ def test_scalar(op, dtype, atype, btype):
             (None, "max"),
         ]:
             got = video.scalar(
-                op, A, B, C, dtype=dtype, atype=atype, btype=btype, asel=asel, bsel=bsel, dsel=dsel, sat=sat, secondary=secondary
-            )  # fmt: skip
+                op,
+                A,
+                B,
+                C,
+                dtype=dtype,
+                atype=atype,
+                btype=btype,
+                asel=asel,
+                bsel=bsel,
+                dsel=dsel,
+                sat=sat,
+                secondary=secondary,
+            )
             for a, b, c, r in zip(A.tolist(), B.tolist(), C.tolist(), got.tolist(), strict=True):
                 t = OPS[op](part(a, asel, atype), part(b, bsel, btype))
                 width = 32 if dsel is None else 8 if dsel[0] == "b" else 16
@@ -97,8 +108,18 @@ def test_mad(atype, btype, ctype):
         if negate and po:
             continue
         got = video.mad(
-            A, B, C, dtype="u32", atype=atype, btype=btype, ctype=ctype, negate=negate, plus_one=po, scale=scale, sat=sat
-        )  # fmt: skip
+            A,
+            B,
+            C,
+            dtype="u32",
+            atype=atype,
+            btype=btype,
+            ctype=ctype,
+            negate=negate,
+            plus_one=po,
+            scale=scale,
+            sat=sat,
+        )
         signed = "s32" in (atype, btype) or negate is not None
         for a, b, c, r in zip(A.tolist(), B.tolist(), C.tolist(), got.tolist(), strict=True):
             p = part(a, None, atype) * part(b, None, btype)
@@ -118,8 +139,20 @@ def test_simd(op, lanes):
             selectors, masks, [(False, False), (True, False), (False, True)]
         ):
             got = video.simd(
-                op, A, B, C, lanes=lanes, dtype=dtype, atype=atype, btype=btype, asel=asel, bsel=bsel, mask=mask, sat=sat, add=add
-            )  # fmt: skip
+                op,
+                A,
+                B,
+                C,
+                lanes=lanes,
+                dtype=dtype,
+                atype=atype,
+                btype=btype,
+                asel=asel,
+                bsel=bsel,
+                mask=mask,
+                sat=sat,
+                add=add,
+            )
             first = asel or ("10" if lanes == 2 else "3210")
             second = bsel or ("32" if lanes == 2 else "7654")
             for a, b, c, r in zip(A.tolist()[:20], B.tolist(), C.tolist(), got.tolist(), strict=False):
