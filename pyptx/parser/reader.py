@@ -374,14 +374,13 @@ class Reader:
                 self._issue(problem.message, position.line(at), position.column(at), problem.hint)
             self._record_raw(words, gaps, line)
             return
-        undeclared = None
-        if reading.guard_register is not None and not environment.known(reading.guard_register):
-            undeclared = reading.guard_register
-        if undeclared is not None:
-            at = start + guard_tokens(reading.guard) - 1
-            self._issue(f"register {undeclared} is not declared", position.line(at), position.column(at))
+        if self._undeclared(tokens, start, end, position):
             self._record_raw(words, gaps, line)
             return
+        if reading.guard_register is not None and not environment.known(reading.guard_register):
+            raise SyntaxProblem(
+                f"the guard {reading.guard_register} is not a declared register", start + guard_tokens(reading.guard) - 1
+            )
         all_names = ([reading.guard_register] if reading.guard_register else []) + reading.registers
         regs = [environment[n] for n in all_names]
         cls = reading.cls
@@ -397,7 +396,6 @@ class Reader:
         opcode_at = reading.opcode_at
         shape.column = position.column(opcode_at)
         shape.line_offset = position.line(opcode_at) - line
-        self._unknown_names(tokens, start, end, reading.layout, position)
         self._record(shape, regs, line, name)
         if single and newline and "\n" not in text and names == all_names:
             shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})
@@ -409,19 +407,19 @@ class Reader:
                 parts = _SPLIT(text)
                 self.cache[tuple(parts[::2]) if names else text] = shape
 
-    def _unknown_names(
-        self, tokens: list[Token], start: int, end: int, layout: object, position: _Positions
-    ) -> None:
+    def _undeclared(self, tokens: list[Token], start: int, end: int, position: _Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
         environment = self.environment
         assert environment is not None
+        found = False
         for at in range(start, end):
             kind, token = tokens[at]
             if kind != "id" or token[0] != "%" or environment.known(token) or is_special_register(token):
                 continue
-            if token in self.symbols:
-                continue
-            self._issue(f"{token} is not declared", position.line(at), position.column(at))
+            if token not in self._symbols:
+                self._issue(f"{token} is not declared", position.line(at), position.column(at))
+                found = True
+        return found
 
     def _declare_symbols(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
@@ -429,13 +427,6 @@ class Reader:
                 self._symbols.update(f"{name}{n}" for n in range(declaration.count(i) or 0))
             else:
                 self._symbols.add(name)
-
-    @property
-    def symbols(self) -> set[str]:
-        """Variables, parameters and functions declared so far (names that may start with `%`)."""
-        return self._symbols
-
-
 
     # ----------------------------------------------------------------------------------------------------- directives
 

@@ -289,7 +289,10 @@ class OperandParser:
         """The whole operand list up to `end`."""
         if self.at == self.end:
             return ()
-        items = self._list()
+        try:
+            items = self._list()
+        except RecursionError:
+            raise SyntaxProblem("this operand is nested too deeply", self.at) from None
         if self.at != self.end:
             raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand", self.at)
         return items
@@ -303,7 +306,7 @@ class OperandParser:
     def _expect(self, token: str) -> None:
         if self._peek() != token:
             found = repr(self._peek()) if self.at < self.end else "the end of the statement"
-            raise SyntaxProblem(f"expected {token!r}, found {found}", min(self.at, self.end - 1))
+            raise SyntaxProblem(f"expected {token!r}, found {found}", self.at)
         self.at += 1
 
     def _list(self) -> Layout:
@@ -343,7 +346,7 @@ class OperandParser:
         if token == "-" and self._next_kind() == "id":
             self.at += 1
             return Not(self._single(), "-")
-        if token == "^" and self._next_kind() == "id":
+        if token == "^" and self._next_kind() in ("id", "num"):
             self.at += 2
             return Target(self.tokens[self.at - 1][1])
         if token == "_" and kind == "id":
@@ -437,10 +440,12 @@ class OperandParser:
             self.at += 1
         if start == self.at:
             found = repr(self._peek()) if self.at < self.end else "the end of the statement"
-            raise SyntaxProblem(f"expected an operand, found {found}", min(self.at, self.end - 1))
+            raise SyntaxProblem(f"expected an operand, found {found}", self.at)
         text = "".join(t for _, t in self.tokens[start : self.at])
         try:
             evaluate(text)
+        except RecursionError:
+            raise SyntaxProblem("this constant is nested too deeply", start) from None
         except (ValueError, OverflowError):
             raise SyntaxProblem(f"{text!r} is not a constant", start) from None
         return Immediate(text)

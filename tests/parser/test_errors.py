@@ -1,0 +1,131 @@
+"""Bad PTX: a located message that says what would be legal, further errors reported too, never a traceback or a hang."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyptx
+from pyptx.diagnostics import Diagnostic
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
+HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+DECLS = "\t.reg .pred %p<4>;\n\t.reg .b32 %r<9>;\n\t.reg .b64 %rd<9>;\n\t.reg .f32 %f<9>;\n"
+
+
+def kernel(body: str) -> str:
+    return f"{HEAD}{DECLS}\t{body}\n\tret;\n}}\n"
+
+
+def one(text: str) -> Diagnostic:
+    found = pyptx.diagnose(text)
+    assert len(found) == 1, [d.render() for d in found]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint", "column"),
+    [
+        ("ad.s32 %r1, %r2, %r3;", "unknown instruction ad", "add", 2),
+        ("add.s23 %r1, %r2, %r3;", "no modifier .s23", ".s32", 2),
+        ("add.s32 %r1, %rd2, %r3;", "operand a must be .s32, and the register is .b64", "syntax: add", 15),
+        ("add.s32 %r1, %r2;", "takes 3 operands, not 2", "syntax: add", None),
+        ("ld.global.v2.u32 %r1, [%rd1];", "vector of 2 elements", "syntax: ld", 19),
+        ("ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", "must have 2 elements, not 3", "syntax: ld", 19),
+        ("add.f32 %f1, %f2, 1;", "needs a floating-point constant", "syntax: add", 20),
+        ("add.rn.f32x2 %rd1, %rd2, %rd3;", "needs target sm_100 or newer, not sm_90", None, 2),
+        ("add.s32 %r1, %r2, %r33;", "%r33 is not declared", None, 20),
+        ("add.s32 %r1 %r2, %r3;", "unexpected '%r2'", None, 14),
+    ],
+)
+def test_message_place_and_hint(body: str, message: str, hint: str | None, column: int | None) -> None:
+    found = one(kernel(body))
+    assert message in found.message
+    assert found.line == 10
+    if column is not None:
+        assert found.column == column
+    if hint is not None:
+        assert hint in (found.hint or "")
+
+
+def test_feature_newer_than_the_version() -> None:
+    text = kernel("add.bf16 %r1, %r2, %r3;").replace(".b32 %r<9>", ".b16 %r<9>").replace("8.0", "7.8").replace(
+        "add.bf16", "add.s16"
+    )
+    assert not [d for d in pyptx.diagnose(text) if d.line == 10]
+    newer = kernel("add.u16x2 %r1, %r2, %r3;").replace(".version 8.0", ".version 7.8")
+    assert "needs PTX 8.0 or newer" in one(newer).message
+
+
+def test_errors_go_on_to_the_end_of_the_file() -> None:
+    body = "\n\t".join(
+        ["ad.s32 %r1, %r2, %r3;", "mov.b32 %r1, ;", "add.s32 %rx, %r1, 1;", "add.s32 %r1, %r2, %rd1;", "bra NOWHERE;"]
+    )
+    lines = [d.line for d in pyptx.diagnose(kernel(body))]
+    assert lines == [10, 11, 12, 13, 14]
+
+
+def test_parse_raises_with_rendered_place() -> None:
+    with pytest.raises(pyptx.PTXError) as caught:
+        pyptx.parse(kernel("mov.b32 %r1, ;"), filename="k.ptx")
+    text = str(caught.value)
+    assert "k.ptx:10:15: error:" in text
+    assert "mov.b32 %r1, ;" in text
+    assert "^" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\0", "\0" * 1000, "}", "{", ";", "@", ".version", ".version 8.0", HEAD, HEAD + "\tmov.b32", "/* never closed",
+        'pragma "', HEAD + "\t{" * 2000, "(" * 5000, HEAD + "\tmov.b32 %r1, " + "(" * 3000 + "1" + ")" * 3000 + ";\n",
+        HEAD + "\tadd.s32 " + "%r1, " * 200_000, ".entry k(", ".visible .func (.reg .b32 %r) f (.reg", ".section .debug {",
+        ".global .b8 x[10] = {1, 2", "\ufeff.version 8.0\n",
+    ],
+    ids=range(22),
+)  # fmt: skip
+def test_garbage_is_an_error_quickly(text: str) -> None:
+    start = time.monotonic()
+    found = pyptx.diagnose(text)
+    assert found, "garbage must be reported"
+    assert all(isinstance(d.line, int) for d in found)
+    assert time.monotonic() - start < 20
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_never_crash(data: bytes) -> None:
+    pyptx.diagnose(data.decode("utf-8", "surrogateescape") + "\n")
+
+
+SEEDS = [p.read_bytes() for p in sorted(DATA.glob("*.ptx"))]
+
+
+@given(st.sampled_from(SEEDS), st.data())
+def test_mutated_files_parse_or_fail_with_a_place(seed: bytes, data: st.DataObject) -> None:
+    text = bytearray(seed)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        action = data.draw(st.integers(0, 3))
+        if action == 0:
+            text[at] = data.draw(st.integers(0, 255))
+        elif action == 1:
+            del text[at : at + data.draw(st.integers(1, 40))]
+        elif action == 2:
+            text[at:at] = text[at : at + 30]
+        else:
+            text[at:at] = data.draw(st.sampled_from([b";", b"{", b"}", b"(", b"\0", b"@", b"/*", b'"', b"%r1", b".b32"]))
+        if not text:
+            return
+    source = text.decode("utf-8", "surrogateescape")
+    found = pyptx.diagnose(source)
+    assert all(d.line is not None and d.line >= 1 for d in found)
+    try:
+        module = pyptx.parse(source + "\n")
+    except pyptx.PTXError as error:
+        assert error.diagnostics
+    else:
+        assert pyptx.to_ptx(module) == source + "\n"

@@ -1,0 +1,72 @@
+"""Parse and print give the same bytes; every module check holds on what comes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pyptx
+from pyptx.analysis.checks import check_module
+from pyptx.dialects.ptx.structure import ModuleOp
+from pyptx.parser.module import parse_text
+from tests.conftest import corpus_files, corpus_id
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
+NOT_PTX = {"nvvm-reflect-arch-O0__1_sm_70.ptx"}
+"""Corpus files ptxas rejects because they hold no PTX instruction where one is due."""
+
+
+def text_of(path: Path) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return file.read()
+
+
+def ptx_of(text: str, name: str) -> ModuleOp:
+    module = parse_text(text, name)
+    inner = module.body.block.first_op
+    assert isinstance(inner, ModuleOp)
+    return inner
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.ptx")), ids=lambda p: p.name)
+def test_own_files_come_back_byte_for_byte(path: Path) -> None:
+    text = text_of(path)
+    module = ptx_of(text, path.name)
+    assert pyptx.to_ptx(module) == text
+    assert check_module(module) == []
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("path", corpus_files(), ids=corpus_id)
+def test_corpus_comes_back_byte_for_byte(path: Path) -> None:
+    text = text_of(path)
+    if path.name in NOT_PTX:
+        with pytest.raises(pyptx.PTXError):
+            parse_text(text, path.name)
+        return
+    module = ptx_of(text, path.name)
+    assert pyptx.to_ptx(module) == text
+    assert check_module(module) == []
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("final", [True, False])
+def test_line_ends_and_missing_final_newline(ending: str, final: bool) -> None:
+    text = ending.join(
+        [".version 8.0", ".target sm_90", ".address_size 64", "", ".visible .entry k()", "{", "\tret;", "}"]
+    )
+    text += ending if final else ""
+    assert pyptx.to_ptx(pyptx.parse(text)) == text
+
+
+def test_parsed_ops_know_their_place() -> None:
+    text = ".version 8.0\n.target sm_90\n.entry k()\n{\n\t.reg .b32 %r<2>;\n\tmov.b32 %r1, 7;\n\tret;\n}\n"
+    module = ptx_of(text, "k.ptx")
+    (function,) = module.functions
+    places = {
+        op.name: (op.location.filename.data, op.location.line.data, op.location.column.data)  # pyright: ignore
+        for op in function.blocks[0].ops
+    }
+    assert places["ptx.mov"] == ("k.ptx", 6, 2)
+    assert places["ptx.ret"] == ("k.ptx", 7, 2)
