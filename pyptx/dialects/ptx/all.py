@@ -1,5 +1,6 @@
 """Imports every chapter, so that every op class is registered."""
 
+from . import atomic as atomic
 from . import barrier as barrier
 from . import comparison as comparison
 from . import control as control

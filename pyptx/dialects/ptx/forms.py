@@ -14,8 +14,8 @@ Operands. `name:type[count]flags`
           Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any` (any register),
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
-  flags   `+` a wider register is fine   `_` may be the sink   `!` may be negated   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `?` size is all that counts  `*` a single value may stand in braces
+  flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be negated   `%` no constant   `&` a symbol's address is fine
+          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
@@ -52,12 +52,14 @@ from .syntax import (
     evaluate,
 )
 from .target import ANYWHERE, Need, need
-from .types import SCALAR_TYPES, class_bits, register_fits
+from .types import SCALAR_TYPES, register_fits
 
 Slots = Mapping[str, str]
 SPACES = frozenset(
     "const global local param param::entry param::func shared shared::cta shared::cluster generic".split()
 )
+_REPEATABLE = frozenset("sat sync approx cc satfinite relu NaN uni shiftamt".split())
+"""Modifiers that ptxas lets an instruction have more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,8 @@ class Form:
                     return None
         if any(0 < sum(slot.name in slots for slot in group) < len(group) for group in self.groups):
             return None
-        return slots if all(used) else None
+        repeated = _REPEATABLE.intersection(slots.values())
+        return slots if all(u or m in repeated for u, m in zip(used, modifiers, strict=True)) else None
 
     def modifiers(self, slots: Slots) -> list[str]:
         """The modifiers in canonical order."""
@@ -498,6 +501,8 @@ class _OperandMatcher:
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
         if isinstance(operand, SpecialRegister) and "@" in spec.flags:
             return self._special(spec, wanted, operand, count)
+        if isinstance(operand, Sink) and "__" in spec.flags:
+            return operand
         if not isinstance(operand, Vector):
             return f"operand {spec.name} must be a vector of {count} elements in braces"
         if len(operand.elements) != count:
@@ -610,7 +615,7 @@ class _OperandMatcher:
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
         if not register_fits(wanted, register_class, wider="+" in spec.flags) and not (
-            "?" in spec.flags and SCALAR_TYPES[wanted].bits == (_vector_bits if common else class_bits)(register_class)
+            "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class)
         ):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member)
@@ -657,8 +662,8 @@ class _OperandMatcher:
         return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
 
 
-def _vector_bits(register_class: str) -> int:
-    """The size of a vector element: ptxas lets a predicate stand among 32-bit registers."""
+def _bits_of(register_class: str) -> int:
+    """The size that ptxas sees where size is all that counts: a predicate is a 32-bit register."""
     return 32 if register_class == "pred" else SCALAR_TYPES[register_class].bits
 
 
@@ -668,7 +673,7 @@ def _common_class(members: Sequence[str]) -> str | None:
     Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a bit type. Where
     the types differ, the vector is of the bit type. Constants alone stay `int` or `float`.
     """
-    sizes = {_vector_bits(m) for m in members if m in SCALAR_TYPES}
+    sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
     if len(sizes) > 1 or not all(map(_alike, members, members[1:])):
         return None
     kinds = set(members)
