@@ -29,6 +29,7 @@ from ..dialects.ptx.structure import (
     TokensAttr,
     UnknownOp,
     VariableOp,
+    extents,
 )
 from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register, lex
 from ..dialects.ptx.types import REGISTER_CLASSES
@@ -125,7 +126,7 @@ class Reader:
                                     break
                             else:
                                 regs = [environment[n] for n in names] if names else ()
-                                append((entry, regs, self.lead, number, ""))  # pyright: ignore
+                                append((entry, regs, self.lead, number, entry.name))  # pyright: ignore
                                 self.lead = ""
                                 continue
                         except KeyError:
@@ -404,6 +405,7 @@ class Reader:
                 shape.bare = ()
                 self.cache[("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3])] = shape
             else:
+                shape.name = name
                 parts = _SPLIT(text)
                 self.cache[tuple(parts[::2]) if names else text] = shape
 
@@ -753,7 +755,12 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
     for first, last in _declaration_parts(tokens, at, end):
         if first >= last or tokens[first][0] != "id":
             raise SyntaxProblem("a declaration needs a name after the comma", min(first, end - 1))
-        items.append((tokens[first][1], tuple(t for _, t in tokens[first + 1 : last])))
+        tail = tuple(t for _, t in tokens[first + 1 : last])
+        try:
+            extents(tail)
+        except ValueError as error:
+            raise SyntaxProblem(f"bad size in the declaration of {tokens[first][1]}: {error}", first) from None
+        items.append((tokens[first][1], tail))
     return DeclarationAttr((tuple(head), tuple(items)))
 
 

@@ -16,7 +16,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 
 from .attributes import string_attr
-from .syntax import lex
+from .syntax import evaluate, lex
 from .target import TargetAttr, version_text
 from .types import SCALAR_TYPES, RegType
 
@@ -103,16 +103,11 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
 
     def count(self, index: int = 0) -> int | None:
         """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`."""
-        total, tail = 1, self.items[index][1]
-        if not tail or tail[0] not in ("[", "<"):
-            return None
-        for i, token in enumerate(tail):
-            if token == "=":
-                break
-            if token in ("[", "<"):
-                if tail[i + 1] == "]":
-                    return None
-                total *= int(tail[i + 1].removesuffix("U"), 0)
+        total: int | None = None
+        for extent in extents(self.items[index][1]):
+            if extent is None:
+                return None
+            total = extent if total is None else total * extent
         return total
 
     def size(self, index: int = 0) -> int:
@@ -158,6 +153,28 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
                 printer.print_string(", ")
                 with printer.in_square_brackets():
                     _print_strings(printer, tail)
+
+
+def extents(tail: Sequence[str]) -> list[int | None]:
+    """The sizes in `[4][8]` or `<10>` behind a name; None for `[]`. ValueError where a bracket is malformed."""
+    found: list[int | None] = []
+    at = 0
+    while at < len(tail) and tail[at] in ("[", "<"):
+        close = "]" if tail[at] == "[" else ">"
+        end = at + 1
+        while end < len(tail) and tail[end] != close:
+            end += 1
+        if end == len(tail):
+            raise ValueError(f"{tail[at]!r} is not closed")
+        inner = "".join(tail[at + 1 : end])
+        if not inner and close == ">":
+            raise ValueError("a register range needs its size")
+        value = evaluate(inner) if inner else None
+        if isinstance(value, float) or (value is not None and value < 0):
+            raise ValueError(f"a size must be a whole number, not {inner}")
+        found.append(value)
+        at = end + 1
+    return found
 
 
 class Structural(Operation):

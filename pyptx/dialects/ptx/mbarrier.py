@@ -1,0 +1,233 @@
+"""mbarrier: barriers in shared memory that count arrivals and bytes in flight (PTX ISA 9.7.13.15).
+
+An mbarrier is one .b64 in shared memory. Its phase ends when all pending arrivals have come and all expected
+bytes have been written; then the next phase begins with the count given at `init`. `sem` and `scope` are
+written together or left out; then an arrival is a release and a wait an acquire, at CTA scope.
+"""
+
+from __future__ import annotations
+
+from .forms import Form, form
+from .instruction import Instruction, instruction
+from .target import need
+
+OWN = "shared shared::cta"
+ANY = "shared shared::cta shared::cluster"
+RELEASE = "release relaxed"
+ACQUIRE = "acquire relaxed"
+SCOPE = "cta cluster"
+MULTICAST = "multicast::cluster::32b"
+RUBIN = "107af"
+
+COUNT = {"count": (1, None)}
+MASK = {"count": (1, None), "cta": (0, 0xFFFF_FFFF)}
+PHASE = {"phase": (0, 1)}
+
+_CTA = {"shared::cta": need("7.8")}
+_ORDERED = {"relaxed": need("8.6", "90+"), "cluster": need("8.0", "90+"), **_CTA}
+_COUNTED = {**_ORDERED, "/count": need("7.8", "90+")}
+
+
+def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
+    """The forms of `arrive` and `arrive_drop`; `sink` is the PTX version from which the state may be the sink."""
+    near, far = f"{opcode}{{.sem.scope}}", f"{opcode}{{.sem.scope}}.shared::cluster"
+    tx, far_tx = f"{opcode}.^expect_tx{{.sem.scope}}", f"{opcode}.^expect_tx{{.sem.scope}}.shared::cluster"
+    old = f"{opcode}.noComplete{{.space}}.b64"
+    return (
+        form(f"{opcode}{{.space}}.b64 d:u64, [addr]{{, count:u32}}", space=OWN,
+             ptx="7.0", sm="80+", needs=_COUNTED, ranges=COUNT),
+        form(f"{opcode}{{.space}}.b64 _, [addr]{{, count:u32}}", space=OWN,
+             ptx=sink, sm="80+", needs=_COUNTED, ranges=COUNT),
+        form(f"{old} d:u64, [addr], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{old} _, [addr], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr], count:u32", space=OWN,
+             ptx="8.0", sm="80+", ranges=COUNT),
+        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr]{{, count:u32}}", sem=RELEASE, scope=SCOPE, space=OWN,
+             ptx="8.0", sm="80+", needs=_COUNTED, ranges=COUNT),
+        form(f"{far}.b64 _, [addr]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
+             ptx="8.0", sm="90+", needs=_ORDERED, ranges=COUNT),
+        form(f"{tx}{{.space}}.b64 d:u64_, [addr], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
+             ptx="8.0", sm="90+", needs=_ORDERED),
+        form(f"{far_tx}.b64 _, [addr], bytes:u32", sem=RELEASE, scope=SCOPE, ptx="8.0", sm="90+", needs=_ORDERED),
+        form(f"{near}.multicast.b64 d:u64_, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+             multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
+        form(f"{far}.multicast.b64 _, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+             multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
+        form(f"{tx}.multicast.b64 d:u64_, [addr], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+             multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
+        form(f"{far_tx}.multicast.b64 _, [addr], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+             multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
+    )  # fmt: skip
+
+
+def _transactions(opcode: str) -> tuple[Form, ...]:
+    """The forms of `expect_tx` and `complete_tx`."""
+    return (
+        form(f"{opcode}{{.relaxed.scope}}{{.space}}.b64 [addr], bytes:u32", scope=SCOPE, space=ANY,
+             ptx="8.0", sm="90+"),
+        form(f"{opcode}{{.relaxed.scope}}{{.shared::cluster}}.multicast.b64 [addr], bytes:u32, cta:u32",
+             scope=SCOPE, multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
+    )  # fmt: skip
+
+
+def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form, ...]:
+    """The forms of `test_wait` and `try_wait`: since when, since when by parity, on what, and the time hint operand."""
+    ordered = "{.sem.scope}{.space}.phase_type::primary.b64"
+    reports = ("p:pred{|q:pred_}, [addr]", "p:pred{|q:pred_}, report=:b8, [addr]")
+    return (
+        form(f"{opcode}{{.space}}.b64 p:pred, [addr], state:u64{hint}", space=OWN, ptx=ptx, sm=sm, needs=_CTA),
+        form(f"{opcode}.^parity{{.space}}.b64 p:pred, [addr], phase:u32{hint}", space=OWN,
+             ptx=parity, sm=sm, needs=_CTA, ranges=PHASE),
+        form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, [addr], state:u64{hint}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="8.0", sm=sm, needs=_ORDERED),
+        form(f"{opcode}.^parity.sem.scope{{.space}}.b64 p:pred, [addr], phase:u32{hint}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="8.0", sm=sm, needs=_ORDERED, ranges=PHASE),
+        *(form(f"{opcode}{ordered} {results}, state:u64{hint}",
+               sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+") for results in reports),
+        *(form(f"{opcode}.^parity{ordered} {results}, phase:u32{hint}",
+               sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE) for results in reports),
+        form(f"{opcode}.^parity{{.sem.scope}}{{.space}}.phase_type::conditional.b64 p:pred, [addr], phase:u32{hint}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE),
+    )  # fmt: skip
+
+
+@instruction
+class MbarrierInit(Instruction):
+    """Make an mbarrier in shared memory, in its first phase.
+
+    Operands: addr, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase,
+    1 to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other threads
+    see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
+    """
+
+    name = "ptx.mbarrier.init"
+    section = "9.7.13.15.9"
+    effect = "order"
+    forms = (
+        form(
+            "mbarrier.init{.format}{.space}.b64 [addr], count:u32",
+            format="layout::v0 layout::v1", space=OWN, ptx="7.0", sm="80+",
+            needs={**_CTA, "?format": need("9.3", "90+")}, ranges={"count": (1, (1 << 20) - 1)},
+        ),
+    )  # fmt: skip
+
+
+@instruction
+class MbarrierInval(Instruction):
+    """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init` again)."""
+
+    name = "ptx.mbarrier.inval"
+    section = "9.7.13.15.10"
+    effect = "order"
+    forms = (form("mbarrier.inval{.space}.b64 [addr]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
+
+
+@instruction
+class MbarrierExpectTx(Instruction):
+    """Raise the number of bytes that the current phase waits for, without arriving.
+
+    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with `.multicast::cluster::32b`,
+    a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
+    """
+
+    name = "ptx.mbarrier.expect_tx"
+    section = "9.7.13.15.11"
+    effect = "order"
+    forms = _transactions("mbarrier.expect_tx")
+
+
+@instruction
+class MbarrierCompleteTx(Instruction):
+    """Lower the number of bytes that the current phase waits for, as a finished copy of that size would.
+
+    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with `.multicast::cluster::32b`,
+    a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves no data.
+    """
+
+    name = "ptx.mbarrier.complete_tx"
+    section = "9.7.13.15.12"
+    effect = "order"
+    forms = _transactions("mbarrier.complete_tx")
+
+
+@instruction
+class MbarrierArrive(Instruction):
+    """Arrive at an mbarrier: count arrivals (default 1) less are pending, and the phase ends with the last.
+
+    Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for `.shared::cluster`, an
+    mbarrier of another CTA); addr, the mbarrier; count, from 1, needs sm_90 (on sm_80 with `.noComplete`, when
+    it may not end the phase); bytes, for `.expect_tx`, which first raises the expected bytes and then arrives
+    once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to arrive in.
+    """
+
+    name = "ptx.mbarrier.arrive"
+    section = "9.7.13.15.13"
+    effect = "order"
+    forms = _arrive("mbarrier.arrive", sink="7.1")
+
+
+@instruction
+class MbarrierArriveDrop(Instruction):
+    """Arrive at an mbarrier and take no part in later phases: their arrival count is lower by count, too.
+
+    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count, bytes, cta.
+    """
+
+    name = "ptx.mbarrier.arrive_drop"
+    section = "9.7.13.15.14"
+    effect = "order"
+    forms = _arrive("mbarrier.arrive_drop", sink="7.0")
+
+
+@instruction
+class MbarrierTestWait(Instruction):
+    """Ask, without waiting, whether a phase of an mbarrier is complete.
+
+    Operands: p, true if it is; addr, the mbarrier, in the own CTA; state, what `arrive` gave in that phase, or with
+    `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q, whether a
+    report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    """
+
+    name = "ptx.mbarrier.test_wait"
+    section = "9.7.13.15.16"
+    effect = "order"
+    forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
+
+
+@instruction
+class MbarrierTryWait(Instruction):
+    """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit passes.
+
+    Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as for
+    `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
+    """
+
+    name = "ptx.mbarrier.try_wait"
+    section = "9.7.13.15.16"
+    effect = "order"
+    forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
+
+
+@instruction
+class MbarrierPendingCount(Instruction):
+    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d = pending(state)."""
+
+    name = "ptx.mbarrier.pending_count"
+    section = "9.7.13.15.17"
+    forms = (
+        form("mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64", ptx="7.0", sm="80+",
+             needs={"layout::v0": need("9.3", "90+")}),
+    )  # fmt: skip
+
+
+@instruction
+class MbarrierCheckLayout(Instruction):
+    """Ask whether the mbarrier at addr was made with the format in the instruction: p is true if so."""
+
+    name = "ptx.mbarrier.check_layout"
+    section = "9.7.13.15"
+    effect = "read"
+    forms = (
+        form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",
+             format="layout::v0 layout::v1", scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
+    )  # fmt: skip
