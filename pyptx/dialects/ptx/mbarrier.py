@@ -29,7 +29,7 @@ _COUNTED = {**_ORDERED, "/count": need("7.8", "90+")}
 
 
 def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
-    """The forms of `arrive` and `arrive_drop`; `sink` is the PTX version from which the state may be the sink."""
+    """The forms of `arrive` and `arrive_drop`; from PTX `sink` on, the state may be the sink."""
     near, far = f"{opcode}{{.sem.scope}}", f"{opcode}{{.sem.scope}}.shared::cluster"
     tx, far_tx = f"{opcode}.^expect_tx{{.sem.scope}}", f"{opcode}.^expect_tx{{.sem.scope}}.shared::cluster"
     old = f"{opcode}.noComplete{{.space}}.b64"
@@ -40,15 +40,16 @@ def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
              ptx=sink, sm="80+", needs=_COUNTED, ranges=COUNT),
         form(f"{old} d:u64, [addr], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
         form(f"{old} _, [addr], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
-        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr], count:u32", space=OWN,
-             ptx="8.0", sm="80+", ranges=COUNT),
-        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr]{{, count:u32}}", sem=RELEASE, scope=SCOPE, space=OWN,
-             ptx="8.0", sm="80+", needs=_COUNTED, ranges=COUNT),
+        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr], count:u32",
+             space=OWN, ptx="8.0", sm="80+", ranges=COUNT),
+        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr]{{, count:u32}}",
+             sem=RELEASE, scope=SCOPE, space=OWN, ptx="8.0", sm="80+", needs=_COUNTED, ranges=COUNT),
         form(f"{far}.b64 _, [addr]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
              ptx="8.0", sm="90+", needs=_ORDERED, ranges=COUNT),
         form(f"{tx}{{.space}}.b64 d:u64_, [addr], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
              ptx="8.0", sm="90+", needs=_ORDERED),
-        form(f"{far_tx}.b64 _, [addr], bytes:u32", sem=RELEASE, scope=SCOPE, ptx="8.0", sm="90+", needs=_ORDERED),
+        form(f"{far_tx}.b64 _, [addr], bytes:u32", sem=RELEASE, scope=SCOPE,
+             ptx="8.0", sm="90+", needs=_ORDERED),
         form(f"{near}.multicast.b64 d:u64_, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
         form(f"{far}.multicast.b64 _, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
@@ -71,22 +72,25 @@ def _transactions(opcode: str) -> tuple[Form, ...]:
 
 
 def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form, ...]:
-    """The forms of `test_wait` and `try_wait`: since when, since when by parity, on what, and the time hint operand."""
-    ordered = "{.sem.scope}{.space}.phase_type::primary.b64"
-    reports = ("p:pred{|q:pred_}, [addr]", "p:pred{|q:pred_}, report=:b8, [addr]")
+    """The forms of `test_wait` and `try_wait`; `ptx` and `parity` are the first versions of the oldest ones."""
+    by_parity = f"{opcode}.^parity"
+    report = "{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}"
+    state, phase = f"[addr], state:u64{hint}", f"[addr], phase:u32{hint}"
     return (
-        form(f"{opcode}{{.space}}.b64 p:pred, [addr], state:u64{hint}", space=OWN, ptx=ptx, sm=sm, needs=_CTA),
-        form(f"{opcode}.^parity{{.space}}.b64 p:pred, [addr], phase:u32{hint}", space=OWN,
-             ptx=parity, sm=sm, needs=_CTA, ranges=PHASE),
-        form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, [addr], state:u64{hint}",
+        form(f"{opcode}{{.space}}.b64 p:pred, {state}", space=OWN, ptx=ptx, sm=sm, needs=_CTA),
+        form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, {state}",
              sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="8.0", sm=sm, needs=_ORDERED),
-        form(f"{opcode}.^parity.sem.scope{{.space}}.b64 p:pred, [addr], phase:u32{hint}",
+        form(f"{opcode}{report}, {state}", sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
+        form(f"{opcode}{report}, report=:b8, {state}", sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
+        form(f"{by_parity}{{.space}}.b64 p:pred, {phase}",
+             space=OWN, ptx=parity, sm=sm, needs=_CTA, ranges=PHASE),
+        form(f"{by_parity}.sem.scope{{.space}}.b64 p:pred, {phase}",
              sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="8.0", sm=sm, needs=_ORDERED, ranges=PHASE),
-        *(form(f"{opcode}{ordered} {results}, state:u64{hint}",
-               sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+") for results in reports),
-        *(form(f"{opcode}.^parity{ordered} {results}, phase:u32{hint}",
-               sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE) for results in reports),
-        form(f"{opcode}.^parity{{.sem.scope}}{{.space}}.phase_type::conditional.b64 p:pred, [addr], phase:u32{hint}",
+        form(f"{by_parity}{report}, {phase}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE),
+        form(f"{by_parity}{report}, report=:b8, {phase}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE),
+        form(f"{by_parity}{{.sem.scope}}{{.space}}.phase_type::conditional.b64 p:pred, {phase}",
              sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+", ranges=PHASE),
     )  # fmt: skip
 
@@ -95,9 +99,9 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
 class MbarrierInit(Instruction):
     """Make an mbarrier in shared memory, in its first phase.
 
-    Operands: addr, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase,
-    1 to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other threads
-    see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
+    Operands: addr, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
+    to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
+    threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
     """
 
     name = "ptx.mbarrier.init"
@@ -114,7 +118,9 @@ class MbarrierInit(Instruction):
 
 @instruction
 class MbarrierInval(Instruction):
-    """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init` again)."""
+    """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init`
+    again).
+    """
 
     name = "ptx.mbarrier.inval"
     section = "9.7.13.15.10"
@@ -126,8 +132,8 @@ class MbarrierInval(Instruction):
 class MbarrierExpectTx(Instruction):
     """Raise the number of bytes that the current phase waits for, without arriving.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with `.multicast::cluster::32b`,
-    a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
+    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
     """
 
     name = "ptx.mbarrier.expect_tx"
@@ -140,8 +146,9 @@ class MbarrierExpectTx(Instruction):
 class MbarrierCompleteTx(Instruction):
     """Lower the number of bytes that the current phase waits for, as a finished copy of that size would.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with `.multicast::cluster::32b`,
-    a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves no data.
+    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves
+    no data.
     """
 
     name = "ptx.mbarrier.complete_tx"
@@ -154,10 +161,11 @@ class MbarrierCompleteTx(Instruction):
 class MbarrierArrive(Instruction):
     """Arrive at an mbarrier: count arrivals (default 1) less are pending, and the phase ends with the last.
 
-    Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for `.shared::cluster`, an
-    mbarrier of another CTA); addr, the mbarrier; count, from 1, needs sm_90 (on sm_80 with `.noComplete`, when
-    it may not end the phase); bytes, for `.expect_tx`, which first raises the expected bytes and then arrives
-    once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to arrive in.
+    Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for
+    `.shared::cluster`, an mbarrier of another CTA); addr, the mbarrier; count, from 1, needs sm_90 (on sm_80
+    with `.noComplete`, when it may not end the phase); bytes, for `.expect_tx`, which first raises the
+    expected bytes and then arrives once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to
+    arrive in.
     """
 
     name = "ptx.mbarrier.arrive"
@@ -170,7 +178,8 @@ class MbarrierArrive(Instruction):
 class MbarrierArriveDrop(Instruction):
     """Arrive at an mbarrier and take no part in later phases: their arrival count is lower by count, too.
 
-    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count, bytes, cta.
+    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count,
+    bytes, cta.
     """
 
     name = "ptx.mbarrier.arrive_drop"
@@ -183,9 +192,9 @@ class MbarrierArriveDrop(Instruction):
 class MbarrierTestWait(Instruction):
     """Ask, without waiting, whether a phase of an mbarrier is complete.
 
-    Operands: p, true if it is; addr, the mbarrier, in the own CTA; state, what `arrive` gave in that phase, or with
-    `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q, whether a
-    report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    Operands: p, true if it is; addr, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
+    or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
+    whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
     """
 
     name = "ptx.mbarrier.test_wait"
@@ -196,10 +205,11 @@ class MbarrierTestWait(Instruction):
 
 @instruction
 class MbarrierTryWait(Instruction):
-    """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit passes.
+    """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit
+    passes.
 
-    Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as for
-    `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
+    Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as
+    for `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
     """
 
     name = "ptx.mbarrier.try_wait"
@@ -210,7 +220,9 @@ class MbarrierTryWait(Instruction):
 
 @instruction
 class MbarrierPendingCount(Instruction):
-    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d = pending(state)."""
+    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d =
+    pending(state).
+    """
 
     name = "ptx.mbarrier.pending_count"
     section = "9.7.13.15.17"
