@@ -72,7 +72,7 @@ def _transactions(opcode: str) -> tuple[Form, ...]:
 
 
 def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form, ...]:
-    """The forms of `test_wait` and `try_wait`; `ptx` and `parity` are the first versions of the oldest ones."""
+    """The forms of `test_wait` and `try_wait`; `ptx` and `parity`: since when, with a state and a parity."""
     by_parity = f"{opcode}.^parity"
     report = "{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}"
     state, phase = f"[addr], state:u64{hint}", f"[addr], phase:u32{hint}"
@@ -81,7 +81,8 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
         form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, {state}",
              sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="8.0", sm=sm, needs=_ORDERED),
         form(f"{opcode}{report}, {state}", sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
-        form(f"{opcode}{report}, report=:b8, {state}", sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
+        form(f"{opcode}{report}, report=:b8, {state}",
+             sem=ACQUIRE, scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
         form(f"{by_parity}{{.space}}.b64 p:pred, {phase}",
              space=OWN, ptx=parity, sm=sm, needs=_CTA, ranges=PHASE),
         form(f"{by_parity}.sem.scope{{.space}}.b64 p:pred, {phase}",
