@@ -1,0 +1,54 @@
+"""The `pyptx` command. Each subcommand is a module of `pyptx.tools.commands` with `add_arguments(parser)` and `run(options) -> int`.
+
+Exit status: 0 fine, 1 findings or differences, 2 usage (bad arguments, unreadable file, missing tool).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS: dict[str, str] = {
+    "check": "say what is wrong with PTX, as ptxas would and better",
+    "info": "versions, tools found, GPU, cache",
+}
+"""Subcommand -> one line of help."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="pyptx", description="Check, print, compare, analyse, run and translate PTX.")
+    subparsers = parser.add_subparsers(dest="command", metavar="command")
+    wanted = next((w for w in words if not w.startswith("-")), None)
+    for name, text in COMMANDS.items():
+        sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name == wanted:  # only the command in use is imported
+            _module(name).add_arguments(sub)
+    options = parser.parse_args(words)
+    if options.command is None:
+        parser.print_help()
+        return 2
+    from ..diagnostics import PTXError
+
+    try:
+        return int(_module(options.command).run(options))
+    except PTXError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        print(f"pyptx: {name}{error.strerror or error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+def _module(name: str):  # noqa: ANN202  (a module)
+    return import_module(f".commands.{name}", __package__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

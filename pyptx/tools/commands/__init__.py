@@ -1,0 +1,1 @@
+"""The subcommands of `pyptx`, one module each, imported when used."""

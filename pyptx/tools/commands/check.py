@@ -1,0 +1,63 @@
+"""`pyptx check`: our verdict on PTX files, then ptxas's if it is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from ...diagnostics import Diagnostic
+from ...text import diagnose
+from ..ptxas import ToolNotFound, assemble, target_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", help="PTX files, or - for standard input")
+    parser.add_argument("--no-ptxas", action="store_true", help="only our own verdict")
+    parser.add_argument("--json", action="store_true", help="one JSON object per finding, in a list")
+
+
+def run(options: argparse.Namespace) -> int:
+    findings: list[Diagnostic] = []
+    for name in options.files:
+        if name == "-":
+            text, label = sys.stdin.read(), "<stdin>"
+        else:
+            with open(name, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                text, label = file.read(), name
+        found, by_ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
+        findings += found
+        if not options.json:
+            for diagnostic in found:
+                print(diagnostic.render())
+            errors = sum(d.severity == "error" for d in found)
+            judge = "pyptx and ptxas" if by_ptxas else "pyptx"
+            print(f"{label}: {errors} error{'' if errors == 1 else 's'}" if errors else f"{label}: fine ({judge})")
+    if options.json:
+        print(json.dumps([asdict(d) for d in findings], indent=1))
+    return 1 if any(d.severity == "error" for d in findings) else 0
+
+
+def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> tuple[list[Diagnostic], bool]:
+    """(findings, whether ptxas was asked). ptxas is asked only for what we accept: its findings are then news."""
+    found = diagnose(text) if filename is None else _named(diagnose(text), filename)
+    if any(d.severity == "error" for d in found) or not with_ptxas:
+        return found, False
+    try:
+        result = assemble(text, target_of(text) or "sm_75", check_only=True)
+    except ToolNotFound:
+        return found, False
+    lines = text.split("\n")
+    for d in result.diagnostics:
+        line = lines[d.line - 1] if d.line and d.line <= len(lines) else None
+        found.append(Diagnostic(d.severity, f"ptxas: {d.message}", filename, d.line, d.column, d.hint, source_line=line))
+    return found, True
+
+
+def _named(found: list[Diagnostic], filename: str) -> list[Diagnostic]:
+    return [
+        Diagnostic(d.severity, d.message, filename, d.line, d.column, d.hint, source_line=d.source_line) for d in found
+    ]
+
+
