@@ -1,0 +1,1 @@
+"""Example kernels, each runnable on the CPU simulator and on a GPU."""

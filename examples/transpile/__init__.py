@@ -1,0 +1,1 @@
+"""PTX from other compilers, in and out."""
