@@ -9,6 +9,7 @@ from . import extended as extended
 from . import floating as floating
 from . import integer as integer
 from . import logic as logic
+from . import matrix as matrix
 from . import mbarrier as mbarrier
 from . import misc as misc
 from . import move as move
