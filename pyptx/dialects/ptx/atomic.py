@@ -55,7 +55,7 @@ def _packet(use: Use) -> str | None:
 def _forms(opcode: str, sems: str, d: str, address: str, *, exchange: bool) -> tuple[Form, ...]:
     """The lines that `atom` (with a destination) and `red` (without) share."""
     head = f"{opcode}{{.sem}}{{.scope}}{{.space}}"
-    tail = f"{{.L2::cache_hint}}.type {d}{address}, b{{, policy:b64}}"
+    tail = f"{{.L2::cache_hint}}.type {d}{address}, b{{, policy:u64}}"
 
     def line(op: str, types: str, modifiers: str = "") -> Form:
         return form(
@@ -65,7 +65,7 @@ def _forms(opcode: str, sems: str, d: str, address: str, *, exchange: bool) -> t
 
     def vectors(op: str, types: str, vec: str, modifiers: str = "") -> Form:
         text = f"{opcode}{{.sem}}{{.scope}}{{.global}}.op{modifiers}{{.L2::cache_hint}}.vec.type "
-        text += f"{d.replace('_', '[vec]__')}{address}, b[vec]{{, policy:b64}}"
+        text += f"{d.replace('_', '[vec]__')}{address}, b[vec]{{, policy:u64}}"
         return form(
             text, sem=sems, scope=SCOPES, op=op, vec=vec, type=types,
             ptx="8.1", sm="90+", needs=NEEDS, rule=hinted,
@@ -183,32 +183,31 @@ class MultimemLoadReduce(Instruction):
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]", "relaxed acquire", op="add", type="u32 s32 u64 f32 f64"),
+        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="add", type="u32 s32 u64"),
         *_multimem(
-            "multimem.ld_reduce@{.global}.op.type d, [a]", "relaxed acquire", op="min max", type="u32 s32 u64 s64"
+            "multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="min max", type="u32 s32 u64 s64"
         ),
-        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]", "relaxed acquire", op="and or xor", type="b32 b64"),
+        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="and or xor", type="b32 b64"),
         *_multimem(
-            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_, [a]", "relaxed acquire", _packet,
+            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
             op="min max", vec="v2 v4 v8", type=SMALL,
         ),
         *_multimem(
-            "multimem.ld_reduce@{.global}.add{.vec}.type d[vec]_, [a]", "relaxed acquire", _packet,
+            "multimem.ld_reduce@{.global}.add{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
             vec="v2 v4 v8", type=SMALL,
         ),
         *_multimem(
-            "multimem.ld_reduce@{.global}.add.acc::f32{.vec}.type d[vec]_, [a]", "relaxed acquire", _packet,
+            "multimem.ld_reduce@{.global}.add.acc::f32{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
             vec="v2 v4 v8", type=SMALL, ptx="8.2",
         ),
+        *_multimem("multimem.ld_reduce@{.global}.add{.vec}.f32 d[vec]_*, [a]{.unified}", "relaxed acquire", vec="v2 v4"),
+        *_multimem("multimem.ld_reduce@{.global}.add.f64 d*, [a]{.unified}", "relaxed acquire"),
         *_multimem(
-            "multimem.ld_reduce@{.global}.add.vec.f32 d[vec]_, [a]", "relaxed acquire", vec="v2 v4"
-        ),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_, [a]", "relaxed acquire", _packet,
+            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
             op="min max", vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
         ),
         *_multimem(
-            "multimem.ld_reduce@{.global}.add{.acc::f16}{.vec}.type d[vec]_, [a]", "relaxed acquire", _packet,
+            "multimem.ld_reduce@{.global}.add{.acc::f16}{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
             vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
         ),
     )  # fmt: skip
@@ -222,13 +221,14 @@ class MultimemStore(Instruction):
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.st@{.global}.type [a], b", "relaxed release", type="b32 b64 u32 u64 s32 s64 f32 f64"),
+        *_multimem("multimem.st@{.global}.type [a], b", "relaxed release", type="b32 b64 u32 u64 s32 s64"),
         *_multimem(
-            "multimem.st@{.global}{.vec}.type [a], b[vec]", "relaxed release", _packet, vec="v2 v4 v8", type=SMALL
+            "multimem.st@{.global}{.vec}.type [a], b[vec]*", "relaxed release", _packet, vec="v2 v4 v8", type=SMALL
         ),
-        *_multimem("multimem.st@{.global}.vec.f32 [a], b[vec]", "relaxed release", vec="v2 v4"),
+        *_multimem("multimem.st@{.global}{.vec}.f32 [a], b[vec]*", "relaxed release", vec="v2 v4"),
+        *_multimem("multimem.st@{.global}.f64 [a], b*", "relaxed release"),
         *_multimem(
-            "multimem.st@{.global}{.vec}.type [a], b[vec]", "relaxed release", _packet,
+            "multimem.st@{.global}{.vec}.type [a], b[vec]*", "relaxed release", _packet,
             vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
         ),
     )  # fmt: skip
@@ -242,20 +242,21 @@ class MultimemRed(Instruction):
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.red@{.global}.op.type [a], b", "relaxed release", op="add", type="u32 s32 u64 f32 f64"),
+        *_multimem("multimem.red@{.global}.op.type [a], b", "relaxed release", op="add", type="u32 s32 u64"),
         *_multimem(
             "multimem.red@{.global}.op.type [a], b", "relaxed release", op="min max", type="u32 s32 u64 s64"
         ),
         *_multimem("multimem.red@{.global}.op.type [a], b", "relaxed release", op="and or xor", type="b32 b64"),
         *_multimem(
-            "multimem.red@{.global}.add{.vec}.type [a], b[vec]", "relaxed release", _packet,
+            "multimem.red@{.global}.add{.vec}.type [a], b[vec]*", "relaxed release", _packet,
             vec="v2 v4 v8", type=SMALL,
         ),
         *_multimem(
-            "multimem.red@{.global}.op.vec.type [a], b[vec]", "relaxed release", _packet,
+            "multimem.red@{.global}.op.vec.type [a], b[vec]*", "relaxed release", _packet,
             op="min max", vec="v2 v4 v8", type=SMALL,
         ),
-        *_multimem("multimem.red@{.global}.add.vec.f32 [a], b[vec]", "relaxed release", vec="v2 v4"),
+        *_multimem("multimem.red@{.global}.add{.vec}.f32 [a], b[vec]*", "relaxed release", vec="v2 v4"),
+        *_multimem("multimem.red@{.global}.add.f64 [a], b*", "relaxed release"),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ Operands. `name:type[count]flags`
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address, `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
+  `[a]` an address (`[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -55,6 +55,8 @@ from .target import ANYWHERE, Need, need
 from .types import SCALAR_TYPES, register_fits
 
 Slots = Mapping[str, str]
+Legal = tuple[int, int | None] | frozenset[int] | range
+"""The legal values of a constant: (lowest, highest or None), the values themselves, or a range with its step."""
 SPACES = frozenset(
     "const global local param param::entry param::func shared shared::cta shared::cluster generic".split()
 )
@@ -146,7 +148,7 @@ class Form:
         sets: dict[str, str],
         whole: Need,
         needs: Mapping[str, Need],
-        ranges: Mapping[str, tuple[int, int | None] | frozenset[int]],
+        ranges: Mapping[str, Legal],
         rule: Callable[[Use], str | None] | None,
     ):
         self.text, self.sets, self.whole, self.needs, self.ranges, self.rule = text, sets, whole, needs, ranges, rule
@@ -313,13 +315,13 @@ def form(
     until: str | None = None,
     until_sm: str = "",
     needs: Mapping[str, Need] | None = None,
-    ranges: Mapping[str, tuple[int, int | None] | frozenset[int]] | None = None,
+    ranges: Mapping[str, Legal] | None = None,
     rule: Callable[[Use], str | None] | None = None,
     **sets: str,
 ) -> Form:
     """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
 
-    `ranges` bounds constant operands: name -> (lowest, highest or None) or the frozenset of legal values. `rule` is called with the `Use` for what
+    `ranges` bounds constant operands: name -> its `Legal` values. `rule` is called with the `Use` for what
     syntax cannot say and returns a message or None.
     """
     plain = ptx == "1.0" and not sm and until is None
@@ -420,6 +422,9 @@ class _OperandMatcher:
             return operand if isinstance(operand, Sink) else f"operand {spec.name} must be the sink '_': there is no result"
         if spec.kind == "arguments":
             return self._arguments(spec.parts[0], operand)
+        if isinstance(operand, Pair) and spec.role == "=" and isinstance(operand.second, Sink):
+            first = self._value(spec, operand.first)  # ptxas lets any scalar result have an unwanted second one
+            return first if isinstance(first, str) else Pair(first, operand.second)
         return self._value(spec, operand)
 
     def _pair(self, spec: OperandSpec, operand: Operand) -> Operand | str:
@@ -448,6 +453,13 @@ class _OperandMatcher:
         elif isinstance(base, Immediate):
             if "local" not in self.slots.values():
                 return f"the address in operand {spec.name} must be a register or a variable: constants are .local only"
+            if base.is_float:
+                return f"the address in operand {spec.name} must be an integer"
+        elif isinstance(base, SpecialRegister) and "%" not in spec.parts[0].flags:
+            found = SPECIAL_REGISTERS.get(base.name)
+            if found is None or found.elements or found.bits == (1,):
+                return f"{base.name} is no address"
+            self.needs.append((base.name, found.need))
         elif not isinstance(base, Symbol):
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
         if operand.offset[:1] == "-":
@@ -655,6 +667,11 @@ class _OperandMatcher:
             if value in legal:
                 return operand
             return f"operand {spec.name} must be one of {', '.join(map(str, sorted(legal)))}, not {operand.text}"
+        if isinstance(legal, range):
+            if value in legal:
+                return operand
+            wanted = f"a multiple of {legal.step} in {legal[0]}..{legal[-1]}"
+            return f"operand {spec.name} must be {wanted}, not {operand.text}"
         if legal[0] <= value and (legal[1] is None or value <= legal[1]):
             return operand
         if legal[1] is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .forms import Use, count_in, form
 from .instruction import Instruction, instruction
-from .syntax import Immediate, Sink, Symbol
+from .syntax import Immediate, Sink, Symbol, Vector
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -73,6 +73,9 @@ def _access(use: Use) -> str | None:
         return ".param::func needs a parameter's name as address, not a register"
     if bits > 256 or (bits == 256 and slots["type"] == "b128"):
         return f".{slots.get('vec')}.{slots['type']} is {bits} bits; a vector has at most 128 (256 as .v8.b32 or .v4.b64)"
+    stored = use.operand("b")
+    if isinstance(stored, Sink) or (bits != 256 and isinstance(stored, Vector) and Sink() in stored.elements):
+        return "operand b may not be the sink '_' (only elements of a 256-bit vector may)"
     if bits == 256 and space != "global":
         return f"256-bit vectors exist in global memory only, not in .{space}"
     if "l2_evict" in slots and bits != 256:
@@ -101,7 +104,7 @@ class Load(Instruction):
     forms = (
         form(
             "ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
-            " d:type[vec]+_*, [a]{.unified}{, policy:b64}",
+            " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             space=f"const global local param param::entry param::func {SHARED}",
             cop=LOAD_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "weak": need("5.1", "70+")},
@@ -115,7 +118,7 @@ class Load(Instruction):
         ),
         form(
             "ld.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
-            " d:type[vec]+_*, [a]{.unified}{, policy:b64}",
+            " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             sem="relaxed acquire", scope=SCOPES, space=f"global {SHARED}",
             evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
             ptx="5.1", sm="70+", needs=ORDERED_NEEDS,
@@ -128,7 +131,7 @@ class Load(Instruction):
         ),
         form(
             "ld.global{.cop}{.evict}{.l2_evict}.nc{.L2::cache_hint}{.prefetch}{.vec}.type"
-            " d:type[vec]+_*, [a]{.unified}{, policy:b64}",
+            " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             cop="ca cg cs", evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
             ptx="3.1", needs=ACCESS_NEEDS,
             rule=_access,
@@ -170,21 +173,21 @@ class Store(Instruction):
     forms = (
         form(
             "st{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.vec}.type"
-            " [a], b:type[vec]+*{, policy:b64}",
+            " [a], b:type[vec]+_*{, policy:u64}",
             space=f"global local param param::func {SHARED}",
             cop=STORE_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "weak": need("5.1", "70+")},
             rule=_access,
         ),
         form(
-            "st.volatile{.space}{.l2_evict}{.vec}.type [a], b:type[vec]+*",
+            "st.volatile{.space}{.l2_evict}{.vec}.type [a], b:type[vec]+_*",
             space=f"global local {SHARED}", l2_evict=L2_EVICT, vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "local": need("9.1")},
             rule=_access,
         ),
         form(
             "st.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.vec}.type"
-            " [a], b:type[vec]+*{, policy:b64}",
+            " [a], b:type[vec]+_*{, policy:u64}",
             sem="relaxed release", scope=SCOPES, space=f"global {SHARED}",
             evict=L1_EVICT, l2_evict=L2_EVICT, vec=VECTORS, type=ANY_TYPE,
             ptx="5.1", sm="70+", needs=ORDERED_NEEDS,
@@ -320,7 +323,7 @@ class CreatePolicyFractional(Instruction):
     section = "9.7.9.18"
     forms = (
         form(
-            "createpolicy.fractional.primary{.secondary}.b64 d{, fraction:f32}",
+            "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32}",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
             ptx="7.4", sm="80+",
         ),
@@ -338,7 +341,7 @@ class CreatePolicyRange(Instruction):
     section = "9.7.9.18"
     forms = (
         form(
-            "createpolicy.range{.global}.primary{.secondary}.b64 d, [a], primary_size:u32, total_size:u32",
+            "createpolicy.range{.global}.primary{.secondary}.b64 d:u64, [a], primary_size:u32, total_size:u32",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
             ptx="7.4", sm="80+",
         ),
@@ -351,7 +354,7 @@ class CreatePolicyConvert(Instruction):
 
     name = "ptx.createpolicy.cvt"
     section = "9.7.9.18"
-    forms = (form("createpolicy.cvt.L2.b64 d, a", ptx="7.4", sm="80+"),)
+    forms = (form("createpolicy.cvt.L2.b64 d:u64, a:u64", ptx="7.4", sm="80+"),)
 
 
 ADDRESS_SPACES = f"global local const param param::entry {SHARED}"
@@ -385,8 +388,8 @@ class IsSpace(Instruction):
     name = "ptx.isspacep"
     section = "9.7.9.19"
     forms = (
-        form("isspacep.space p:pred, a:b64", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
-        form("isspacep.space p:pred, a:b32", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
+        form("isspacep.space p:pred, a:u64", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
+        form("isspacep.space p:pred, a:u32", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
     )
 
 
@@ -396,7 +399,7 @@ class IsType(Instruction):
 
     name = "ptx.istypep"
     section = "9.7.11.7"
-    forms = (form("istypep.kind p:pred, a:b64", kind="texref samplerref surfref", ptx="4.0"),)
+    forms = (form("istypep.kind p:pred, a:u64", kind="texref samplerref surfref", ptx="4.0"),)
 
 
 @instruction

@@ -59,8 +59,8 @@ class Match(Instruction):
     section = "9.7.13.10"
     effect = "order"
     forms = (
-        form("match.any.sync.type d:b32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
-        form("match.all.sync.type d:b32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+        form("match.any.sync.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+        form("match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
     )
 
 
@@ -87,7 +87,7 @@ class Redux(Instruction):
     effect = "order"
     forms = (
         form("redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"),
-        form("redux.sync.op.b32 d, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
+        form("redux.sync.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
         form(
             "redux.sync.op{.abs}{.NaN}.f32 d, a, membermask:u32", op="min max",
             ptx="8.6", sm="100af 103af 107af",
@@ -102,4 +102,4 @@ class Elect(Instruction):
     name = "ptx.elect"
     section = "9.7.13.15"
     effect = "order"
-    forms = (form("elect.sync d:b32_|p:pred, membermask:u32", ptx="8.0", sm="90+"),)
+    forms = (form("elect.sync d:u32_|p:pred, membermask:u32", ptx="8.0", sm="90+"),)
