@@ -100,8 +100,8 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
 
 
 def _samples(source: ModuleText) -> Iterator[tuple[list[str], list[str], int, int]]:
-    """Up to 4,000 instructions to detect the style from."""
-    left = 4000
+    """Up to 1,000 instructions to detect the style from."""
+    left = 1000
     for item in source.items:
         if not isinstance(item, FunctionSource):
             continue

@@ -84,6 +84,7 @@ class Reader:
         self.allow_unknown = allow_unknown
         self.module = ModuleText()
         self.cache: dict[object, Shape | str] = {}
+        self.plain: dict[str, Shape] = {}
         self.function: FunctionSource | None = None
         self.environment: Environment | None = None
         self.depth = 0
@@ -136,11 +137,20 @@ class Reader:
                         continue
                 if newline and self._quick(line, names, number):
                     continue
-            stripped = line.strip()
-            if chunk is None and (not stripped or (stripped.startswith("//") and environment is None)):
-                self.lead += line + newline
-                continue
-            first = chunk_line if chunk is not None else number
+            if chunk is None:
+                stripped = line.strip()
+                if not stripped or stripped.startswith("//"):
+                    self.lead += line + newline
+                    if environment is not None and newline and not names:
+                        self.cache[line] = ""
+                    continue
+                first = number
+            else:
+                first = chunk_line
+                if environment is not None and newline and self._repeated(line, first):
+                    chunk = None
+                    retries = 0
+                    continue
             try:
                 self._read_chunk(line, newline, first, final=number == count)
                 chunk = None
@@ -165,8 +175,12 @@ class Reader:
         return self.module
 
     def _quick(self, line: str, names: list[str], number: int) -> bool:
-        """Labels and branches: one shape for all of them, whatever the label."""
+        """Labels and branches: one shape for all of them, whatever the label. Scopes and declarations seen before."""
         assert self.function is not None and self.environment is not None
+        known = self.plain.get(line)
+        if known is not None and (self.depth > 1 or known.kind != Kind.CLOSE):
+            self._again(known, number)
+            return True
         if not names:
             match = _LABEL(line)
             if match is not None:
@@ -193,6 +207,37 @@ class Reader:
         self.function.statements.append((shape, regs, self.lead, number, match[2]))
         self.lead = ""
         return True
+
+    def _repeated(self, chunk: str, line: int) -> bool:
+        """An instruction over several lines whose shape was read before."""
+        assert self.function is not None and self.environment is not None
+        parts = _SPLIT(chunk)
+        names = parts[1::2]
+        shape = self.cache.get(tuple(parts[::2]) if names else chunk)
+        if not isinstance(shape, Shape):
+            return False
+        environment = self.environment
+        if any(word in environment for word in shape.bare) or not all(environment.known(n) for n in names):
+            return False
+        self._record(shape, [environment[n] for n in names], line, shape.name)
+        return True
+
+    def _again(self, shape: Shape, line: int) -> None:
+        """A scope bracket or declaration whose line was read before."""
+        assert self.environment is not None
+        name = ""
+        if shape.kind == Kind.OPEN:
+            self.depth += 1
+            name = str(self.environment.open())
+        elif shape.kind == Kind.CLOSE:
+            self.depth -= 1
+            self.environment.close()
+        elif isinstance(shape.payload, DeclarationAttr):
+            if shape.kind == Kind.REGISTERS:
+                self._declare_registers(shape.payload, line, 1)
+            else:
+                self._declare_symbols(shape.payload)
+        self._record(shape, (), line, name)
 
     def _hopeless(self, chunk: str) -> bool:
         """Whether a chunk that was tried many times is garbage rather than a long initialiser or section."""
@@ -234,11 +279,15 @@ class Reader:
         position = _Positions(text, tokens, gaps, line)
         start = 0
         single = len(ends) == 1
-        names = _SPLIT(text)[1::2] if single and "\n" not in text else []
+        names = _SPLIT(text)[1::2] if single else []
         for end in ends:
             piece_gaps = gaps[start:end] + [gaps[end] if end == len(tokens) else ""]
             self._statement(tokens, start, end, piece_gaps, position, single, text, names, newline)
             start = end
+        if single and newline and "\n" not in text and self.function is not None and self.function.statements:
+            shape = self.function.statements[-1][0]
+            if shape.repeatable:
+                self.plain[text] = shape
 
     def _statement_ends(self, tokens: list[Token]) -> list[int]:
         """Where each statement of the chunk ends; Incomplete if the last one does not."""
@@ -341,6 +390,7 @@ class Reader:
         assert self.environment is not None
         self.depth += 1
         shape = Shape(Kind.OPEN, words, gaps)
+        shape.repeatable = True
         shape.op_class, shape.properties = ScopeBeginOp, {}
         self._record(shape, (), line, str(self.environment.open()))
 
@@ -355,6 +405,7 @@ class Reader:
             return
         self.environment.close()
         shape = Shape(Kind.CLOSE, words, gaps)
+        shape.repeatable = True
         shape.op_class, shape.properties = ScopeEndOp, {}
         self._record(shape, (), line)
 
@@ -398,10 +449,10 @@ class Reader:
         shape.column = position.column(opcode_at)
         shape.line_offset = position.line(opcode_at) - line
         self._record(shape, regs, line, name)
-        if single and newline and "\n" not in text and names == all_names:
+        if single and newline and names == all_names:
             shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})
             match = _BRANCH(text)
-            if match is not None and name:
+            if match is not None and name and "\n" not in text:
                 shape.bare = ()
                 self.cache[("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3])] = shape
             else:
@@ -447,7 +498,9 @@ class Reader:
             self._record(shape, (), line)
             return
         if first == ".loc":
-            self._record(_directive_shape(LocOp, words, gaps), (), line)
+            shape = _directive_shape(LocOp, words, gaps)
+            shape.repeatable = True
+            self._record(shape, (), line)
             return
         list_at = 2 if len(words) > 2 and words[1] == ":" else 0
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):
@@ -484,15 +537,19 @@ class Reader:
             )  # fmt: skip
             self._record_raw(words, gaps, position.line(start))
             return
-        register_class = declaration.register_class
-        for i, (name, tail) in enumerate(declaration.items):
-            count = declaration.count(i) if tail[:1] == ("<",) else None
-            message = environment.declare(name, register_class, count)
-            if message is not None:
-                self._issue(message, position.line(start), position.column(start))
+        self._declare_registers(declaration, position.line(start), position.column(start))
         self._record(
             _declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start)
         )
+
+    def _declare_registers(self, declaration: DeclarationAttr, line: int, column: int) -> None:
+        assert self.environment is not None
+        register_class = declaration.register_class
+        for i, (name, tail) in enumerate(declaration.items):
+            count = declaration.count(i) if tail[:1] == ("<",) else None
+            message = self.environment.declare(name, register_class, count)
+            if message is not None:
+                self._issue(message, line, column)
 
     # ---------------------------------------------------------------------------------------------------- module level
 
@@ -598,6 +655,8 @@ class _Positions:
 
     def _offset(self, at: int) -> int:
         if self._offsets is None:
+            if at < 6:
+                return sum(map(len, self.gaps[: at + 1])) + sum([len(t) for _, t in self.tokens[:at]])
             offsets: list[int] = []
             offset = 0
             for gap, (_, token) in zip(self.gaps, self.tokens, strict=False):
@@ -715,6 +774,8 @@ def _declaration_shape(
 ) -> Shape:
     shape = Shape(kind, words, gaps)
     shape.op_class, shape.properties = op_class, {"declaration": declaration}
+    shape.payload = declaration
+    shape.repeatable = True
     return shape
 
 

@@ -126,4 +126,8 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                # hand everything made meanwhile to the oldest generation without walking it (two list splices)
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -57,7 +57,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name",
+        "styled", "opcode_tokens", "plain_layout", "name", "repeatable",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -83,6 +83,7 @@ class Shape:
         self.problem: Problem | None = None
         self.styled = False
         self.opcode_tokens = 0
+        self.repeatable = False  # a scope bracket or declaration that may be recorded again for an equal line
         self.name = ""  # the branch target, when every statement of the shape has the same
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions
 
