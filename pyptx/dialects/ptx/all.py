@@ -1,5 +1,6 @@
 """Imports every chapter, so that every op class is registered."""
 
+from . import async_copy as async_copy
 from . import atomic as atomic
 from . import barrier as barrier
 from . import comparison as comparison
@@ -16,3 +17,4 @@ from . import move as move
 from . import movement as movement
 from . import stack as stack
 from . import warp as warp
+from . import wgmma as wgmma
