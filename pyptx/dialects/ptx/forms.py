@@ -20,7 +20,7 @@ Operands. `name:type[count]flags`
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address (`[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
+  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -450,6 +450,9 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} may not be a vector element ({base.member})"
             if bits is None or bits.kind not in ("bits", "unsigned", "signed") or bits.bits > 64:
                 return f"the address in operand {spec.name} must be an integer register, not .{register_class}"
+            least = spec.parts[0].type
+            if least != "type" and not register_fits(least, register_class, wider=True):
+                return f"the address in operand {spec.name} must be .{least} or wider, and the register is .{register_class}"
         elif isinstance(base, Immediate):
             if "local" not in self.slots.values():
                 return f"the address in operand {spec.name} must be a register or a variable: constants are .local only"
@@ -590,6 +593,8 @@ class _OperandMatcher:
                     if operand.offset.startswith("-"):
                         return f"an offset is added, write {operand.name}+{operand.offset}"
                     return operand
+                if operand.offset and spec.role == "$" and "%" not in spec.flags and _is_whole(wanted):
+                    return operand  # an address plus an offset is an integer constant
             case Target():
                 if wanted == "label":
                     return operand
@@ -618,7 +623,9 @@ class _OperandMatcher:
         register_class = common or self.classes[self.at]
         self.at += 1
         if operand.member:
-            register_class = register_class.rpartition(".")[2]
+            vector, _, register_class = register_class.rpartition(".")
+            if operand.member not in _MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
+                return f"operand {spec.name}: a .{register_class} register has no element {operand.member}"
         role = spec.role
         if role == "=" and operand.member:
             role = "~"  # writing one element keeps the others
@@ -626,7 +633,10 @@ class _OperandMatcher:
             return Register(role, operand.member)
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
-        if not register_fits(wanted, register_class, wider="+" in spec.flags) and not (
+        fits = register_fits(wanted, register_class, wider="+" in spec.flags)
+        if fits and register_class == "f16x2" and spec.type in SCALAR_TYPES:
+            fits = SCALAR_TYPES[spec.type].kind == "bits"  # it passes as an integer only where the modifiers give the type
+        if not fits and not (
             "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class)
         ):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
@@ -702,6 +712,15 @@ def _alike(first: str, second: str) -> bool:
         return True
     kinds = {SCALAR_TYPES[m].kind if m in SCALAR_TYPES else {"int": "signed"}.get(m, m) for m in (first, second)}
     return "bits" in kinds or kinds == {"float"} or kinds <= {"signed", "unsigned"}
+
+
+_MEMBERS = (".x", ".r", ".y", ".g", ".z", ".b", ".w", ".a")
+"""The elements of a vector register, two spellings each."""
+
+
+def _is_whole(wanted: str) -> bool:
+    scalar = SCALAR_TYPES.get(wanted)
+    return scalar is not None and scalar.kind in ("bits", "unsigned", "signed")
 
 
 def describe(wanted: str, spec: OperandSpec) -> str:

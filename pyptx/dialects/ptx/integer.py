@@ -354,7 +354,7 @@ class Bmsk(Instruction):
 
     name = "ptx.bmsk"
     section = "9.7.1.22"
-    forms = (form("bmsk.mode.b32 d, a:u32, b:u32", mode="clamp wrap", ptx="7.6", sm="70+"),)
+    forms = (form("bmsk.mode.b32 d:u32, a:u32, b:u32", mode="clamp wrap", ptx="7.6", sm="70+"),)
 
 
 @instruction

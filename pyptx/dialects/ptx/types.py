@@ -87,9 +87,10 @@ def register_fits(instruction_type: str, register_class: str, *, wider: bool = F
     if want.name in _BIT_CARRIED:
         return False
     have_integer = have.is_integer or have.kind == "packed"  # `.reg .f16x2` behaves like .b32 for integers
-    want_integer = want.is_integer or want.name in _PACKED_INTEGERS
-    if have_integer or want_integer:
-        return have_integer and want_integer
+    if want.name in _PACKED_INTEGERS:
+        return have.kind == "packed"
+    if have_integer or want.is_integer:
+        return have_integer and want.is_integer
     return have.bits == want.bits and want.kind == have.kind
 
 
