@@ -1,0 +1,319 @@
+"""Asynchronous copies: cp.async, bulk copies and tensor copies (PTX ISA 9.7.9.25).
+
+The instruction starts the copy and goes on. How one learns that it is complete is in the instruction: cp.async and the
+copies to global memory join a group (`commit_group`, `wait_group`; `.bulk_group`), copies to shared memory lower the
+bytes that an mbarrier expects (`.mbarrier::complete_tx::bytes`, operand mbar). Bulk and tensor copies are issued by one
+thread, through the async proxy.
+"""
+
+from __future__ import annotations
+
+from .forms import Form, Use, form
+from .instruction import Instruction, instruction
+from .movement import L2_PREFETCH, hinted
+from .syntax import Immediate
+from .target import need
+
+BYTES = "mbarrier::complete_tx::bytes"
+MULTICAST = "multicast::cluster"
+MULTICAST32 = "multicast::cluster::32b"
+REPORTS = (
+    "mbarrier::report::disabled mbarrier::report::validity::per_element::ff"
+    " mbarrier::report::validity::per_16bytes::8 mbarrier::report::validity::per_16bytes::80"
+    " mbarrier::report::validity::per_16bytes::8000 mbarrier::report::validity::per_16bytes::80000000"
+)
+SCOPES = "cta cluster gpu sys"
+RUBIN = "107af"
+
+OWN = "shared shared::cta"
+CHUNK = {"size": frozenset({4, 8, 16})}
+SIZE = {"size": range(0, 1 << 20, 16)}
+MASK = {**SIZE, "mask": (0, 0xFFFF)}
+MASK32 = {**SIZE, "mask": (0, 0xFFFF_FFFF)}
+REMAINDER = {**SIZE, "left": (0, 15), "right": (0, 15)}
+
+BULK = {"weak": need("9.3", "90+"), "?report": need("9.4", RUBIN)}
+
+SHARED_REDUCTIONS = (("add", "u32 s32 u64"), ("min max", "u32 s32"), ("inc dec", "u32"), ("and or xor", "b32"))
+GLOBAL_REDUCTIONS = (
+    ("add", "u32 s32 u64 f32 f64"),
+    ("min max", "u32 s32 u64 s64 f16 bf16"),
+    ("inc dec", "u32"),
+    ("and or xor", "b32 b64"),
+)
+
+
+def _source_size(use: Use) -> str | None:
+    """`.cg` copies 16 bytes, and not more can be read than copied."""
+    size, source = use.operand("size"), use.operand("source_size")
+    assert isinstance(size, Immediate)
+    if use.slots["cop"] == "cg" and size.value != 16:
+        return f"operand size must be 16 with .cg, not {size.text} (.ca copies 4, 8 or 16 bytes)"
+    if isinstance(source, Immediate) and not 0 <= source.value <= size.value:
+        return f"operand source_size must be in 0..{size.text}, the bytes copied, not {source.text}"
+    return None
+
+
+_CP_ASYNC = "cp.async.cop.dst.global"
+
+
+@instruction
+class CpAsync(Instruction):
+    """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously: the thread goes on and waits for its groups.
+
+    Operands: dst, shared address; src, global address; size, a constant, 16 with `.cg` (cached in L2 only);
+    source_size, how many bytes to read, the others become zero, or ignore, a predicate that makes all zero;
+    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into L2.
+    """
+
+    name = "ptx.cp.async"
+    section = "9.7.9.25.3.1"
+    effect = "order"
+    forms = (
+        form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
+             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             ptx="7.0", sm="80+", needs={"?prefetch": need("7.4")}, ranges=CHUNK, rule=_source_size),
+        form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}, policy:u64",
+             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             ptx="7.4", sm="80+", ranges=CHUNK, rule=_source_size),
+        form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm, ignore:pred!%",
+             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             ptx="7.5", sm="80+", ranges=CHUNK, rule=_source_size),
+        form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}} [dst], [src], size:imm, ignore:pred!%, policy:u64",
+             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             ptx="7.5", sm="80+", ranges=CHUNK, rule=_source_size),
+    )  # fmt: skip
+
+
+@instruction
+class CpAsyncCommitGroup(Instruction):
+    """Make one group of all cp.async of this thread that are in no group yet. An empty group is fine."""
+
+    name = "ptx.cp.async.commit_group"
+    section = "9.7.9.25.3.2"
+    effect = "order"
+    forms = (form("cp.async.commit_group", ptx="7.0", sm="80+"),)
+
+
+@instruction
+class CpAsyncWaitGroup(Instruction):
+    """Wait until at most n of this thread's newest cp.async groups are still going on; n is a constant.
+
+    What arrived is visible to this thread only; other threads need a barrier after it.
+    """
+
+    name = "ptx.cp.async.wait_group"
+    section = "9.7.9.25.3.3"
+    effect = "order"
+    forms = (form("cp.async.wait_group n:imm", ptx="7.0", sm="80+"),)
+
+
+@instruction
+class CpAsyncWaitAll(Instruction):
+    """Wait until all cp.async of this thread are complete, committed or not."""
+
+    name = "ptx.cp.async.wait_all"
+    section = "9.7.9.25.3.3"
+    effect = "order"
+    forms = (form("cp.async.wait_all", ptx="7.0", sm="80+"),)
+
+
+@instruction
+class CpAsyncMbarrierArrive(Instruction):
+    """Arrive at an mbarrier as soon as all cp.async that this thread has issued so far are complete.
+
+    Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is raised by
+    one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
+    """
+
+    name = "ptx.cp.async.mbarrier.arrive"
+    section = "9.7.13.15.15"
+    effect = "order"
+    forms = (
+        form("cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]", space=OWN,
+             ptx="7.0", sm="80+", needs={"shared::cta": need("7.8")}),
+    )  # fmt: skip
+
+
+@instruction
+class CpAsyncBulk(Instruction):
+    """Copy a run of bytes between global and shared memory, or to another CTA's shared memory, asynchronously.
+
+    Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16; mbar, the
+    mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for each CTA that
+    gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that is written; left
+    and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with `.L2::cache_hint`.
+    """
+
+    name = "ptx.cp.async.bulk"
+    section = "9.7.9.25.4.1"
+    effect = "order"
+    forms = (
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
+            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
+            dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
+            ptx="8.6", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}"
+            " [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}",
+            dst="shared::cta", src="global", completion=BYTES, report="mbarrier::report::disabled",
+            ptx="9.2", sm="90+", needs=BULK, ranges=REMAINDER, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
+            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
+            dst="shared::cluster", src="global", completion=BYTES, report=REPORTS,
+            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
+            " [dst], [src], size:u32, [mbar:u32+], mask:b16{, policy:u64}",
+            dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST, report=REPORTS,
+            ptx="8.0", sm="90+", needs=BULK, ranges=MASK, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
+            " [dst], [src], size:u32, [mbar:u32+], mask:b32{, policy:u64}",
+            dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST32, report=REPORTS,
+            ptx="9.4", sm=RUBIN, ranges=MASK32, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]",
+            dst="shared::cluster", src="shared::cta", completion=BYTES,
+            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint} [dst], [src], size:u32{, policy:u64}",
+            dst="global", src="shared::cta", completion="bulk_group",
+            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+        ),
+        form(
+            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}.cp_mask"
+            " [dst], [src], size:u32{, policy:u64}, mask:u16",
+            dst="global", src="shared::cta", completion="bulk_group",
+            ptx="8.6", sm="100+", needs=BULK, ranges=SIZE, rule=hinted,
+        ),
+    )  # fmt: skip
+
+
+@instruction
+class MultimemCpAsyncBulk(Instruction):
+    """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
+
+    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with `.cp_mask`,
+    a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group.
+    """
+
+    name = "ptx.multimem.cp.async.bulk"
+    section = "9.7.9.25.4"
+    effect = "order"
+    forms = (
+        form("multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32",
+             dst="global", src="shared::cta", completion="bulk_group",
+             ptx="9.1", sm="90+", needs=BULK, ranges=SIZE),
+        form("multimem.cp.async.bulk{.weak}.dst.src.completion.cp_mask [dst], [src], size:u32, mask:u16",
+             dst="global", src="shared::cta", completion="bulk_group",
+             ptx="9.1", sm="100+", needs=BULK, ranges=SIZE),
+    )  # fmt: skip
+
+
+def _reductions_to_shared(opcode: str) -> tuple[Form, ...]:
+    return tuple(
+        form(f"{opcode}.dst.src.completion{{.relaxed.scope}}.op.type [dst], [src], size:u32, [mbar:u32+]",
+             dst="shared::cluster", src="shared::cta", completion=BYTES, scope="cta cluster", op=op, type=types,
+             ptx="8.0", sm="90+", needs={"relaxed": need("9.3")}, ranges=SIZE)
+        for op, types in SHARED_REDUCTIONS
+    )  # fmt: skip
+
+
+def _reductions_to_global(opcode: str, ptx: str, hint: str, policy: str) -> tuple[Form, ...]:
+    head = f"{opcode}.dst.src.completion{{.relaxed.scope}}{hint}.op"
+    tail = f"type [dst], [src], size:u32{policy}"
+    needs = {"relaxed": need("9.3"), "f32": need(ptx), "noftz+f32": need("9.4")}
+    return (
+        *(form(f"{head}.{tail}",
+               dst="global", src="shared::cta", completion="bulk_group", scope=SCOPES, op=op, type=types,
+               ptx=ptx, sm="90+", needs=needs, ranges=SIZE, rule=hinted)
+          for op, types in GLOBAL_REDUCTIONS),
+        form(f"{head}.noftz.{tail}",
+             dst="global", src="shared::cta", completion="bulk_group", scope=SCOPES, op="add", type="f16 bf16 f32",
+             ptx=ptx, sm="90+", needs=needs, ranges=SIZE, rule=hinted),
+    )  # fmt: skip
+
+
+@instruction
+class CpReduceAsyncBulk(Instruction):
+    """Combine a run of elements in shared memory into global memory or another CTA's shared memory, asynchronously.
+
+    dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of 16;
+    mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each element is
+    updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
+    """
+
+    name = "ptx.cp.reduce.async.bulk"
+    section = "9.7.9.25.4.2"
+    effect = "order"
+    forms = (
+        *_reductions_to_global("cp.reduce.async.bulk", "8.0", "{.L2::cache_hint}", "{, policy:u64}"),
+        *_reductions_to_shared("cp.reduce.async.bulk"),
+    )
+
+
+@instruction
+class MultimemCpReduceAsyncBulk(Instruction):
+    """Combine a run of elements in shared memory into all memories behind a multimem address, asynchronously.
+
+    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16. Completes through the
+    bulk group. Operations and types are those of `cp.reduce.async.bulk` to global memory.
+    """
+
+    name = "ptx.multimem.cp.reduce.async.bulk"
+    section = "9.7.9.25.4"
+    effect = "order"
+    forms = _reductions_to_global("multimem.cp.reduce.async.bulk", "9.1", "", "")
+
+
+@instruction
+class CpAsyncBulkPrefetch(Instruction):
+    """Bring a run of bytes of global memory into the L2 cache, asynchronously.
+
+    Operands: src, 16-byte aligned; size in bytes, a multiple of 16; policy, with `.L2::cache_hint`.
+    """
+
+    name = "ptx.cp.async.bulk.prefetch"
+    section = "9.7.9.25.4.3"
+    effect = "order"
+    forms = (
+        form("cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [src], size:u32{, policy:u64}",
+             ptx="8.0", sm="90+", ranges=SIZE, rule=hinted),
+        form("cp.async.bulk.prefetch.L2.global.L2::evict_last [src], size:u32", ptx="9.4", sm=RUBIN, ranges=SIZE),
+    )  # fmt: skip
+
+
+@instruction
+class CpAsyncBulkCommitGroup(Instruction):
+    """Make one group of all bulk and tensor copies of this thread with `.bulk_group` that are in no group yet."""
+
+    name = "ptx.cp.async.bulk.commit_group"
+    section = "9.7.9.25.6.1"
+    effect = "order"
+    forms = (form("cp.async.bulk.commit_group", ptx="8.0", sm="90+"),)
+
+
+@instruction
+class CpAsyncBulkWaitGroup(Instruction):
+    """Wait until at most n of this thread's newest bulk groups are still going on; n is a constant.
+
+    With `.read` it waits only until the sources have been read, so that they may be overwritten; with
+    `.sync_restrict::proxy::async` the result is made visible to the async proxy only.
+    """
+
+    name = "ptx.cp.async.bulk.wait_group"
+    section = "9.7.9.25.6.2"
+    effect = "order"
+    forms = (
+        form("cp.async.bulk.wait_group{.read} n:imm", ptx="8.0", sm="90+"),
+        form("cp.async.bulk.wait_group.sync_restrict::proxy::async n:imm", ptx="9.5", sm="90+"),
+    )
