@@ -16,5 +16,6 @@ from . import misc as misc
 from . import move as move
 from . import movement as movement
 from . import stack as stack
+from . import tcgen05 as tcgen05
 from . import warp as warp
 from . import wgmma as wgmma

@@ -15,12 +15,12 @@ Operands. `name:type[count]flags`
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
   flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be negated   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces
+          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
+  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -135,7 +135,7 @@ class Use:
 
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
-    r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*]*)$"
+    r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#]*)$"
 )
 
 
@@ -442,6 +442,7 @@ class _OperandMatcher:
         if not isinstance(operand, Address):
             return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
         base = operand.base
+        exact = "?" in spec.parts[0].flags
         if isinstance(base, Register):
             register_class = self.classes[self.at]
             self.at += 1
@@ -453,6 +454,10 @@ class _OperandMatcher:
             least = spec.parts[0].type
             if least != "type" and not register_fits(least, register_class, wider=True):
                 return f"the address in operand {spec.name} must be .{least} or wider, and the register is .{register_class}"
+            if exact and bits.bits != SCALAR_TYPES[least].bits:
+                return f"the address in operand {spec.name} must be .{least}, and the register is .{register_class}"
+        elif exact:
+            return f"the address in operand {spec.name} must be a register, not {_KINDS.get(type(base), 'this')}"
         elif isinstance(base, Immediate):
             if "local" not in self.slots.values():
                 return f"the address in operand {spec.name} must be a register or a variable: constants are .local only"
@@ -510,11 +515,11 @@ class _OperandMatcher:
 
     def _value(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         wanted, count = self._type(spec)
-        if count is None or (count == 1 and not isinstance(operand, Vector)):
+        if count is None or (count == 1 and spec.count != "1" and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
         if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
-        if isinstance(operand, SpecialRegister) and "@" in spec.flags:
+        if isinstance(operand, SpecialRegister) and "@" in spec.flags and spec.count in self.slots:
             return self._special(spec, wanted, operand, count)
         if isinstance(operand, Sink) and "__" in spec.flags:
             return operand
@@ -634,7 +639,9 @@ class _OperandMatcher:
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
         fits = register_fits(wanted, register_class, wider="+" in spec.flags)
-        if fits and register_class == "f16x2" and spec.type in SCALAR_TYPES:
+        if fits and "#" in spec.flags:
+            fits = SCALAR_TYPES[register_class].kind == "bits"
+        if fits and register_class == "f16x2" and spec.type in SCALAR_TYPES and "+" not in spec.flags:
             fits = SCALAR_TYPES[spec.type].kind == "bits"  # it passes as an integer only where the modifiers give the type
         if not fits and not (
             "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class)
