@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from .forms import Form, Use, count_in, form
 from .instruction import Instruction, instruction
 from .movement import SCOPES, SHARED, hinted
+from .syntax import Immediate, Sink, Vector
 from .target import Need, need
 from .types import SCALAR_TYPES
 
@@ -44,11 +46,26 @@ def _hinted(use: Use) -> str | None:
     return hinted(use)
 
 
+def _result(use: Use) -> str | None:
+    if isinstance(use.operand("d"), Sink):
+        return "the destination may not be the sink '_' (only elements of a vector may)"
+    return None
+
+
+def _vector(use: Use) -> str | None:
+    """Vectors of small floats take constants after a register only."""
+    b, scalar = use.operand("b"), use.slots["type"]
+    if isinstance(b, Vector) and isinstance(b.elements[0], Immediate):
+        if scalar in ("bf16", "f16x2", "bf16x2") or (scalar == "f16" and b.elements[0].is_float):
+            return f"the first element of a vector of .{scalar} must be a register, not {b.elements[0].text}"
+    return hinted(use)
+
+
 def _packet(use: Use) -> str | None:
     """Vectors of small floats fill 32 to 128 bits."""
     bits = SCALAR_TYPES[use.slots["type"]].bits * count_in(use.slots.get("vec", "v1"))
     if 32 <= bits <= 128:
-        return hinted(use)
+        return _result(use) or _vector(use)
     return f"the vector has {bits} bits; {use.form.opcode} takes 32 to 128"
 
 
@@ -68,7 +85,7 @@ def _forms(opcode: str, sems: str, d: str, address: str, *, exchange: bool) -> t
         text += f"{d.replace('_', '[vec]__')}{address}, b[vec]{{, policy:u64}}"
         return form(
             text, sem=sems, scope=SCOPES, op=op, vec=vec, type=types,
-            ptx="8.1", sm="90+", needs=NEEDS, rule=hinted,
+            ptx="8.1", sm="90+", needs=NEEDS, rule=_vector,
         )  # fmt: skip
 
     return (
@@ -86,9 +103,9 @@ def _forms(opcode: str, sems: str, d: str, address: str, *, exchange: bool) -> t
 class Atom(Instruction):
     """Read a value, combine it with b, write it back, in one step; d gets the old value.
 
-    Operands: d, may be `_`; a, the address; b, the operand (cas: the value compared with), or `{...}` of `.vec`;
-    c, for cas: the value to write; policy, a 64-bit cache policy, with `.L2::cache_hint` only.
-    Small floats need `.noftz`; vectors are in global memory only, each element atomic by itself.
+    Operands: d, may be `_`; a, the address; b, the operand (cas: the value compared with), or `{...}` of
+    `.vec`; c, for cas: the value to write; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Small
+    floats need `.noftz`; vectors are in global memory only, each element atomic by itself.
     """
 
     name = "ptx.atom"
@@ -128,7 +145,10 @@ ASYNC_LINES = (
 
 @instruction
 class RedAsync(Instruction):
-    """Combine memory with b without waiting: shared memory of the cluster with an mbarrier, or global memory.
+    """Combine memory with b without waiting: shared memory of the cluster with an mbarrier, or global
+    memory.
+
+    ptxas 13.5 lets the mbarrier be missing, and more; that has no meaning and is refused here.
 
     Operands: a, the address; b, the operand; mbar, the mbarrier (in the same CTA as a) that counts the bytes.
     """
@@ -159,105 +179,100 @@ class RedAsync(Instruction):
     )  # fmt: skip
 
 
-def _multimem(text: str, sem: str, rule: Callable[[Use], str | None] | None = None, **more: str) -> tuple[Form, ...]:
-    """A line without semantics (or weak) and the same line with semantics and scope."""
-    ptx, sm = more.pop("ptx", "8.1"), more.pop("sm", "90+")
-    weak = "" if text.startswith("multimem.red") else "{.weak}"
+PRECISIONS = "acc::f16 acc::f32"
+SMALL = "f16 bf16 f16x2 bf16x2"
+PACKETS = "v2 v4 v8"
+
+
+def _multimem(
+    opcode: str,
+    sem: str,
+    operands: str,
+    line: str,
+    value: str = "",
+    rule: Callable[[Use], str | None] | None = None,
+    ptx: str = "8.1",
+    sm: str = "90+",
+    **sets: str,
+) -> tuple[Form, ...]:
+    """A line without semantics (or weak) and the same with semantics and scope; `value` is how its register
+    stands.
+    """
+    weak = "" if opcode == "multimem.red" else "{.weak}"
+    if opcode != "multimem.ld_reduce":  # ptxas ignores the precision where nothing is summed
+        line, sets["acc"] = line + "{.acc}", PRECISIONS
+    tail = f"{{.global}}{line} {operands.replace('@', value)}"
     return (
-        form(text.replace("@", weak), ptx=ptx, sm=sm, rule=rule, **more),
-        form(text.replace("@", ".sem.scope"), sem=sem, scope=SCOPES, ptx=ptx, sm=sm, rule=rule, **more),
+        form(f"{opcode}{weak}{tail}", ptx=ptx, sm=sm, rule=rule, **sets),
+        form(f"{opcode}.sem.scope{tail}", sem=sem, scope=SCOPES, ptx=ptx, sm=sm, rule=rule, **sets),
     )
 
 
-SMALL = "f16 bf16 f16x2 bf16x2"
+_load_reduce = partial(_multimem, "multimem.ld_reduce", "relaxed acquire", "d@, [a]{.unified}")
+_store = partial(_multimem, "multimem.st", "relaxed release", "[a], b@")
+_reduce = partial(_multimem, "multimem.red", "relaxed release", "[a], b@")
+_TINY = {"vec": PACKETS, "type": FP8, "ptx": "8.6", "sm": FP8_TARGETS}
 
 
 @instruction
 class MultimemLoadReduce(Instruction):
     """Load from all the memories behind a multimem address and reduce the values to one.
 
-    Operands: d, or `{...}` of `.vec`; a, a multimem address. `.acc` is the precision of the sum of small floats.
+    Operands: d, or `{...}` of `.vec`; a, a multimem address. `.acc` is the precision in which small floats
+    are summed.
     """
 
     name = "ptx.multimem.ld_reduce"
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="add", type="u32 s32 u64"),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="min max", type="u32 s32 u64 s64"
-        ),
-        *_multimem("multimem.ld_reduce@{.global}.op.type d, [a]{.unified}", "relaxed acquire", op="and or xor", type="b32 b64"),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
-            op="min max", vec="v2 v4 v8", type=SMALL,
-        ),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.add{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
-            vec="v2 v4 v8", type=SMALL,
-        ),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.add.acc::f32{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
-            vec="v2 v4 v8", type=SMALL, ptx="8.2",
-        ),
-        *_multimem("multimem.ld_reduce@{.global}.add{.vec}.f32 d[vec]_*, [a]{.unified}", "relaxed acquire", vec="v2 v4"),
-        *_multimem("multimem.ld_reduce@{.global}.add.f64 d*, [a]{.unified}", "relaxed acquire"),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.op{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
-            op="min max", vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
-        ),
-        *_multimem(
-            "multimem.ld_reduce@{.global}.add{.acc::f16}{.vec}.type d[vec]_*, [a]{.unified}", "relaxed acquire", _packet,
-            vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
-        ),
-    )  # fmt: skip
+        *_load_reduce(".op.type", op="add", type="u32 s32 u64"),
+        *_load_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
+        *_load_reduce(".op.type", op="and or xor", type="b32 b64"),
+        *_load_reduce(".add{.vec}.f32", "[vec]_*", _result, vec="v2 v4"),
+        *_load_reduce(".add.f64", "*"),
+        *_load_reduce(".op{.vec}.type", "[vec]_*", _packet, op="add min max", vec=PACKETS, type=SMALL),
+        *_load_reduce(".add.acc::f32{.vec}.type", "[vec]_*", _packet, "8.2", vec=PACKETS, type=SMALL),
+        *_load_reduce(".op{.vec}.type", "[vec]_*", _packet, op="add min max", **_TINY),
+        *_load_reduce(".add.acc::f16{.vec}.type", "[vec]_*", _packet, **_TINY),
+    )
 
 
 @instruction
 class MultimemStore(Instruction):
-    """Store a value to all the memories behind a multimem address. Operands: a, the address; b, or `{...}` of `.vec`."""
+    """Store to all the memories behind a multimem address.
+
+    Operands: a, the address; b, or `{...}` of `.vec`.
+    """
 
     name = "ptx.multimem.st"
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.st@{.global}.type [a], b", "relaxed release", type="b32 b64 u32 u64 s32 s64"),
-        *_multimem(
-            "multimem.st@{.global}{.vec}.type [a], b[vec]*", "relaxed release", _packet, vec="v2 v4 v8", type=SMALL
-        ),
-        *_multimem("multimem.st@{.global}{.vec}.f32 [a], b[vec]*", "relaxed release", vec="v2 v4"),
-        *_multimem("multimem.st@{.global}.f64 [a], b*", "relaxed release"),
-        *_multimem(
-            "multimem.st@{.global}{.vec}.type [a], b[vec]*", "relaxed release", _packet,
-            vec="v2 v4 v8", type=FP8, ptx="8.6", sm=FP8_TARGETS,
-        ),
-    )  # fmt: skip
+        *_store(".type", type="b32 b64 u32 u64 s32 s64"),
+        *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),
+        *_store(".f64", "*"),
+        *_store("{.vec}.type", "[vec]*", _packet, vec=PACKETS, type=SMALL),
+        *_store("{.vec}.type", "[vec]*", _packet, **_TINY),
+    )
 
 
 @instruction
 class MultimemRed(Instruction):
-    """Combine all the memories behind a multimem address with b. Operands: a, the address; b, or `{...}` of `.vec`."""
+    """Combine all the memories behind a multimem address with b. Operands: a; b, or `{...}` of `.vec`."""
 
     name = "ptx.multimem.red"
     section = "9.7.9.14"
     effect = "order"
     forms = (
-        *_multimem("multimem.red@{.global}.op.type [a], b", "relaxed release", op="add", type="u32 s32 u64"),
-        *_multimem(
-            "multimem.red@{.global}.op.type [a], b", "relaxed release", op="min max", type="u32 s32 u64 s64"
-        ),
-        *_multimem("multimem.red@{.global}.op.type [a], b", "relaxed release", op="and or xor", type="b32 b64"),
-        *_multimem(
-            "multimem.red@{.global}.add{.vec}.type [a], b[vec]*", "relaxed release", _packet,
-            vec="v2 v4 v8", type=SMALL,
-        ),
-        *_multimem(
-            "multimem.red@{.global}.op.vec.type [a], b[vec]*", "relaxed release", _packet,
-            op="min max", vec="v2 v4 v8", type=SMALL,
-        ),
-        *_multimem("multimem.red@{.global}.add{.vec}.f32 [a], b[vec]*", "relaxed release", vec="v2 v4"),
-        *_multimem("multimem.red@{.global}.add.f64 [a], b*", "relaxed release"),
-    )  # fmt: skip
+        *_reduce(".op.type", op="add", type="u32 s32 u64"),
+        *_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
+        *_reduce(".op.type", op="and or xor", type="b32 b64"),
+        *_reduce(".add{.vec}.f32", "[vec]*", vec="v2 v4"),
+        *_reduce(".add.f64", "*"),
+        *_reduce(".add{.vec}.type", "[vec]*", _packet, vec=PACKETS, type=SMALL),
+        *_reduce(".op.vec.type", "[vec]*", _packet, op="min max", vec=PACKETS, type=SMALL),
+    )
 
 
 @instruction
@@ -269,7 +284,7 @@ class MultimemStoreAsync(Instruction):
     effect = "order"
     forms = (
         form(
-            "multimem.st.async.release.scope{.global}.type [a], b", scope="gpu sys",
+            "multimem.st.async{.acc}.release.scope{.global}.type [a], b", acc=PRECISIONS, scope="gpu sys",
             type="b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64", ptx="9.3", sm="100+",
         ),
     )  # fmt: skip
@@ -284,7 +299,8 @@ class MultimemRedAsync(Instruction):
     effect = "order"
     forms = (
         form(
-            "multimem.red.async.release.scope{.global}.add.type [a], b", scope="gpu sys", type="u32 s32 u64",
+            "multimem.red.async{.acc}.release.scope{.global}.add.type [a], b", acc=PRECISIONS,
+            scope="gpu sys", type="u32 s32 u64",
             ptx="9.3", sm="100+",
         ),
     )  # fmt: skip

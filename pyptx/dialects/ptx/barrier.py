@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .syntax import Immediate
@@ -30,18 +32,21 @@ def _arrive(opcode: str, aligned: str, ptx: str) -> tuple[Form, ...]:
 
 
 def _red(opcode: str, aligned: str, ptx: str) -> tuple[Form, ...]:
-    common = {"ptx": ptx, "ranges": BARRIERS, "rule": _threads}
+    tail = "a:u32{, b:u32}, c:pred!"
+    line = partial(form, ptx=ptx, ranges=BARRIERS, rule=_threads)
     return (
-        form(f"{opcode}.popc{aligned}.u32 d, a:u32{{, b:u32}}, c:pred!", **common),
-        form(f"{opcode}.op{aligned}.pred p:pred, a:u32{{, b:u32}}, c:pred!", op="and or", **common),
+        line(f"{opcode}.popc{aligned}.u32 d, {tail}"),
+        line(f"{opcode}.op{aligned}.pred p:pred, {tail}", op="and or"),
     )
 
 
 @instruction
 class Bar(Instruction):
-    """Wait at a barrier of the CTA until all (or b) threads have arrived; memory accesses before it are visible after.
+    """Wait at a barrier of the CTA until all (or b) threads have arrived; memory accesses before it are
+    visible after.
 
-    Operands: a, the barrier, 0 to 15; b, the number of threads, a multiple of 32. All threads of a warp run it.
+    Operands: a, the barrier, 0 to 15; b, the number of threads, a multiple of 32. All threads of a warp run
+    it.
     """
 
     name = "ptx.bar"
@@ -52,7 +57,10 @@ class Bar(Instruction):
 
 @instruction
 class BarArrive(Instruction):
-    """Arrive at a barrier of the CTA without waiting. Operands: a, the barrier, 0 to 15; b, the number of threads."""
+    """Arrive at a barrier of the CTA without waiting.
+
+    Operands: a, the barrier, 0 to 15; b, the number of threads.
+    """
 
     name = "ptx.bar.arrive"
     section = "9.7.13.1"
@@ -105,7 +113,8 @@ class BarCtaRed(Instruction):
 
 @instruction
 class Barrier(Instruction):
-    """Wait at a barrier of the CTA, thread by thread; `.aligned` promises that the whole warp runs it together.
+    """Wait at a barrier of the CTA, thread by thread; `.aligned` promises that the whole warp runs it
+    together.
 
     Operands: a, the barrier, 0 to 15; b, the number of threads, a multiple of 32.
     """
@@ -118,7 +127,10 @@ class Barrier(Instruction):
 
 @instruction
 class BarrierArrive(Instruction):
-    """Arrive at a barrier of the CTA without waiting. Operands: a, the barrier, 0 to 15; b, the number of threads."""
+    """Arrive at a barrier of the CTA without waiting.
+
+    Operands: a, the barrier, 0 to 15; b, the number of threads.
+    """
 
     name = "ptx.barrier.arrive"
     section = "9.7.13.1"
@@ -151,7 +163,10 @@ class BarrierCta(Instruction):
 
 @instruction
 class BarrierCtaArrive(Instruction):
-    """`barrier.arrive` with the scope spelled. Operands: a, the barrier, 0 to 15; b, the number of threads."""
+    """`barrier.arrive` with the scope spelled.
+
+    Operands: a, the barrier, 0 to 15; b, the number of threads.
+    """
 
     name = "ptx.barrier.cta.arrive"
     section = "9.7.13.1"
@@ -161,7 +176,10 @@ class BarrierCtaArrive(Instruction):
 
 @instruction
 class BarrierCtaRed(Instruction):
-    """`barrier.red` with the scope spelled. Operands: d (or p); a, the barrier; b, the number of threads; c."""
+    """`barrier.red` with the scope spelled.
+
+    Operands: d (or p); a, the barrier; b, the number of threads; c.
+    """
 
     name = "ptx.barrier.cta.red"
     section = "9.7.13.1"
@@ -171,9 +189,12 @@ class BarrierCtaRed(Instruction):
 
 @instruction
 class BarWarp(Instruction):
-    """Wait for the lanes of a mask and make their memory accesses visible to each other. Operand: membermask."""
+    """Wait for the lanes of a mask and make their memory accesses visible to each other.
 
-    name = "ptx.bar.warp.sync"
+    Operand: membermask.
+    """
+
+    name = "ptx.bar.warp"
     section = "9.7.13.2"
     effect = "order"
     forms = (form("bar.warp.sync membermask:u32", ptx="5.1"),)
@@ -270,11 +291,12 @@ class Fence(Instruction):
 
 @instruction
 class FenceProxy(Instruction):
-    """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, or aliases.
+    """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, or
+    aliases.
 
-    Operands, for acquiring a tensor map only: a, its address; size, the constant 128.
-    `.alias` and `.async` work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a
-    (acquire), or the other way round (release).
+    Operands, for acquiring a tensor map only: a, its address; size, the constant 128. `.alias` and `.async`
+    work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a (acquire), or the other
+    way round (release).
     """
 
     name = "ptx.fence.proxy"
@@ -283,7 +305,8 @@ class FenceProxy(Instruction):
     forms = (
         form("fence.proxy.alias{.restrict}", restrict=RESTRICT, ptx="7.5", sm="70+", needs=RESTRICT_NEEDS),
         form(
-            "fence.proxy.async{.space}{.restrict}", space="global shared::cta shared::cluster", restrict=RESTRICT,
+            "fence.proxy.async{.space}{.restrict}",
+            space="global shared::cta shared::cluster", restrict=RESTRICT,
             ptx="8.0", sm="90+", needs=RESTRICT_NEEDS,
         ),
         form(
@@ -306,8 +329,12 @@ class FenceProxy(Instruction):
             "fence.proxy.kind.acq_rel.scope [a], size:imm", kind="tensormap::generic async::generic",
             scope=SCOPES, ptx="8.3", sm="90+",
         ),
-        form("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", ptx="8.6", sm="90+"),
-        form("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", ptx="8.6", sm="90+"),
+        form(
+            "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", ptx="8.6", sm="90+"
+        ),
+        form(
+            "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", ptx="8.6", sm="90+"
+        ),
         form(
             "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope",
             scope="cta cluster", ptx="9.4", sm="90+",
@@ -325,7 +352,9 @@ class FenceProxy(Instruction):
 
 @instruction
 class GridDependencyControl(Instruction):
-    """Let dependent grids start (`launch_dependents`), or wait until the grids this one depends on have finished."""
+    """Let dependent grids start (`launch_dependents`), or wait until the grids this one depends on have
+    finished.
+    """
 
     name = "ptx.griddepcontrol"
     section = "9.7.13.13"

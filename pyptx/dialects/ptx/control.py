@@ -8,7 +8,10 @@ from .instruction import Instruction, instruction
 
 @instruction
 class Branch(Instruction):
-    """Go to a label. `.uni` promises that all threads of the warp that run it go there. Operand: target, a label."""
+    """Go to a label. `.uni` promises that all threads of the warp that run it go there.
+
+    Operand: target, a label.
+    """
 
     name = "ptx.bra"
     section = "9.7.12.3"
@@ -19,7 +22,10 @@ class Branch(Instruction):
 
 @instruction
 class BranchIndexed(Instruction):
-    """Go to one of a list of labels. Operands: index, 32 bits, from 0; targets, the name of a `.branchtargets` list."""
+    """Go to one of a list of labels.
+
+    Operands: index, 32 bits, from 0; targets, the name of a `.branchtargets` list.
+    """
 
     name = "ptx.brx.idx"
     section = "9.7.12.4"

@@ -28,7 +28,10 @@ class Breakpoint(Instruction):
 
 @instruction
 class PmEvent(Instruction):
-    """Trigger performance monitor events. Operand: a, the event's number 0 to 15, or (`.mask`) a mask of 16 events."""
+    """Trigger performance monitor events.
+
+    Operand: a, the event's number 0 to 15, or (`.mask`) a mask of 16 events.
+    """
 
     name = "ptx.pmevent"
     section = "9.7.19.3"
@@ -51,7 +54,8 @@ class NanoSleep(Instruction):
 
 @instruction
 class SetMaxRegisters(Instruction):
-    """Change how many registers each thread of the warp may use: give some back (`dec`) or wait for more (`inc`).
+    """Change how many registers each thread of the warp may use: give some back (`dec`) or wait for more
+    (`inc`).
 
     Operand: count, a constant multiple of 8 from 24 to 256. All warps of the warpgroup run it.
     """

@@ -72,7 +72,8 @@ def _access(use: Use) -> str | None:
     if space == "param::func" and not isinstance(getattr(use.operand("a"), "base", None), Symbol):
         return ".param::func needs a parameter's name as address, not a register"
     if bits > 256 or (bits == 256 and slots["type"] == "b128"):
-        return f".{slots.get('vec')}.{slots['type']} is {bits} bits; a vector has at most 128 (256 as .v8.b32 or .v4.b64)"
+        vector = f".{slots.get('vec')}.{slots['type']}"
+        return f"{vector} is {bits} bits; a vector has at most 128 (256 as .v8.b32 or .v4.b64)"
     stored = use.operand("b")
     if isinstance(stored, Sink) or (bits != 256 and isinstance(stored, Vector) and Sink() in stored.elements):
         return "operand b may not be the sink '_' (only elements of a 256-bit vector may)"
@@ -92,10 +93,11 @@ def _access(use: Use) -> str | None:
 class Load(Instruction):
     """Load a scalar or a vector from memory: d = memory[a].
 
-    Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are extended, `_`
-    skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint` only.
-    Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire` and
-    `.mmio` order the access, the last three at a scope; `.nc` reads global memory that nobody writes meanwhile.
+    Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are
+    extended, `_` skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint`
+    only. Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire`
+    and `.mmio` order the access, the last three at a scope; `.nc` reads global memory that nobody writes
+    meanwhile.
     """
 
     name = "ptx.ld"
@@ -106,13 +108,15 @@ class Load(Instruction):
             "ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             space=f"const global local param param::entry param::func {SHARED}",
-            cop=LOAD_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
+            cop=LOAD_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "weak": need("5.1", "70+")},
             rule=_access,
         ),
         form(
             "ld.volatile{.space}{.l2_evict}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}",
-            space=f"global local {SHARED}", l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
+            space=f"global local {SHARED}", l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "local": need("9.1")},
             rule=_access,
         ),
@@ -120,7 +124,8 @@ class Load(Instruction):
             "ld.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             sem="relaxed acquire", scope=SCOPES, space=f"global {SHARED}",
-            evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
+            evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            vec=VECTORS, type=ANY_TYPE,
             ptx="5.1", sm="70+", needs=ORDERED_NEEDS,
             rule=_access,
         ),
@@ -132,7 +137,8 @@ class Load(Instruction):
         form(
             "ld.global{.cop}{.evict}{.l2_evict}.nc{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
-            cop="ca cg cs", evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH, vec=VECTORS, type=ANY_TYPE,
+            cop="ca cg cs", evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            vec=VECTORS, type=ANY_TYPE,
             ptx="3.1", needs=ACCESS_NEEDS,
             rule=_access,
         ),
@@ -141,7 +147,8 @@ class Load(Instruction):
 
 @instruction
 class LoadUniform(Instruction):
-    """Load from global memory an address that is the same for all threads of the warp; the data must be read-only.
+    """Load from global memory an address that is the same for all threads of the warp; the data must be
+    read-only.
 
     Operands: d, a register or `{...}` of `.vec` registers; a, a global or generic address.
     """
@@ -162,9 +169,9 @@ class LoadUniform(Instruction):
 class Store(Instruction):
     """Store a scalar or a vector to memory: memory[a] = b.
 
-    Operands: a, the address; b, a register or constant of the type (a wider register is truncated), or `{...}` of as
-    many as `.vec` says; policy, a 64-bit cache policy, with `.L2::cache_hint` only.
-    Without a space the address is generic. `.volatile`, `.relaxed`, `.release` and `.mmio` order the access.
+    Operands: a, the address; b, a register or constant of the type (a wider register is truncated), or
+    `{...}` of as many as `.vec` says; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Without a
+    space the address is generic. `.volatile`, `.relaxed`, `.release` and `.mmio` order the access.
     """
 
     name = "ptx.st"
@@ -202,10 +209,12 @@ class Store(Instruction):
 
 @instruction
 class StoreAsync(Instruction):
-    """Store without waiting: to shared memory of the cluster, counted by an mbarrier, or to global memory with release.
+    """Store without waiting: to shared memory of the cluster, counted by an mbarrier, or to global memory
+    with release.
 
-    Operands: a, the address; b, a register or constant, or `{...}` of `.vec` of them; mbar, the mbarrier (in the same
-    CTA as a) whose transaction count gets the bytes written.
+    Operands: a, the address; b, a register or constant, or `{...}` of `.vec` of them; mbar, the mbarrier (in
+    the same CTA as a) whose transaction count gets the bytes written. ptxas 13.5 lets the mbarrier, its
+    modifier, `.release` or the braces be missing; that has no meaning and is refused.
     """
 
     name = "ptx.st.async"
@@ -218,22 +227,26 @@ class StoreAsync(Instruction):
             ptx="8.1", sm="90+", needs={"b128": need("9.2")}, rule=_at_most_128,
         ),
         form(
-            "st.async.release.scope{.global}.type [a], b", scope="gpu sys", type=ASYNC_TYPES, ptx="8.7", sm="100+",
+            "st.async.release.scope{.global}.type [a], b", scope="gpu sys", type=ASYNC_TYPES,
+            ptx="8.7", sm="100+",
         ),
         form("st.async.mmio.release.sys{.global}.type [a], b", type=ASYNC_TYPES, ptx="8.7", sm="100+"),
     )  # fmt: skip
 
 
-def _bulk_size(use: Use) -> str | None:
+def _multiple(use: Use, of: int) -> str | None:
     size = use.operand("size")
-    if isinstance(size, Immediate) and size.value % 8:
-        return f"the size in bytes must be a multiple of 8, not {size.text}"
+    if isinstance(size, Immediate) and size.value % of:
+        return f"the size in bytes must be a multiple of {of}, not {size.text}"
     return None
 
 
 @instruction
 class StoreBulk(Instruction):
-    """Fill a range of shared memory with zeros. Operands: a, the address; size in bytes, a multiple of 8; value, 0."""
+    """Fill a range of shared memory with zeros.
+
+    Operands: a, the address; size in bytes, a multiple of 8; value, 0.
+    """
 
     name = "ptx.st.bulk"
     section = "9.7.9.13"
@@ -241,7 +254,7 @@ class StoreBulk(Instruction):
     forms = tuple(
         form(
             f"st.bulk{{.weak}}{{.shared::cta}} [a], size:{size}, value:imm",
-            ranges={"value": frozenset({0})}, ptx=ptx, sm="100+", rule=_bulk_size,
+            ranges={"value": frozenset({0})}, ptx=ptx, sm="100+", rule=lambda use: _multiple(use, 8),
         )
         for size, ptx in (("u64", "8.6"), ("u32", "9.0"))
     )  # fmt: skip
@@ -259,10 +272,13 @@ class Prefetch(Instruction):
     effect = "order"
     forms = (
         form("prefetch{.space}.level [a]", space="global local", level="L1 L2", ptx="2.0"),
-        form("prefetch.global.level [a]", level="L2::evict_last L2::evict_normal", ptx="7.4", sm="80+"),
+        form("prefetch{.global}.level [a]", level="L2::evict_last L2::evict_normal", ptx="7.4", sm="80+"),
         form("prefetch{.space}.tensormap [a]", space="const param", ptx="8.0", sm="90+"),
-        form("prefetch.global.L1::32B.valid_addr [a]", ptx="9.4", sm="90+"),
-    )
+        form(
+            "prefetch{.global}.L1::32B.valid_addr{.level} [a]", level="L2 L2::evict_last L2::evict_normal",
+            ptx="9.4", sm="90+",
+        ),
+    )  # fmt: skip
 
 
 @instruction
@@ -279,7 +295,7 @@ class PrefetchUniform(Instruction):
 class ApplyPriority(Instruction):
     """Give the cache lines of an address range the priority `evict_normal` again.
 
-    Operands: a, a global or generic address; size, the constant 128 (a register of bytes in the async form).
+    Operands: a, a global or generic address; size, the constant 128.
     """
 
     name = "ptx.applypriority"
@@ -290,9 +306,24 @@ class ApplyPriority(Instruction):
             "applypriority{.global}.L2::evict_normal [a], size:imm", ranges={"size": frozenset({128})},
             ptx="7.4", sm="80+",
         ),
+    )  # fmt: skip
+
+
+@instruction
+class ApplyPriorityBulk(Instruction):
+    """Give the cache lines of a whole range the priority `evict_normal` again, without waiting.
+
+    Operands: a, a global or generic address; size in bytes, a multiple of 16. Part of the thread's bulk
+    group.
+    """
+
+    name = "ptx.applypriority.async.bulk"
+    section = "9.7.9.16"
+    effect = "order"
+    forms = (
         form(
-            "applypriority.async.bulk.global.bulk_group.L2::evict_normal [a], size:u32",
-            ptx="9.4", sm="107af",
+            "applypriority.async.bulk{.global}.bulk_group.L2::evict_normal [a], size:u32",
+            ptx="9.4", sm="107af", ranges={"size": (0, 0x7FFF_FFFF)}, rule=lambda use: _multiple(use, 16),
         ),
     )  # fmt: skip
 
@@ -312,9 +343,27 @@ class Discard(Instruction):
     )
 
 
+def _fraction(use: Use) -> str | None:
+    fraction = use.operand("fraction")
+    if isinstance(fraction, Vector):
+        fraction = fraction.elements[0]
+    if isinstance(fraction, Immediate) and not 0 < fraction.value <= 1:
+        return f"the fraction must be in (0, 1], not {fraction.text}"
+    return None
+
+
+def _sizes(use: Use) -> str | None:
+    primary, total = use.operand("primary_size"), use.operand("total_size")
+    if isinstance(primary, Immediate) and isinstance(total, Immediate):
+        if int(primary.value) % (1 << 64) > int(total.value) % (1 << 64):
+            return f"primary_size {primary.text} is larger than total_size {total.text}"
+    return None
+
+
 @instruction
 class CreatePolicyFractional(Instruction):
-    """Make a cache policy that gives a fraction of the accesses the primary priority, the others the secondary.
+    """Make a cache policy that gives a fraction of the accesses the primary priority, the others the
+    secondary.
 
     Operands: d, the policy (64 bits); fraction, in (0, 1], 1.0 if absent.
     """
@@ -323,27 +372,30 @@ class CreatePolicyFractional(Instruction):
     section = "9.7.9.18"
     forms = (
         form(
-            "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32}",
+            "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
-            ptx="7.4", sm="80+",
+            ptx="7.4", sm="80+", rule=_fraction,
         ),
     )  # fmt: skip
 
 
 @instruction
 class CreatePolicyRange(Instruction):
-    """Make a cache policy from an address range: the first bytes get the primary priority, the rest the secondary.
+    """Make a cache policy from an address range: the first bytes get the primary priority, the rest the
+    secondary.
 
-    Operands: d, the policy (64 bits); a, a global or generic address; primary_size and total_size, 32-bit byte counts.
+    Operands: d, the policy (64 bits); a, a global or generic address; primary_size and total_size, 32-bit
+    byte counts.
     """
 
     name = "ptx.createpolicy.range"
     section = "9.7.9.18"
     forms = (
         form(
-            "createpolicy.range{.global}.primary{.secondary}.b64 d:u64, [a], primary_size:u32, total_size:u32",
+            "createpolicy.range{.global}.primary{.secondary}.b64"
+            " d:u64, [a]{.unified}, primary_size:u32, total_size:u32",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
-            ptx="7.4", sm="80+",
+            ptx="7.4", sm="80+", rule=_sizes,
         ),
     )  # fmt: skip
 
@@ -357,6 +409,7 @@ class CreatePolicyConvert(Instruction):
     forms = (form("createpolicy.cvt.L2.b64 d:u64, a:u64", ptx="7.4", sm="80+"),)
 
 
+ADDRESS = "u32 u64"
 ADDRESS_SPACES = f"global local const param param::entry {SHARED}"
 ADDRESS_NEEDS = {
     **SPACE_NEEDS,
@@ -368,7 +421,8 @@ ADDRESS_NEEDS = {
 
 @instruction
 class ConvertAddress(Instruction):
-    """Turn an address of a state space into a generic address, or (`.to`) a generic address into one of the space.
+    """Turn an address of a state space into a generic address, or (`.to`) a generic address into one of the
+    space.
 
     Operands: d; a, a register or, without `.to`, a variable with an optional offset. Both 32 or both 64 bits.
     """
@@ -376,14 +430,19 @@ class ConvertAddress(Instruction):
     name = "ptx.cvta"
     section = "9.7.9.20"
     forms = (
-        form("cvta.space.type d, a&", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS),
-        form("cvta.^to.space.type d, a", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS),
+        form("cvta.space.type d, a&", space=ADDRESS_SPACES, type=ADDRESS, ptx="2.0", needs=ADDRESS_NEEDS),
+        form(
+            "cvta.^to.space.type d, a", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS
+        ),
     )
 
 
 @instruction
 class IsSpace(Instruction):
-    """Test whether a generic address lies in a state space. Operands: p, the answer; a, the address (32 or 64 bits)."""
+    """Test whether a generic address lies in a state space.
+
+    Operands: p, the answer; a, the address (32 or 64 bits).
+    """
 
     name = "ptx.isspacep"
     section = "9.7.9.19"
@@ -398,7 +457,7 @@ class IsType(Instruction):
     """Test whether a 64-bit handle is a texture, sampler or surface reference. Operands: p, the answer; a."""
 
     name = "ptx.istypep"
-    section = "9.7.11.7"
+    section = "9.7.10.6"
     forms = (form("istypep.kind p:pred, a:u64", kind="texref samplerref surfref", ptx="4.0"),)
 
 
@@ -406,7 +465,8 @@ class IsType(Instruction):
 class MapAddress(Instruction):
     """The address of the same shared variable in another CTA of the cluster.
 
-    Operands: d; a, a shared address (generic, or in the shared window with `.shared::cluster`); b, the CTA's rank.
+    Operands: d; a, a shared address (generic, or in the shared window with `.shared::cluster`); b, the CTA's
+    rank.
     """
 
     name = "ptx.mapa"

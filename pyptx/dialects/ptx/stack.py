@@ -1,4 +1,4 @@
-"""The stack of local memory (PTX ISA 9.7.18)."""
+"""The stack of local memory (PTX ISA 9.7.17)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Alloca(Instruction):
     """
 
     name = "ptx.alloca"
-    section = "9.7.18.3"
+    section = "9.7.17.3"
     effect = "order"
     forms = (
         form(
@@ -36,16 +36,19 @@ class StackSave(Instruction):
     """Copy the stack pointer to a register. Operand: d."""
 
     name = "ptx.stacksave"
-    section = "9.7.18.1"
+    section = "9.7.17.1"
     effect = "order"
     forms = (form("stacksave.type d", type="u32 u64", ptx="7.3", sm="52+"),)
 
 
 @instruction
 class StackRestore(Instruction):
-    """Set the stack pointer to one that `stacksave` gave, freeing what was taken since. Operand: a, a register."""
+    """Set the stack pointer to one that `stacksave` gave, freeing what was taken since.
+
+    Operand: a, a register.
+    """
 
     name = "ptx.stackrestore"
-    section = "9.7.18.2"
+    section = "9.7.17.2"
     effect = "order"
     forms = (form("stackrestore.type a%", type="u32 u64", ptx="7.3", sm="52+"),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .forms import form
 from .instruction import Instruction, instruction
-from .target import need
 
 SHUFFLE = "up down bfly idx"
 UNSYNCED = {"until": "6.3", "until_sm": "70+"}
@@ -15,8 +14,8 @@ UNSYNCED = {"until": "6.3", "until_sm": "70+"}
 class Shuffle(Instruction):
     """Read a register of another lane of the warp.
 
-    Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane, delta
-    or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
+    Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane,
+    delta or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
     """
 
     name = "ptx.shfl"
@@ -30,10 +29,11 @@ class Shuffle(Instruction):
 
 @instruction
 class Vote(Instruction):
-    """Combine a predicate over the warp: true for all lanes, for any, the same in all (`uni`), or one bit per lane.
+    """Combine a predicate over the warp: true for all lanes, for any, the same in all (`uni`), or one bit
+    per lane.
 
-    Operands: p (or d, 32 bits, for `ballot`); a, the predicate, may be negated; membermask, the lanes that take part
-    (with `.sync`).
+    Operands: p (or d, 32 bits, for `ballot`); a, the predicate, may be negated; membermask, the lanes that
+    take part (with `.sync`).
     """
 
     name = "ptx.vote"
@@ -49,10 +49,11 @@ class Vote(Instruction):
 
 @instruction
 class Match(Instruction):
-    """Find the lanes that hold the same value: the mask of those equal to this lane's, or of all if all are equal.
+    """Find the lanes that hold the same value: the mask of those equal to this lane's, or of all if all are
+    equal.
 
-    Operands: d, the mask (32 bits); p, with `.all`: whether all agree; a, the value; membermask, the lanes that
-    take part.
+    Operands: d, the mask (32 bits); p, with `.all`: whether all agree; a, the value; membermask, the lanes
+    that take part.
     """
 
     name = "ptx.match"
@@ -78,15 +79,17 @@ class ActiveMask(Instruction):
 class Redux(Instruction):
     """Reduce a value over the lanes of the mask; every lane gets the result.
 
-    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and `.NaN`
-    lets a NaN win.
+    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and
+    `.NaN` lets a NaN win.
     """
 
     name = "ptx.redux"
     section = "9.7.13.12"
     effect = "order"
     forms = (
-        form("redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"),
+        form(
+            "redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
+        ),
         form("redux.sync.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
         form(
             "redux.sync.op{.abs}{.NaN}.f32 d, a, membermask:u32", op="min max",
@@ -97,9 +100,12 @@ class Redux(Instruction):
 
 @instruction
 class Elect(Instruction):
-    """Choose one leader lane of the mask. Operands: d, its number, may be `_`; p, true in that lane; membermask."""
+    """Choose one leader lane of the mask.
+
+    Operands: d, its number, may be `_`; p, true in that lane; membermask.
+    """
 
     name = "ptx.elect"
-    section = "9.7.13.15"
+    section = "9.7.13.14"
     effect = "order"
     forms = (form("elect.sync d:u32_|p:pred, membermask:u32", ptx="8.0", sm="90+"),)
