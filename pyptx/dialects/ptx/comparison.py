@@ -16,6 +16,7 @@ ORDER = f"{EQUAL} lt le gt ge"
 UNSIGNED_ORDER = f"{ORDER} lo ls hi hs"
 FLOAT_ORDER = f"{ORDER} equ neu ltu leu gtu geu num nan"
 BOOL = "and or xor"
+SELECTABLE = f"{BITS} {UNSIGNED} {SIGNED} f32 f64"
 COMPARISONS = ((EQUAL, BITS), (ORDER, SIGNED), (UNSIGNED_ORDER, UNSIGNED), (FLOAT_ORDER, "f32"), (FLOAT_ORDER, "f64"))
 """(comparisons, operand types that have them) since PTX 1.0."""
 
@@ -42,8 +43,8 @@ def setp(line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = t
     return form(f"setp.cmp{{.bool}}{line} p:pred_{{|q:pred_}}, a, b{{, {c}}}", bool=BOOL, rule=rule, **more)
 
 
-def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", **more: Any) -> Form:
-    line = f"set.cmp{{.bool}}{ftz}.dtype.type d:dtype, a, b{{, c:pred!}}"
+def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: str = "c:pred!", **more: Any) -> Form:
+    line = f"set.cmp{{.bool}}{ftz}.dtype.type d:dtype, a, b{{, {c}}}"
     return form(line, cmp=cmp, bool=BOOL, dtype=dtype, type=types, rule=third_input, **more)
 
 
@@ -88,8 +89,8 @@ class Set(Instruction):
         set_("u16 s16 u32 s32", "f16", ftz="{.ftz}", ptx="6.5", sm="53+"),
         set_("u32 s32", "f16x2", ftz="{.ftz}", ptx="6.5", sm="53+"),
         set_("bf16", "f16", ptx="7.8", sm="90+"),
-        set_("u16 s16 u32 s32 bf16", "bf16", ptx="7.8", sm="90+"),
-        set_("u32 s32 bf16x2", "bf16x2", ptx="7.8", sm="90+"),
+        set_("u16 s16 u32 s32 bf16", "bf16", c="c:pred!%", ptx="7.8", sm="90+"),
+        set_("u32 s32 bf16x2", "bf16x2", c="c:pred!%", ptx="7.8", sm="90+"),
     )
 
 
@@ -99,7 +100,7 @@ class Selp(Instruction):
 
     name = "ptx.selp"
     section = "9.7.6.3"
-    forms = (form("selp.type d, a, b, c:pred!", type=f"{BITS} {UNSIGNED} {SIGNED} f32 f64"),)
+    forms = (form("selp.type d, a, b, c:pred!", type=SELECTABLE),)
 
 
 @instruction
@@ -109,6 +110,6 @@ class Slct(Instruction):
     name = "ptx.slct"
     section = "9.7.6.4"
     forms = (
-        form("slct.type.s32 d, a, b, c:s32", type=f"{BITS} {UNSIGNED} {SIGNED} f32 f64"),
-        form("slct{.ftz}.type.f32 d, a, b, c:f32", type=f"{BITS} {UNSIGNED} {SIGNED} f32 f64", needs=FTZ),
+        form("slct.type.ctype d, a, b, c:ctype", type=SELECTABLE, ctype="s32"),
+        form("slct{.ftz}.type.ctype d, a, b, c:ctype", type=SELECTABLE, ctype="f32", needs=FTZ),
     )

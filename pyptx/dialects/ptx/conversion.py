@@ -22,8 +22,11 @@ NEWEST_A = "100a 103a 107a 110a 120a 121a"
 STOCHASTIC = "100a 103a 107a"
 SCALE = "scaled::n2::ue8m0"
 
-ONE = "d:dtype+, a:atype+"
-TWO = "d:dtype+, a:atype+, b:atype+"
+WIDE = "d:dtype+, a:atype+"
+WIDE_TWO = "d:dtype+, a:atype+, b:atype+"
+ONE = "d:dtype, a:atype"
+TWO = "d:dtype, a:atype, b:atype"
+"""Registers may be wider than their type between integers, f16, f32 and f64 only."""
 
 
 def cvt(
@@ -46,11 +49,20 @@ def saturates(use: Use) -> str | None:
     return f".sat does nothing from .{a.name} to .{d.name}: every value fits" if always_fits else None
 
 
-def small(modifiers: str, dtype: str, ptx: str, sm: str, rnd: str, *, halves: str = "", ptx_halves: str = "") -> tuple[Form, ...]:
+def small(dtype: str, rnd: str, ptx: str, sm: str, *, halves: str = "", ptx_halves: str = "") -> tuple[Form, ...]:
     """To two small floats from two f32 and, since `ptx_halves`, from a packed half."""
-    line = f".rnd.satfinite{{.relu}}{modifiers}"
-    wide = cvt(line, dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm)
-    return (wide, cvt(line, dtype, halves, rnd=rnd, ptx=ptx_halves or ptx, sm=sm)) if halves else (wide,)
+    wide = cvt(".rnd.satfinite{.relu}", dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm)
+    return (wide, cvt(".rnd.satfinite{.relu}", dtype, halves, rnd=rnd, ptx=ptx_halves or ptx, sm=sm)) if halves else (wide,)
+
+
+def fixed(scale: str, rnd: str, ptx: str, sm: str) -> tuple[Form, Form]:
+    """To two fixed-point numbers with six fraction bits, optionally scaled."""
+    operand = ", scale:ue8m0x2" if scale else ""
+    more = {"scale": SCALE} if scale else {}
+    return (
+        cvt(f".rnd.satfinite{{.relu}}{scale}", "s2f6x2", "f32", f"d:b16, a:atype, b:atype{operand}", rnd=rnd, ptx=ptx, sm=sm, **more),
+        cvt(f".rnd.satfinite{{.relu}}{scale}", "s2f6x2", "bf16x2", f"d:b16, a:atype{operand}", rnd=rnd, ptx=ptx, sm=sm, **more),
+    )
 
 
 @instruction
@@ -59,7 +71,7 @@ class Cvt(Instruction):
 
     A float to an integer needs an integral rounding (`.rni .rzi .rmi .rpi`), anything to a narrower float, or an integer to a float, one of
     `.rn .rz .rm .rp`. `.sat` clamps to the integer type's range or to [0, 1], `.satfinite` to the largest finite value, `.relu` sets negatives to
-    zero, `.ftz` flushes f32 subnormals. Registers may be wider than their types.
+    zero, `.ftz` flushes f32 subnormals. In conversions between integers, f16, f32 and f64 registers may be wider than their types.
 
     Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the first input in the upper
     half, and back. `.rs` rounds stochastically with the random bits of the last operand; `.scaled::n2::ue8m0` multiplies by the two
@@ -73,26 +85,26 @@ class Cvt(Instruction):
         cvt("", INTEGERS, INTEGERS, "d:dtype+, a:atype+@"),
         cvt(".sat", INTEGERS, INTEGERS, "d:dtype+, a:atype+@", rule=saturates),
         # floats to integers and back
-        cvt(".rnd{.sat}", INTEGERS, "f16 f64", rnd=TO_INTEGRAL),
-        cvt(".rnd{.ftz}{.sat}", INTEGERS, "f32", rnd=TO_INTEGRAL, needs={"ftz": need("1.4")}),
+        cvt(".rnd{.sat}", INTEGERS, "f16 f64", WIDE, rnd=TO_INTEGRAL),
+        cvt(".rnd{.ftz}{.sat}", INTEGERS, "f32", WIDE, rnd=TO_INTEGRAL, needs={"ftz": need("1.4")}),
         cvt(".rnd", INTEGERS, "bf16", rnd=TO_INTEGRAL, ptx="7.8", sm="90+"),
-        cvt(".rnd{.sat}", "f16 f64", INTEGERS, rnd=ROUND),
-        cvt(".rnd{.ftz}{.sat}", "f32", INTEGERS, rnd=ROUND, needs={"ftz": need("1.4")}),
+        cvt(".rnd{.sat}", "f16 f64", INTEGERS, WIDE, rnd=ROUND),
+        cvt(".rnd{.ftz}{.sat}", "f32", INTEGERS, WIDE, rnd=ROUND, needs={"ftz": need("1.4")}),
         cvt(".rnd", "bf16", INTEGERS, rnd=ROUND, ptx="7.8", sm="90+"),
         # floats: same type (rounding to an integral value), wider, narrower
-        cvt("{.rnd}{.sat}", "f16", "f16", rnd=TO_INTEGRAL),
-        cvt("{.rnd}{.sat}", "f64", "f64", rnd=TO_INTEGRAL),
-        cvt("{.rnd}{.ftz}{.sat}", "f32", "f32", rnd=TO_INTEGRAL, needs={"ftz": need("1.4")}),
+        cvt("{.rnd}{.sat}", "f16", "f16", WIDE, rnd=TO_INTEGRAL),
+        cvt("{.rnd}{.sat}", "f64", "f64", WIDE, rnd=TO_INTEGRAL),
+        cvt("{.rnd}{.ftz}{.sat}", "f32", "f32", WIDE, rnd=TO_INTEGRAL, needs={"ftz": need("1.4")}),
         cvt("{.rnd}", "bf16", "bf16", rnd=TO_INTEGRAL, ptx="7.8", sm="90+"),
-        cvt("{.ftz}{.sat}", "f32", "f16", needs={"ftz": need("1.4")}),
-        cvt("{.ftz}{.sat}", "f64", "f32", needs={"ftz": need("1.5")}),
-        cvt("{.sat}", "f64", "f16"),
-        cvt(".rnd{.sat}", "f16", "f64", rnd=ROUND),
-        cvt(".rnd{.ftz}{.sat}", "f16", "f32", rnd=ROUND, needs={"ftz": need("1.4")}),
-        cvt(".rnd{.ftz}{.sat}", "f32", "f64", rnd=ROUND, needs={"ftz": need("1.4")}),
-        cvt(".rnd.relu", "f16", "f32", rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd.satfinite", "f16", "f32", rnd="rn rz", ptx="8.1", sm="70+"),
-        cvt(".rnd.satfinite.relu", "f16", "f32", rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt("{.ftz}{.sat}", "f32", "f16", WIDE, needs={"ftz": need("1.4")}),
+        cvt("{.ftz}{.sat}", "f64", "f32", WIDE, needs={"ftz": need("1.5")}),
+        cvt("{.sat}", "f64", "f16", WIDE),
+        cvt(".rnd{.sat}", "f16", "f64", WIDE, rnd=ROUND),
+        cvt(".rnd{.ftz}{.sat}", "f16", "f32", WIDE, rnd=ROUND, needs={"ftz": need("1.4")}),
+        cvt(".rnd{.ftz}{.sat}", "f32", "f64", WIDE, rnd=ROUND, needs={"ftz": need("1.4")}),
+        cvt(".rnd.relu", "f16", "f32", WIDE, rnd="rn rz", ptx="7.0", sm="80+"),
+        cvt(".rnd.satfinite", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="70+"),
+        cvt(".rnd.satfinite.relu", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="80+"),
         # bf16, tf32
         cvt(".rnd{.ftz}", "bf16", "f32", rnd=ROUND, ptx="7.0", sm="80+"),
         cvt(".rnd.relu", "bf16", "f32", rnd="rn rz", ptx="7.0", sm="80+"),
@@ -107,28 +119,29 @@ class Cvt(Instruction):
         cvt(".rnd{.relu}", "tf32", "f32", rnd="rn rz", ptx="7.8", sm="90+"),
         cvt(".rnd{.relu}.satfinite", "tf32", "f32", rnd="rn rz", ptx="8.6", sm="100+"),
         # packed halves
-        cvt(".rnd{.relu}", "f16x2 bf16x2", "f32", TWO, rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd{.relu}.satfinite", "f16x2 bf16x2", "f32", TWO, rnd="rn rz", ptx="8.1", sm="80+"),
-        cvt(".rs{.relu}{.satfinite}", "f16x2 bf16x2", "f32", f"{TWO}, rbits:b32", ptx="8.7", sm=STOCHASTIC),
+        cvt(".rnd{.relu}", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="7.0", sm="80+"),
+        cvt(".rnd{.relu}.satfinite", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rs{.relu}{.satfinite}", "f16x2", "f32", f"{WIDE_TWO}, rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
+        cvt(".rnd{.relu}", "bf16x2", "f32", TWO, rnd="rn rz", ptx="7.0", sm="80+"),
+        cvt(".rnd{.relu}.satfinite", "bf16x2", "f32", TWO, rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rs{.relu}{.satfinite}", "bf16x2", "f32", f"{TWO}, rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
         # to small floats
-        *small("", FP8, "7.8", "90+", "rn"),
-        *small("", FP8, "8.1", "89+", "rn"),
+        *small(FP8, "rn", "7.8", "90+"),
+        *small(FP8, "rn", "8.1", "89+"),
         cvt(".rn.satfinite{.relu}", FP8, "f16x2", ptx="7.8", sm="90+"),
         cvt(".rn.satfinite{.relu}", FP8, "f16x2", ptx="8.1", sm="89+"),
         cvt(".rn.satfinite{.relu}", FP8, "bf16x2", ptx="9.1", sm=NEWEST),
-        *small("", FP6_FP4, "8.6", NEWEST, "rn", halves="f16x2 bf16x2", ptx_halves="9.1"),
-        *small("", SMALL, "9.4", "107af", "rz", halves="f16x2 bf16x2"),
-        *small("", "s2f6x2", "9.1", NEWEST_A, "rn", halves="bf16x2"),
-        *small("", "s2f6x2", "9.4", "107a", "rz", halves="bf16x2"),
-        cvt(".rnd.satfinite{.relu}.scale", "s2f6x2", "f32", f"{TWO}, scale:b16", rnd="rn", scale=SCALE, ptx="9.1", sm=NEWEST_A),
-        cvt(".rnd.satfinite{.relu}.scale", "s2f6x2", "bf16x2", f"{ONE}, scale:b16", rnd="rn", scale=SCALE, ptx="9.1", sm=NEWEST_A),
-        cvt(".rnd.satfinite{.relu}.scale", "s2f6x2", "f32", f"{TWO}, scale:b16", rnd="rz", scale=SCALE, ptx="9.4", sm="107a"),
-        cvt(".rnd.satfinite{.relu}.scale", "s2f6x2", "bf16x2", f"{ONE}, scale:b16", rnd="rz", scale=SCALE, ptx="9.4", sm="107a"),
+        *small(FP6_FP4, "rn", "8.6", NEWEST, halves="f16x2 bf16x2", ptx_halves="9.1"),
+        *small(SMALL, "rz", "9.4", "107af", halves="f16x2 bf16x2"),
+        *fixed("", "rn", "9.1", NEWEST_A),
+        *fixed("", "rz", "9.4", "107a"),
+        *fixed(".scale", "rn", "9.1", NEWEST_A),
+        *fixed(".scale", "rz", "9.4", "107a"),
         cvt(".rnd{.satfinite}", "ue8m0x2", "f32", TWO, rnd="rz rp", ptx="8.6", sm=NEWEST),
         cvt(".rnd{.satfinite}", "ue8m0x2", "bf16x2", rnd="rz rp", ptx="8.6", sm=NEWEST),
         cvt(".rnd{.satfinite}", "ue5m3x2", "f32", TWO, rnd="rn rz rp", ptx="9.4", sm="107af"),
         cvt(".rnd{.satfinite}", "ue5m3x2", "f16x2 bf16x2", rnd="rn rz rp", ptx="9.4", sm="107af"),
-        cvt(".rs.satfinite{.relu}", SMALL_X4, "f32", "d:dtype+, a:atype[4], rbits:b32", ptx="8.7", sm=STOCHASTIC),
+        cvt(".rs.satfinite{.relu}", SMALL_X4, "f32", "d:dtype, a:atype[4], rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
         # from small floats
         cvt(".rn{.relu}", "f16x2", FP8, ptx="7.8", sm="90+"),
         cvt(".rn{.relu}", "f16x2", FP8, ptx="8.1", sm="89+"),
@@ -138,9 +151,9 @@ class Cvt(Instruction):
         cvt(".rn{.relu}{.satfinite}", "bf16x2", SMALL, ptx="9.2", sm=NEWEST),
         cvt(".rn{.relu}{.satfinite}", "bf16x2", "s2f6x2", ptx="9.1", sm=NEWEST_A),
         cvt(".rn{.satfinite}", "bf16x2", "ue5m3x2", ptx="9.4", sm="107af"),
-        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", SMALL, f"{ONE}, scale:b16", scale=SCALE, ptx="9.2", sm=NEWEST),
-        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", "s2f6x2", f"{ONE}, scale:b16", scale=SCALE, ptx="9.1", sm=NEWEST_A),
-        cvt(".rn{.satfinite}.scale", "bf16x2", "ue5m3x2", f"{ONE}, scale:b16", scale=SCALE, ptx="9.4", sm="107af"),
+        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", SMALL, f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.2", sm=NEWEST),
+        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", "s2f6x2", f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.1", sm=NEWEST_A),
+        cvt(".rn{.satfinite}.scale", "bf16x2", "ue5m3x2", f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.4", sm="107af"),
     )
 
 
@@ -154,7 +167,7 @@ class CvtPack(Instruction):
     name = "ptx.cvt.pack"
     section = "9.7.9.22"
     forms = (
-        form("cvt.pack.sat.dtype.s32 d:b32, a:s32, b:s32", dtype="u16 s16", ptx="6.5", sm="72+"),
-        form("cvt.pack.sat.dtype.s32.b32 d:b32, a:s32, b:s32, c:b32", dtype="u8 s8", ptx="6.5", sm="72+"),
-        form("cvt.pack.sat.dtype.s32.b32 d:b32, a:s32, b:s32, c:b32", dtype="u4 s4 u2 s2", ptx="6.5", sm="75+"),
+        form("cvt.pack.sat.dtype.s32 d:u32+, a:s32+, b:s32+", dtype="u16 s16", ptx="6.5", sm="72+"),
+        form("cvt.pack.sat.dtype.s32.b32 d:u32+, a:s32+, b:s32+, c:b32+", dtype="u8 s8", ptx="6.5", sm="72+"),
+        form("cvt.pack.sat.dtype.s32.b32 d:u32+, a:s32+, b:s32+, c:b32+", dtype="u4 s4 u2 s2", ptx="6.5", sm="75+"),
     )
