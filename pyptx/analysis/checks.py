@@ -19,11 +19,12 @@ from .cfg import CFG, cfg_of
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule of the IR: which check, what is wrong, at which op."""
+    """A broken rule of the IR: which check, what is wrong, at which op, and of which value."""
 
     check: str
     message: str
     op: Operation
+    value: SSAValue | None = None
 
 
 def check_module(module: ModuleOp) -> list[Violation]:
@@ -121,7 +122,7 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                 if holder is None:
                     needed[b].append((bit[value], op, value))
                 elif holder is not value:
-                    yield Violation("registers", f"{_name(value)} was overwritten before this use", op)
+                    yield Violation("registers", f"{_name(value)} was overwritten before this use", op, value)
             for value in op.results:
                 if value in bit:
                     current[cast(RegType, value.type).data] = value
@@ -147,7 +148,7 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     for b in tree.order:
         for mask, op, value in needed[b]:
             if mask & ~entering[b]:
-                yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op)
+                yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op, value)
 
 
 def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
@@ -168,7 +169,7 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                 for value in (*op._operands, *op.results):  # pyright: ignore[reportPrivateUsage]
                     scope = value._type.data[2]  # pyright: ignore
                     if scope and scope not in open_scopes and not op.successors:
-                        yield Violation("scopes", f"{_name(value)} is used outside its scope", op)
+                        yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
         last = block.last_op
         if last is None:
             continue

@@ -12,4 +12,9 @@ def _load(module: str, name: str) -> Callable[[], type[ModulePass]]:
     return lambda: getattr(import_module(f".{module}", __package__), name)
 
 
-PASSES: dict[str, Callable[[], type[ModulePass]]] = {}
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    "ptx-assign-registers": _load("assign_registers", "AssignRegisters"),
+    "ptx-copy-propagation": _load("copy_propagation", "CopyPropagation"),
+    "ptx-cse": _load("cse", "CommonSubexpressions"),
+    "ptx-dce": _load("dce", "DeadCode"),
+}

@@ -1,0 +1,310 @@
+"""`ptx-assign-registers`: give every value a register that still holds it where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, cast
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from ..analysis.cfg import cfg_of
+from ..analysis.checks import check_registers, check_scopes
+from ..dialects.ptx.attributes import layout_attr, string_attr
+from ..dialects.ptx.control import Branch, Return
+from ..dialects.ptx.conversion import Cvt
+from ..dialects.ptx.instruction import Instruction, slot_properties
+from ..dialects.ptx.move import Mov
+from ..dialects.ptx.structure import (
+    FallOp,
+    FunctionOp,
+    LabelListOp,
+    LabelOp,
+    ParameterOp,
+    RegisterOp,
+    TokensAttr,
+    UndefOp,
+    head_labels,
+)
+from ..dialects.ptx.syntax import PLACEHOLDERS, Symbol, Target, transform
+from ..dialects.ptx.types import RegType
+from ..ssa.fastir import create, set_type
+from .coalesce import name_blank_values
+from .fresh import FreshNames, FreshRegisters
+from .operands import passed_of, places_of
+from .ptx_pass import FunctionPass
+
+_ROUNDS = 50
+
+
+class AssignRegisters(FunctionPass):
+    """Name blank values and repair stale ones.
+
+    Contract: afterwards every value has a register, every use reads a register that still holds its value
+    (`check_module` is clean), and the program does what its SSA form says. Blank values share a register with
+    the block arguments, results and returned registers they feed where their lives allow it, and get a new
+    one otherwise; where a block argument, a tied operand or a returned register needs a value from another
+    register, a `mov` goes before the branch or instruction (a branch with several successors gets a new block
+    on that edge; moves that overwrite each other's sources are ordered, cycles go through a new register). A
+    value whose register is overwritten too early gets a new register, or a copy if its register is fixed.
+    Code whose registers are fine keeps its bytes. Idempotent. A new register extends the function's own range
+    (`.reg .b32 %r<10>`), or a new range is declared.
+    """
+
+    name: ClassVar[str] = "ptx-assign-registers"
+
+    def run_on_function(self, function: FunctionOp) -> None:
+        assign_registers(function)
+
+
+def assign_registers(function: FunctionOp) -> bool:
+    """Name and repair the values of one function; whether anything changed. Passes that change values end
+    with this.
+    """
+    assigner = _Assigner(function)
+    changed = name_blank_values(function, assigner.fresh, assigner.returned)
+    for _ in range(_ROUNDS):
+        moved = assigner.move_to_fixed_registers()
+        stale = assigner.repair()
+        if not moved and not stale:
+            break
+        changed = True
+    else:
+        raise RuntimeError(f"the registers of {function.symbol} do not settle")
+    assigner.fresh.declare()
+    return changed
+
+
+def returned_registers(function: FunctionOp) -> list[RegType]:
+    """The registers that a device function returns its results in."""
+    registers = [d for d in function.returns if d.space == "reg"]
+    return [RegType((d.register_class, name, 0)) for d in registers for name, _ in d.items]
+
+
+class _Assigner:
+    def __init__(self, function: FunctionOp):
+        self.function = function
+        self.names = FreshNames(function)
+        self.fresh = FreshRegisters(function, self.names)
+        self.returned = [
+            RegType((d.register_class, name, 0))
+            for d in function.returns
+            if d.space == "reg"
+            for name, _ in d.items
+        ]
+        self.renamed: set[SSAValue] = set()
+        self.copies: dict[SSAValue, SSAValue] = {}
+
+    # ---------------------------------------------------------------------- moves
+
+    def move_to_fixed_registers(self) -> bool:
+        """Put moves where a tied operand, a returned register or a block argument gets a value of another
+        register.
+        """
+        changed = False
+        for block in self.function.blocks:
+            for op in list(block.ops):
+                if not op.operands:
+                    continue
+                places = places_of(op)
+                wanted = [(i, op.results[r].type) for i, r in places.ties]
+                wanted += zip(places.returned, self.returned, strict=False)
+                if len(op.successors) == 1:
+                    wanted += [(i, target.args[a].type) for i, _, target, a in passed_of(op, places)]
+                changed |= self._move_operands(op, wanted)
+                if len(op.successors) > 1:
+                    for k, target in enumerate(op.successors):
+                        passed = [(i, target.args[a].type) for i, s, _, a in passed_of(op, places) if s == k]
+                        if any(op.operands[i].type != type_ for i, type_ in passed):
+                            split_edge(self.function, op, k, self.names)
+                            changed = True
+                            break
+        # a split edge's block may need moves itself: the next round sees it
+        return changed
+
+    def _move_operands(self, op: Operation, wanted: Sequence[tuple[int, object]]) -> bool:
+        moves = [(i, cast(RegType, t)) for i, t in wanted if op.operands[i].type != t]
+        if not moves:
+            return False
+        copies = self.parallel_copy(op, [(op.operands[i], t) for i, t in moves])
+        for (i, _), copy in zip(moves, copies, strict=True):
+            op.operands[i] = copy
+        return True
+
+    def parallel_copy(self, before: Operation, moves: Sequence[tuple[SSAValue, RegType]]) -> list[SSAValue]:
+        """Moves that happen as if at once: none overwrites a source that another still reads."""
+        copies: list[SSAValue | None] = [None] * len(moves)
+        pending = {i: source for i, (source, _) in enumerate(moves)}
+        while pending:
+            for i in pending:
+                if all(moves[i][1] != s.type for j, s in pending.items() if j != i):
+                    copies[i] = self._move(pending.pop(i), moves[i][1], before)
+                    break
+            else:  # a cycle: save one source
+                i = next(iter(pending))
+                source = pending[i]
+                pending[i] = self._move(
+                    source, self.fresh.type(cast(RegType, source.type).register_class), before
+                )
+        return cast("list[SSAValue]", copies)
+
+    def _move(self, source: SSAValue, type_: RegType, before: Operation) -> SSAValue:
+        move = move_op(source, type_, before.location)
+        block = before.parent_block()
+        assert block is not None
+        block.insert_op_before(move, before)
+        return move.results[0]
+
+    # ---------------------------------------------------------------------- repair
+
+    def repair(self) -> bool:
+        """Give values that are read after their register changed, or outside its scope, another register."""
+        cfg = cfg_of(self.function)
+        stale: dict[SSAValue, dict[Operation, None]] = {}
+        for check in (check_registers, check_scopes):
+            for violation in check(self.function, cfg):
+                if violation.value is not None:
+                    stale.setdefault(violation.value, {})[violation.op] = None
+        for value, uses in stale.items():
+            if not is_fixed(value) and value not in self.renamed:
+                self.renamed.add(value)
+                set_type(value, self.fresh.type(cast(RegType, value.type).register_class))
+                continue
+            copy = self.copies.get(value)
+            if copy is None:
+                copy = self.copies[value] = self._copy_after_definition(value)
+            for use in uses:
+                for i, operand in enumerate(use.operands):
+                    if operand is value:
+                        use.operands[i] = copy
+        return bool(stale)
+
+    def _copy_after_definition(self, value: SSAValue) -> SSAValue:
+        type_ = self.fresh.type(cast(RegType, value.type).register_class)
+        if isinstance(value, BlockArgument):
+            block = value.block
+            move = move_op(value, type_, UNKNOWN_LOC)
+            before = block.first_op
+            while isinstance(before, (LabelOp, UndefOp, ParameterOp, RegisterOp)):
+                before = before.next_op
+            assert before is not None
+            block.insert_op_before(move, before)
+        else:
+            owner = cast(Operation, value.owner)
+            move = move_op(value, type_, owner.location)
+            block = owner.parent_block()
+            assert block is not None
+            after: Operation = owner
+            if isinstance(owner, ParameterOp):  # the copy must stand behind the declarations
+                while isinstance(after.next_op, (UndefOp, ParameterOp, RegisterOp, LabelOp)):
+                    after = after.next_op
+            block.insert_op_after(move, after)
+        return move.results[0]
+
+
+def is_fixed(value: SSAValue) -> bool:
+    """Whether a value's register is given: a block argument, a register parameter, a result tied to an
+    operand.
+    """
+    if isinstance(value, BlockArgument):
+        return True
+    op = cast(Operation, value.owner)
+    if isinstance(op, ParameterOp):
+        return True
+    return any(op.results[r] is value for _, r in places_of(op).ties)
+
+
+def move_op(source: SSAValue, type_: RegType, location: LocationAttr) -> Operation:
+    """The op that copies a value into a register of the same class (PTX ISA 9.7.9.3)."""
+    register_class = type_.register_class
+    vector, _, scalar = register_class.rpartition(".")
+    scalar = {"f16": "b16", "f16x2": "b32"}.get(scalar, scalar)
+    layout = layout_attr((PLACEHOLDERS["="], PLACEHOLDERS["$"]))
+    if scalar in ("b8", "u8", "s8"):  # mov has no 8-bit type
+        wide = "s8" if scalar == "s8" else "u8"
+        return create(
+            Cvt,
+            (source,),
+            (type_,),
+            {"dtype": string_attr(wide), "atype": string_attr(wide), "layout": layout},
+            {},
+            (),
+            location,
+        )
+    if scalar == "pred" or scalar == "b128":
+        candidates = Mov.candidates((scalar,))
+    else:
+        candidates = Mov.candidates((vector, scalar) if vector else (scalar,))
+    form, slots = candidates[0]
+    properties = {**slot_properties(form, slots), "layout": layout}
+    return create(Mov, (source,), (type_,), properties, {}, (), location)
+
+
+# ---------------------------------------------------------------------- edges
+
+
+def split_edge(function: FunctionOp, op: Operation, successor: int, names: FreshNames) -> Block:
+    """Put a new block on one edge of a branch; it takes over what the branch passed along that edge."""
+    target = op.successors[successor]
+    operands = list(op.operands)
+    taken = [i for i, s, _, _ in passed_of(op) if s == successor]
+    passed = [operands[i] for i in taken]
+    region = function.regions[0]
+    source = op.parent_block()
+    assert source is not None
+    falls = successor == len(op.successors) - 1 and (isinstance(op, FallOp) or places_of(op).guard >= 0)
+    if falls:
+        new = Block([create(FallOp, passed, (), {}, {}, (target,), op.location)])
+        region.insert_block_after(new, source)
+    else:
+        if any(cast(RegType, a.type).scope for a in target.args):
+            from .flatten_scopes import flatten_scopes
+
+            flatten_scopes(function)  # at the end of the function an inner scope's registers have no name
+        _end_properly(region.blocks[-1])
+        name = names.name("$L__edge")
+        label = create(LabelOp, (), (), {"label": string_attr(name)}, {})
+        jump = create(Branch, passed, (), {"layout": layout_attr((Target("0"),))}, {}, (target,), op.location)
+        new = Block([label, jump])
+        region.insert_block(new, len(region.blocks))
+        _retarget(function, op, target, name, names)
+    op.operands = [v for i, v in enumerate(operands) if i not in taken]
+    op.successors = [new if k == successor else s for k, s in enumerate(op.successors)]
+    return new
+
+
+def _end_properly(last: Block) -> None:
+    """A function that ends by falling off its end returns there, before more blocks come behind it."""
+    op = last.last_op
+    if isinstance(op, FallOp) and not op.successors:
+        op.detach()
+        op.erase()
+        last.add_op(create(Return, (), (), {"layout": layout_attr(())}, {}))
+
+
+def _retarget(function: FunctionOp, op: Operation, old: Block, name: str, names: FreshNames) -> None:
+    """Make the text of a branch name the new block: its label index, or the words of its table."""
+    if not isinstance(op, Instruction):
+        return
+    table_names = [o.name for o in op.layout if isinstance(o, Symbol)]
+    if op.opcode != "brx.idx":
+        op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
+        return
+    table = next(
+        t for b in function.blocks for t in b.ops if isinstance(t, LabelListOp) and t.label in table_names
+    )
+    old_labels = {label.label for label in head_labels(old)}
+    words = tuple(name if w in old_labels else w for w in table.words)
+    users = [o for b in function.blocks for o in b.ops if isinstance(o, Instruction)]
+    named = [o for o in users if any(isinstance(s, Symbol) and s.name == table.label for s in o.layout)]
+    if len(named) == 1:
+        table.words = words
+        return
+    fresh = names.name(table.label)
+    copy = create(LabelListOp, (), (), {"label": string_attr(fresh), "words": TokensAttr(words)}, {})
+    block = table.parent_block()
+    assert block is not None
+    block.insert_op_after(copy, table)
+    op.layout = transform(
+        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == table.label else o
+    )

@@ -1,0 +1,103 @@
+"""`ptx-cse`: compute equal values once."""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from xdsl.ir import Operation, SSAValue
+
+from ..analysis.cfg import cfg_of
+from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.structure import FunctionOp
+from ..dialects.ptx.syntax import registers
+from ..dialects.ptx.types import RegType
+from .assign_registers import assign_registers
+from .effects import is_value
+from .operands import places_of
+from .ptx_pass import FunctionPass
+from .trivia import erase
+
+_COMMUTATIVE = frozenset("add mul and or xor min max".split())
+
+
+class CommonSubexpressions(FunctionPass):
+    """Use the value of a dominating instruction instead of computing it again.
+
+    Contract: merges instructions that depend on their operands alone (pure, unguarded, not warp-wide, no
+    clock or other changing special register) and weak `ld.param` of a kernel's own parameters; no other load,
+    so nothing is merged across memory or ordering effects. The later instruction goes when all uses could be
+    redirected; a use that fixes the register (block argument, tied operand, returned register) keeps it.
+    Values whose registers are then overwritten too early get new ones (see `ptx-assign-registers`).
+    Idempotent.
+    """
+
+    name: ClassVar[str] = "ptx-cse"
+
+    def run_on_function(self, function: FunctionOp) -> None:
+        if merge_equal_values(function):
+            assign_registers(function)
+
+
+def merge_equal_values(function: FunctionOp) -> bool:
+    """One walk over the dominator tree; whether anything was merged. May leave stale registers."""
+    cfg = cfg_of(function)
+    tree = cfg.dominators()
+    known: dict[object, Instruction] = {}
+    log: list[tuple[object, Instruction | None]] = []
+    marks: list[tuple[int, int]] = []
+    changed = False
+    for b in tree.preorder:
+        while marks and not tree.dominates(marks[-1][0], b):
+            _undo(known, log, marks.pop()[1])
+        marks.append((b, len(log)))
+        for op in list(cfg.blocks[b].ops):
+            if not isinstance(op, Instruction) or not is_value(op):
+                continue
+            key = _key(op)
+            earlier = known.get(key)
+            if earlier is None:
+                log.append((key, None))
+                known[key] = op
+            elif _redirect(op, earlier):
+                changed = True
+                erase(op)
+    return changed
+
+
+def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction | None]], mark: int) -> None:
+    while len(log) > mark:
+        key, _ = log.pop()
+        del known[key]
+
+
+def _key(op: Instruction) -> object:
+    """Equal for instructions that compute the same values into registers of the same classes."""
+    operands: object = tuple(op.operands)
+    if (
+        op.opcode in _COMMUTATIVE
+        and len(op.operands) == 2
+        and len(registers(op.layout)) == len(op.layout) == 3
+    ):
+        operands = frozenset(op.operands)
+    classes = tuple(cast(RegType, r.type).register_class for r in op.results)
+    return type(op), frozenset(op.properties.items()), operands, classes
+
+
+def _redirect(op: Instruction, earlier: Instruction) -> bool:
+    """Make all uses of `op` read `earlier`, if none of them fixes the register."""
+    uses = [(use.operation, use.index) for result in op.results for use in result.uses]
+    if any(index >= free_operands(user) for user, index in uses):
+        return False
+    for old, new in zip(op.results, earlier.results, strict=True):
+        replace_uses(old, new)
+    return True
+
+
+def free_operands(op: Operation) -> int:
+    """How many leading operands of an op may read any register."""
+    return places_of(op).free
+
+
+def replace_uses(old: SSAValue, new: SSAValue) -> None:
+    for use in list(old.uses):
+        use.operation.operands[use.index] = new

@@ -1,0 +1,51 @@
+"""Taking ops out of a block without losing the comments and line ends they carried."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TokensAttr, UndefOp
+
+_SILENT = (FallOp, ParameterOp, UndefOp)
+
+
+def erase(op: Operation) -> None:
+    """Remove an op nobody uses. Comments before it go to the next statement; a shared line keeps its end."""
+    lead = op.attributes.get("lead")
+    if isinstance(lead, StringAttr) and ("//" in lead.data or "/*" in lead.data):
+        _hand_on(op, lead.data)
+    gaps = op.attributes.get("gaps")
+    if isinstance(gaps, TokensAttr) and "\n" in gaps.data[-1]:
+        previous = op.prev_op
+        kept = previous.attributes.get("gaps") if previous is not None else None
+        if previous is not None and isinstance(kept, TokensAttr) and "\n" not in kept.data[-1]:
+            previous.attributes["gaps"] = TokensAttr((*kept.data[:-1], kept.data[-1] + "\n"))
+    op.detach()
+    op.erase()
+
+
+def _hand_on(op: Operation, lead: str) -> None:
+    block = op.parent_block()
+    following: Operation | None = op.next_op
+    while True:
+        while following is not None and isinstance(following, _SILENT):
+            following = following.next_op
+        if following is not None:
+            old = following.attributes.get("lead")
+            following.attributes["lead"] = StringAttr(
+                lead + (cast(StringAttr, old).data if old is not None else "")
+            )
+            return
+        block = block.next_block if block is not None else None
+        if block is None:
+            break
+        following = block.first_op
+    function = op.parent_op()
+    if not isinstance(function, FunctionOp):
+        return
+    end = function.attributes.get("end")
+    if isinstance(end, TokensAttr) and len(end.data) == 3:
+        function.attributes["end"] = TokensAttr((lead + end.data[0], *end.data[1:]))
