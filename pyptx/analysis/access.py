@@ -1,0 +1,90 @@
+"""The memory accesses of instructions: state space, address, bytes per thread, in the shape that the hardware serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.syntax import Immediate, Symbol
+from ..dialects.ptx.types import SCALAR_TYPES
+from .operands import Memory, bound_operands
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access: `space` is `global`, `shared`, `local`, `param`, `const` or `generic`; `width` is bytes per thread.
+
+    `whole` is the size in bytes of one bulk copy, which a single thread asks for; None for an ordinary access.
+    """
+
+    op: Instruction
+    kind: str
+    """`load`, `store`, `copy` (either end of an asynchronous copy), `matrix` (ldmatrix, stmatrix) or `atomic`."""
+    space: str
+    memory: Memory
+    width: int
+    writes: bool
+    lanes: int = 32
+    """Threads of a warp whose address counts (ldmatrix.x1: 8)."""
+    whole: int | None = None
+
+
+def accesses(op: Instruction) -> Iterator[Access]:
+    """The accesses of one instruction whose size can be told from it. Tensor copies and the matrix loads of `wmma` are not here."""
+    opcode = op.opcode
+    if opcode in ("ld", "ldu", "st"):
+        memory = _memories(op)[:1]
+        width = _width(op)
+        for address in memory:
+            kind = "store" if opcode == "st" else "load"
+            yield Access(op, kind, _space(op), address, width, opcode == "st")
+    elif opcode in ("ldmatrix", "stmatrix"):
+        count = next((int(m[1:]) for m in op.modifiers if m in ("x1", "x2", "x4")), 1)
+        rows = 16 if "m16n16" in op.modifiers else 8
+        for address in _memories(op)[:1]:
+            yield Access(op, "matrix", "shared", address, 16, opcode == "stmatrix", min(rows * count, 32))
+    elif opcode in ("atom", "red"):
+        for address in _memories(op)[:1]:
+            yield Access(op, "atomic", _space(op), address, _width(op), True)
+    elif opcode == "cp.async":
+        operands = bound_operands(op)
+        sizes = [o.value for o in operands if isinstance(o, Immediate)]
+        memory = [o for o in operands if isinstance(o, Memory)]
+        if len(memory) >= 2 and sizes:
+            width = int(sizes[0])
+            yield Access(op, "copy", "shared", memory[0], width, True)
+            yield Access(op, "copy", "global", memory[1], width, False)
+    elif opcode == "cp.async.bulk":
+        yield from _bulk(op)
+
+
+def _bulk(op: Instruction) -> Iterator[Access]:
+    operands = bound_operands(op)
+    memory = [o for o in operands if isinstance(o, Memory)]
+    sizes = [o.value for o in operands if isinstance(o, Immediate)]
+    spaces = [m.partition("::")[0] for m in op.modifiers if m.partition("::")[0] in ("shared", "global")]
+    if len(memory) < 2 or len(spaces) < 2 or not sizes:
+        return
+    size = int(sizes[0])
+    yield Access(op, "copy", spaces[0], memory[0], size, True, 1, size)
+    yield Access(op, "copy", spaces[1], memory[1], size, False, 1, size)
+
+
+def _memories(op: Instruction) -> list[Memory]:
+    return [o for o in bound_operands(op) if isinstance(o, Memory)]
+
+
+def _space(op: Instruction) -> str:
+    for modifier in op.modifiers:
+        space = modifier.partition("::")[0]
+        if space in ("global", "shared", "local", "param", "const"):
+            return space
+    memory = _memories(op)[:1]
+    return "param" if memory and isinstance(memory[0].base, Symbol) and "param" in op.modifiers else "generic"
+
+
+def _width(op: Instruction) -> int:
+    scalar = next((SCALAR_TYPES[m] for m in reversed(op.modifiers) if m in SCALAR_TYPES), None)
+    vector = next((int(m[1:]) for m in op.modifiers if m in ("v2", "v4", "v8")), 1)
+    return (scalar.bits + 7) // 8 * vector if scalar is not None else 0

@@ -1,0 +1,166 @@
+"""The operands of an instruction with their SSA values: what a layout's placeholders stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation, SSAValue
+
+from ..dialects.ptx.instruction import Instruction, silent_registers
+from ..dialects.ptx.syntax import (
+    Address,
+    Arguments,
+    Immediate,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    SpecialRegister,
+    Symbol,
+    Target,
+    Vector,
+    evaluate,
+    registers,
+)
+from ..dialects.ptx.types import RegType
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A register of the operand list. `value` is what is read, or for a written one the result; `member` such as `.x`."""
+
+    value: SSAValue
+    written: bool
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`[base+offset]`, with the operands after the base (coordinates) in `rest`."""
+
+    base: Bound
+    offset: int
+    rest: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`{a, b}`, `(a, b)` or `p|q`."""
+
+    elements: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """`!p`, or `-a`."""
+
+    operand: Bound
+    mark: str
+
+
+Bound = Value | Memory | Group | Negated | Immediate | Symbol | SpecialRegister | Sink | Target
+
+
+def bound_operands(op: Instruction) -> tuple[Bound, ...]:
+    """The operand list of an instruction, in text order, each register replaced by its SSA value."""
+    reads = iter(op.operands)
+    results = iter(op.results)
+
+    def bind(operand: Operand) -> Bound:
+        match operand:
+            case Register("$", member):
+                return Value(next(reads), False, member)
+            case Register(_, member):
+                return Value(next(results), True, member)
+            case Not(inner, mark):
+                return Negated(bind(inner), mark)
+            case Pair(first, second):
+                return Group((bind(first), bind(second)))
+            case Vector(elements) | Arguments(elements):
+                return Group(tuple(bind(e) for e in elements))
+            case Address(base, offset, rest):
+                return Memory(bind(base), offset_value(offset), tuple(bind(e) for e in rest))
+            case Immediate() | Symbol() | SpecialRegister() | Sink() | Target():
+                return operand
+
+    return tuple(bind(operand) for operand in op.layout)
+
+
+def offset_value(text: str) -> int:
+    """The number of bytes that `+8`, `-8` or `+-8` adds to an address; 0 for none."""
+    if not text:
+        return 0
+    value = int(evaluate(text[1:]))
+    return -value if text[0] == "-" else value
+
+
+def guard_value(op: Instruction) -> SSAValue | None:
+    """The predicate that guards an instruction, or None."""
+    if not op.guard:
+        return None
+    reads = sum(1 for r in registers(op.layout) if r.role == "$")
+    return op.operands[reads + silent_registers(op)[0]]
+
+
+def read_values(op: Instruction) -> list[SSAValue]:
+    """The values an instruction reads as data: its own operands and its guard, not the old values that a guard may keep."""
+    placed = registers(op.layout)
+    reads = sum(1 for r in placed if r.role == "$")
+    found = list(op.operands[:reads])
+    guard = guard_value(op)
+    if guard is not None:
+        found.append(guard)
+    first = reads + silent_registers(op)[0] + (guard is not None)
+    for i, register in enumerate(r for r in placed if r.role != "$"):
+        if register.role == "~":
+            # ties are there for every written register of a guarded op, else for the `~` ones only
+            tie = i if guard is not None else sum(1 for r in _written(placed)[:i] if r.role == "~")
+            found.append(op.operands[first + tie])
+    return found
+
+
+def tied_values(op: Instruction) -> list[tuple[SSAValue, SSAValue]]:
+    """(result, the old value it keeps where the instruction does not run) of a guarded instruction."""
+    guard = guard_value(op)
+    if guard is None or not op.results:
+        return []
+    reads = sum(1 for r in registers(op.layout) if r.role == "$")
+    first = reads + silent_registers(op)[0] + 1
+    return list(zip(op.results, op.operands[first : first + len(op.results)], strict=False))
+
+
+def passed_values(op: Operation) -> list[tuple[int, SSAValue, SSAValue]]:
+    """(successor index, block argument, value passed) of a terminator."""
+    total = sum(len(s.args) for s in op.successors)
+    position = len(op.operands) - total
+    found: list[tuple[int, SSAValue, SSAValue]] = []
+    for i, successor in enumerate(op.successors):
+        for argument in successor.args:
+            found.append((i, argument, op.operands[position]))
+            position += 1
+    return found
+
+
+def _written(placed: Sequence[Register]) -> list[Register]:
+    return [r for r in placed if r.role != "$"]
+
+
+def register_class(value: SSAValue) -> str:
+    """`b32`, `pred`, `v2.f32`."""
+    return cast(RegType, value.type).data[0]
+
+
+def register_name(value: SSAValue) -> str:
+    """The register a value sits in, for messages; a blank one has only its class."""
+    class_, name, _ = cast(RegType, value.type).data
+    return name or f"a .{class_} value"
+
+
+def line_of(op: Operation) -> int | None:
+    """The source line an op came from, if it is known."""
+    location = op.location
+    return location.line.data if isinstance(location, FileLineColLoc) else None

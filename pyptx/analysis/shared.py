@@ -1,0 +1,94 @@
+"""Static shared memory of a kernel: its own variables and those of the module that it, or what it calls, names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, VariableOp
+from ..dialects.ptx.syntax import Address, Arguments, Layout, Not, Pair, Symbol, Vector
+from ..dialects.ptx.types import SCALAR_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class SharedVariable:
+    """One variable in shared memory: bytes, alignment and where it lies if variables are placed in order of declaration."""
+
+    name: str
+    size: int
+    alignment: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """Static bytes per CTA, its variables, and the names of the dynamic ones (sized by the launch)."""
+
+    size: int
+    variables: tuple[SharedVariable, ...]
+    dynamic: tuple[str, ...]
+
+
+def shared_use(function: FunctionOp, module: ModuleOp) -> SharedUse:
+    """Static shared memory of a function, with that of the functions it calls by name."""
+    functions = {f.symbol: f for f in module.functions if not f.is_declaration}
+    module_level = {n: (d, i) for d, i, n in _declared(module)}
+    reached: dict[str, None] = {}
+    work = [function]
+    seen = {function.symbol}
+    own: list[tuple[DeclarationAttr, int]] = []
+    while work:
+        current = work.pop()
+        for op in current.walk():
+            if isinstance(op, VariableOp) and op.declaration.space == "shared":
+                own += [(op.declaration, i) for i in range(len(op.declaration.items))]
+            elif isinstance(op, Instruction):
+                for name in symbols(op.layout):
+                    if name in module_level:
+                        reached[name] = None
+                    elif name in functions and name not in seen:
+                        seen.add(name)
+                        work.append(functions[name])
+    chosen = own + [module_level[n] for n in module_level if n in reached]
+    placed: list[SharedVariable] = []
+    dynamic: list[str] = []
+    end = 0
+    for declaration, index in chosen:
+        name, tail = declaration.items[index]
+        if ".extern" in declaration.head or (tail[:2] == ("[", "]") and declaration.size(index) == 0):
+            dynamic.append(name)
+            continue
+        scalar = SCALAR_TYPES.get(declaration.type)
+        natural = (scalar.bits + 7) // 8 * declaration.vector if scalar is not None else 8
+        alignment = declaration.alignment or natural
+        offset = -(-end // alignment) * alignment
+        size = declaration.size(index)
+        placed.append(SharedVariable(name, size, alignment, offset))
+        end = offset + size
+    return SharedUse(end, tuple(placed), tuple(dynamic))
+
+
+def _declared(module: ModuleOp) -> Iterator[tuple[DeclarationAttr, int, str]]:
+    for op in module.body.ops:
+        if isinstance(op, VariableOp) and op.declaration.space == "shared":
+            for i, (name, _) in enumerate(op.declaration.items):
+                yield op.declaration, i, name
+
+
+def symbols(layout: Layout) -> Iterator[str]:
+    """The symbols that an operand list names."""
+    for operand in layout:
+        match operand:
+            case Symbol(name):
+                yield name
+            case Address(base, _, rest):
+                yield from symbols((base, *rest))
+            case Vector(elements) | Arguments(elements):
+                yield from symbols(elements)
+            case Pair(first, second):
+                yield from symbols((first, second))
+            case Not(inner):
+                yield from symbols((inner,))
+            case _:
+                pass
