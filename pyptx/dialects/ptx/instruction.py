@@ -165,12 +165,15 @@ class Instruction(Operation, Fragments):
             return Resolution([], cls.explain_modifiers(modifiers))
         uses: list[Use] = []
         closest: Problem | None = None
+        nearest = (False, -1)  # the operand count fits, operands that fit
         for candidate, slots in candidates:
             result = candidate.match_operands(slots, layout, classes, cls)
             if isinstance(result, Use):
                 uses.append(result)
-            elif closest is None or result.operand > closest.operand:
-                closest = result
+                continue
+            distance = (candidate.alternative(layout) is not None, result.operand)
+            if closest is None or distance > nearest:
+                closest, nearest = result, distance
         return Resolution(uses, None if uses else closest)
 
     @classmethod
