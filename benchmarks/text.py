@@ -1,0 +1,172 @@
+"""Reading, judging and printing PTX text: lines/s on generated files, and by file over the corpus if it is there.
+
+    python -m benchmarks.text [--corpus] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import pyptx
+from benchmarks._table import Table, measure
+from pyptx.dialects.ptx.instruction import Instruction, problem_of
+from pyptx.dialects.ptx.structure import ModuleOp
+from pyptx.passes.verify import module_diagnostics
+
+CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus"
+
+
+def generated(lines: int) -> str:
+    """A kernel of about that many lines, like compiler output: loops, guards, loads, arithmetic, stores."""
+    body: list[str] = []
+    label = 0
+    while len(body) < lines - 20:
+        n = len(body)
+        r = [f"%r{(n + k) % 900 + 1}" for k in range(8)]
+        f = [f"%f{(n + k) % 900 + 1}" for k in range(8)]
+        body += [
+            f"$L{label}:",
+            f"\tld.global.nc.v2.f32 {{{f[0]}, {f[1]}}}, [%rd{n % 90 + 1}+{n % 64 * 4}];",
+            f"\tmad.lo.s32 {r[0]}, {r[1]}, {n % 1000}, {r[2]};",
+            f"\tfma.rn.f32 {f[2]}, {f[0]}, {f[1]}, {f[3]};",
+            f"\tfma.rn.f32 {f[3]}, {f[2]}, {f[0]}, {f[4]};",
+            f"\tadd.f32 {f[4]}, {f[3]}, 0f3F800000;",
+            f"\tshl.b32 {r[3]}, {r[0]}, 2;",
+            f"\tand.b32 {r[4]}, {r[3]}, {n % 255};",
+            f"\tcvt.rn.f32.s32 {f[5]}, {r[4]};",
+            f"\tmul.f32 {f[6]}, {f[5]}, {f[4]};",
+            f"\tst.global.f32 [%rd{n % 90 + 2}], {f[6]};",
+            f"\tsetp.lt.s32 %p{label % 8 + 1}, {r[0]}, {r[4]};",
+            f"\t@%p{label % 8 + 1} bra $L{label};",
+        ]
+        label += 1
+    head = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n"
+        "\t.reg .pred %p<10>;\n\t.reg .b32 %r<1000>;\n\t.reg .f32 %f<1000>;\n\t.reg .b64 %rd<100>;\n\n"
+    )
+    return head + "\n".join(body) + "\n\tret;\n}\n"
+
+
+def parse_verified(text: str) -> ModuleOp:
+    inner = pyptx.parse(text).body.block.first_op
+    assert isinstance(inner, ModuleOp)
+    errors = module_diagnostics(inner)
+    assert not errors, errors[0].render()
+    return inner
+
+
+def verdicts(module: ModuleOp) -> int:
+    target = module.target
+    return sum(
+        problem_of(op, target) is not None
+        for function in module.functions
+        for block in function.blocks
+        for op in block.ops
+        if isinstance(op, Instruction)
+    )
+
+
+def generated_rows(table: Table, sizes: list[int]) -> None:
+    for size in sizes:
+        text = generated(size)
+        lines = text.count("\n")
+        timing = measure(lambda text=text: parse_verified(text), repeats=3)
+        table.add(f"parse + verify, {lines} lines", lines / timing.median, at_least=60_000, note=timing)
+        timing = measure(lambda text=text: pyptx.diagnose(text), repeats=3)
+        table.add(f"diagnose, {lines} lines", lines / timing.median, at_least=120_000, note=timing)
+        module = parse_verified(text)
+        timing = measure(lambda module=module: pyptx.to_ptx(module), repeats=3)
+        table.add(f"print, {lines} lines", lines / timing.median, at_least=250_000, note=timing)
+
+
+def verify_row(size: int) -> None:
+    table = Table("verify one op, warm", "us/op")
+    module = parse_verified(generated(size))
+    ops = sum(1 for f in module.functions for b in f.blocks for op in b.ops if isinstance(op, Instruction))
+    timing = measure(lambda: verdicts(module), repeats=5)
+    table.add(f"verdict, {ops} ops", 1e6 * timing.median / ops, at_most=1.5, note=timing)
+    table.print()
+
+
+def import_rows() -> None:
+    table = Table("import, in a fresh process", "ms")
+    for what, code in (
+        ("python alone", "pass"),
+        ("numpy, ml_dtypes and xdsl's builtin", "import numpy, ml_dtypes, xdsl.dialects.builtin"),
+        ("pyptx, full dialect", "import pyptx, pyptx.text, numpy, ml_dtypes; pyptx.parse"),
+    ):
+        times: list[float] = []
+        for _ in range(7):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times.append(1e3 * (time.perf_counter() - start))
+        budget = 300 if what.startswith("pyptx") else None
+        table.add(what, statistics.median(times), at_most=budget, note="median of 7, wall clock")
+    table.print()
+
+
+def memory_row(size: int) -> None:
+    text = generated(size)
+    lines = text.count("\n")
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    module = pyptx.parse(text)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    table = Table("memory of the IR", "bytes/line")
+    table.add(f"parse, {lines} lines", (after - before) / lines, at_most=2500)
+    table.print()
+    del module
+
+
+def corpus_rows() -> None:
+    table = Table("corpus, files of 1,000 lines and more", "lines/s")
+    parsed: list[float] = []
+    printed: list[float] = []
+    diagnosed: list[float] = []
+    for path in sorted(CORPUS.rglob("*.ptx")):
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            text = file.read()
+        lines = text.count("\n")
+        if lines < 1000:
+            continue
+        try:
+            module = pyptx.parse(text)
+        except pyptx.PTXError:
+            continue
+        both = measure(lambda text=text: module_diagnostics(pyptx.parse(text)), repeats=3)
+        parsed.append(lines / both.median)
+        printed.append(lines / measure(lambda module=module: pyptx.to_ptx(module), repeats=3).median)
+        diagnosed.append(lines / measure(lambda text=text: pyptx.diagnose(text), repeats=3).median)
+        table.add(str(path.relative_to(CORPUS)), parsed[-1], at_least=40_000, note=f"{lines} lines; print {printed[-1]:,.0f}")
+    table.print()
+    total = Table(f"corpus, medians over {len(parsed)} files", "lines/s")
+    total.add("parse + verify", statistics.median(parsed), at_least=60_000, note=f"slowest {min(parsed):,.0f}")
+    total.add("diagnose", statistics.median(diagnosed), at_least=120_000, note=f"slowest {min(diagnosed):,.0f}")
+    total.add("print", statistics.median(printed), at_least=250_000, note=f"slowest {min(printed):,.0f}")
+    total.print()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--corpus", action="store_true", help="by file over ../shared/corpus too")
+    arguments.add_argument("--quick", action="store_true", help="small sizes only")
+    options = arguments.parse_args()
+    import_rows()
+    table = Table("PTX text", "lines/s")
+    generated_rows(table, [1_000] if options.quick else [1_000, 10_000, 50_000])
+    table.print()
+    verify_row(10_000)
+    memory_row(10_000)
+    if options.corpus and CORPUS.is_dir():
+        corpus_rows()
+
+
+if __name__ == "__main__":
+    main()
