@@ -17,5 +17,6 @@ from . import move as move
 from . import movement as movement
 from . import stack as stack
 from . import tcgen05 as tcgen05
+from . import video as video
 from . import warp as warp
 from . import wgmma as wgmma

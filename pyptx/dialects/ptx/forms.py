@@ -14,13 +14,13 @@ Operands. `name:type[count]flags`
           Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any` (any register),
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
-  flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be negated   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces  `#` in a bit-type register only
+  flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be negated, `-` with a minus   `%` no constant   `&` a symbol's address is fine
+          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
+  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable, `[a:u64?&]` or a variable, but no offset, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
 
 Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
@@ -135,7 +135,7 @@ class Use:
 
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
-    r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#]*)$"
+    r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#>]*)$"
 )
 
 
@@ -149,9 +149,11 @@ class Form:
         whole: Need,
         needs: Mapping[str, Need],
         ranges: Mapping[str, Legal],
+        selectors: Mapping[str, str],
         rule: Callable[[Use], str | None] | None,
     ):
-        self.text, self.sets, self.whole, self.needs, self.ranges, self.rule = text, sets, whole, needs, ranges, rule
+        self.text, self.sets, self.whole, self.needs, self.rule = text, sets, whole, needs, rule
+        self.ranges, self.selectors = ranges, selectors
 
     def __repr__(self) -> str:
         return f"form({self.text!r})"
@@ -265,7 +267,7 @@ class Form:
         """The modifiers in canonical order."""
         return [slots[slot.name] for slot in self.slots if slot.name in slots]
 
-    def needed(self, slots: Slots, specs: tuple[OperandSpec, ...]) -> Iterator[tuple[str, Need]]:
+    def needed(self, slots: Slots, specs: tuple[OperandSpec, ...], layout: Layout) -> Iterator[tuple[str, Need]]:
         """(what, need) for the form and each of its parts in use."""
         if self.whole is not ANYWHERE:
             yield f"{self.opcode}{''.join('.' + m for m in self.modifiers(slots))}", self.whole
@@ -277,7 +279,7 @@ class Form:
                 if key[1:] in slots:
                     yield f".{slots[key[1:]]} on {self.opcode}", value
             elif key[0] == "/":
-                if any(spec.name == key[1:] for spec in specs):
+                if any(_present(key[1:], spec, operand) for spec, operand in zip(specs, layout, strict=True)):
                     yield f"the operand {key[1:]} of {self.opcode}", value
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
@@ -303,7 +305,7 @@ class Form:
         use = Use(self, dict(slots), tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
             return Problem(message)
-        use.needs = [*self.needed(slots, specs), *matcher.needs]
+        use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
         return use
 
 
@@ -316,17 +318,19 @@ def form(
     until_sm: str = "",
     needs: Mapping[str, Need] | None = None,
     ranges: Mapping[str, Legal] | None = None,
+    selectors: Mapping[str, str] | None = None,
     rule: Callable[[Use], str | None] | None = None,
     **sets: str,
 ) -> Form:
     """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
 
-    `ranges` bounds constant operands: name -> its `Legal` values. `rule` is called with the `Use` for what
+    `ranges` bounds constant operands: name -> its `Legal` values. `selectors` gives the parts of a 32-bit register that a video operand may
+    name (`%r1.b0`): name -> regular expression. `rule` is called with the `Use` for what
     syntax cannot say and returns a message or None.
     """
     plain = ptx == "1.0" and not sm and until is None
     whole = ANYWHERE if plain else need(ptx, sm, until=until, until_targets=until_sm)
-    return Form(text, sets, whole, needs or {}, ranges or {}, rule)
+    return Form(text, sets, whole, needs or {}, ranges or {}, selectors or {}, rule)
 
 
 class Fragments:
@@ -442,7 +446,7 @@ class _OperandMatcher:
         if not isinstance(operand, Address):
             return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
         base = operand.base
-        exact = "?" in spec.parts[0].flags
+        exact, wanted = "?" in spec.parts[0].flags, spec.parts[1:]
         if isinstance(base, Register):
             register_class = self.classes[self.at]
             self.at += 1
@@ -456,7 +460,7 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be .{least} or wider, and the register is .{register_class}"
             if exact and bits.bits != SCALAR_TYPES[least].bits:
                 return f"the address in operand {spec.name} must be .{least}, and the register is .{register_class}"
-        elif exact:
+        elif exact and not ("&" in spec.parts[0].flags and isinstance(base, Symbol)):
             return f"the address in operand {spec.name} must be a register, not {_KINDS.get(type(base), 'this')}"
         elif isinstance(base, Immediate):
             if "local" not in self.slots.values():
@@ -470,13 +474,14 @@ class _OperandMatcher:
             self.needs.append((base.name, found.need))
         elif not isinstance(base, Symbol):
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
+        if operand.offset and (wanted or (exact and "&" in spec.parts[0].flags)):
+            return f"operand {spec.name} takes no offset"
         if operand.offset[:1] == "-":
             return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
         if "." in operand.offset and isinstance(evaluate(operand.offset[1:]), float):
             return f"the offset in operand {spec.name} must be an integer"
         if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
             return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
-        wanted = spec.parts[1:]
         if len(operand.rest) != len(wanted):
             return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
         rest: list[Operand] = []
@@ -515,7 +520,9 @@ class _OperandMatcher:
 
     def _value(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         wanted, count = self._type(spec)
-        if count is None or (count == 1 and spec.count != "1" and not isinstance(operand, Vector)):
+        loose = ">" in spec.flags
+        scalar = loose or (count == 1 and spec.count != "1" and spec.type != "frag")
+        if count is None or (scalar and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
         if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
@@ -525,8 +532,9 @@ class _OperandMatcher:
             return operand
         if not isinstance(operand, Vector):
             return f"operand {spec.name} must be a vector of {count} elements in braces"
-        if len(operand.elements) != count:
-            return f"operand {spec.name} must have {count} elements, not {len(operand.elements)}"
+        given = len(operand.elements)
+        if given != count and not (loose and given > count and given in (2, 4)):
+            return f"operand {spec.name} must have {count} elements, not {given}"
         return self._vector(spec, wanted, operand)
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
@@ -589,10 +597,10 @@ class _OperandMatcher:
             case Sink():
                 return operand if "_" in spec.flags else f"operand {spec.name} may not be the sink '_'"
             case Not(inner, mark):
-                if mark != "!" or "!" not in spec.flags or wanted != "pred":
+                if mark not in spec.flags or (mark == "!" and wanted != "pred"):
                     return f"operand {spec.name} may not be negated with '{mark}'"
                 result = self._scalar(spec, wanted, inner)
-                return result if isinstance(result, str) else Not(result)
+                return result if isinstance(result, str) else Not(result, mark)
             case Symbol():
                 if wanted in ("symbol", "label") or "&" in spec.flags:
                     if operand.offset.startswith("-"):
@@ -627,12 +635,16 @@ class _OperandMatcher:
         """`common` is the type of the vector that the register stands in."""
         register_class = common or self.classes[self.at]
         self.at += 1
-        if operand.member:
+        selector = self.form.selectors.get(spec.name)
+        if operand.member and selector and "." not in register_class:
+            if not re.fullmatch(selector, operand.member[1:]):
+                return f"operand {spec.name} has no part {operand.member}, legal is {selector}"
+        elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
             if operand.member not in _MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
                 return f"operand {spec.name}: a .{register_class} register has no element {operand.member}"
         role = spec.role
-        if role == "=" and operand.member:
+        if role == "=" and operand.member and not selector:
             role = "~"  # writing one element keeps the others
         if wanted == "any":
             return Register(role, operand.member)
@@ -694,6 +706,13 @@ class _OperandMatcher:
         if legal[1] is None:
             return f"operand {spec.name} must be at least {legal[0]}, not {operand.text}"
         return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
+
+
+def _present(name: str, spec: OperandSpec, operand: Operand) -> bool:
+    """Whether the operand of that name is there, possibly as the optional half of a pair."""
+    if spec.optional_part and isinstance(operand, Pair):
+        return name in (spec.name, spec.parts[1].name)
+    return spec.name == name
 
 
 def _bits_of(register_class: str) -> int:
