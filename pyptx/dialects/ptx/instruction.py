@@ -47,16 +47,16 @@ class Resolution:
     uses: list[Use]
     problem: Problem | None
 
-    def verdict(self, version: Version, target: str) -> Problem | None:
-        """None where some form exists on this version and target, else why not."""
+    def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
+        """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
         if not self.uses:
             return self.problem
         missing: Problem | None = None
         for use in self.uses:
-            if all_met((n for _, n in use.needs), version, target):
+            if all_met((n for _, n in use.needs), version, target, options):
                 return None
             if missing is None:
-                what, lacking = next((w, n) for w, n in use.needs if not n.met(version, target))
+                what, lacking = next((w, n) for w, n in use.needs if not n.met(version, target, options))
                 missing = Problem(lacking.why_not(version, target, what))
         return missing
 
@@ -387,7 +387,7 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
     resolution = type(op).resolve(modifiers, plain_roles(layout), classes)
     if target is None:
         return resolution.problem
-    return resolution.verdict(target.version, target.target)
+    return resolution.verdict(target.version, target.target, target.options)
 
 
 def silent_registers(op: Instruction) -> tuple[int, int]:

@@ -318,7 +318,7 @@ class OperandParser:
 
     def _operand(self) -> Operand:
         first = self._single()
-        if self._peek() == "|" and isinstance(first, (Register, Sink)):
+        if self._peek() == "|" and isinstance(first, (Register, Sink, Vector)):
             self.at += 1
             second = self._single()
             if isinstance(first, Sink) and isinstance(second, Sink):

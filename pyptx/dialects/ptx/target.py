@@ -7,7 +7,7 @@ PTX ISA 11.1 (.version, .target). Every acceptance fact of the ISA has the shape
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -103,16 +103,20 @@ def condition_text(condition: str) -> str:
 class Need:
     """What a form or a modifier needs: PTX >= `since`, a target in `targets` (empty: any), PTX <= `until`.
 
-    `until` applies to targets in `until_targets` only (empty: all), for the few forms that newer targets dropped.
+    `until` applies to targets in `until_targets` only (empty: all), for the few forms that newer targets dropped. `option` is a word that
+    the `.target` directive must have (`!word`: must not have), such as `texmode_independent`.
     """
 
     since: Version = (1, 0)
     targets: str = ""
     until: Version | None = None
     until_targets: str = ""
+    option: str = ""
 
-    def met(self, version: Version, target: str) -> bool:
+    def met(self, version: Version, target: str, options: Sequence[str] = ()) -> bool:
         if version < self.since:
+            return False
+        if self.option and (self.option.removeprefix("!") in options) == (self.option[0] == "!"):
             return False
         if self.targets and not target_in(target, self.targets):
             return False
@@ -126,7 +130,9 @@ class Need:
             return f"{what} needs target {condition_text(self.targets)}, not {target}"
         if version < self.since:
             return f"{what} needs PTX {version_text(self.since)} or newer, and .version is {version_text(version)}"
-        assert self.until is not None
+        if self.until is None:
+            word = self.option.removeprefix("!")
+            return f"{what} needs .target {target}, {word}" if word == self.option else f"{what} does not go with .target {word}"
         where = f" on {condition_text(self.until_targets)}" if self.until_targets else ""
         return f"{what} was removed after PTX {version_text(self.until)}{where}, and .version is {version_text(version)}"
 
@@ -134,13 +140,15 @@ class Need:
 ANYWHERE = Need()
 
 
-def need(since: str = "1.0", targets: str = "", *, until: str | None = None, until_targets: str = "") -> Need:
+def need(
+    since: str = "1.0", targets: str = "", *, until: str | None = None, until_targets: str = "", option: str = ""
+) -> Need:
     """`need("7.8", "90+")`: PTX 7.8 and sm_90 or newer. See `target_in` for the notation of `targets`."""
-    return Need(parse_version(since), targets, parse_version(until) if until else None, until_targets)
+    return Need(parse_version(since), targets, parse_version(until) if until else None, until_targets, option)
 
 
-def all_met(needs: Iterable[Need], version: Version, target: str) -> bool:
-    return all(n.met(version, target) for n in needs)
+def all_met(needs: Iterable[Need], version: Version, target: str, options: Sequence[str] = ()) -> bool:
+    return all(n.met(version, target, options) for n in needs)
 
 
 @irdl_attr_definition
