@@ -1,1 +1,64 @@
-"""The CPU machine that executes PTX kernels."""
+"""The CPU machine: kernels run without a GPU, bit for bit, and what a GPU would fault on stops with its place.
+
+    report = simulate(kernel, x, y, n, grid=16, block=128)
+
+decode -> `program` (plain data) -> `engine` on a `machine` (NumPy, all threads of a batch of CTAs at once); `semantics` holds one
+meaning per instruction, `numerics` the arithmetic, `memory` the address map.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+from ..diagnostics import SimulationError
+from ..dialects.ptx.structure import EntryOp
+from .launch import LoadedModule, load_module, simulate_entry
+from .loaded import LoadedKernel, load
+from .report import Line, Report
+
+__all__ = ["Line", "LoadedKernel", "Report", "load", "simulate"]
+
+
+def simulate(
+    kernel: Any,
+    *args: object,
+    grid: Any = None,
+    block: Any = None,
+    cluster: Any = None,
+    smem: int = 0,
+    check: bool = True,
+    seed: int = 0,
+    max_steps: int | None = None,
+) -> Report:
+    """Run a kernel on the CPU.
+
+    `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in parameter order: NumPy arrays and CPU
+    torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs. `grid`, `block`, `cluster`: an
+    integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be issued to one batch of CTAs.
+
+    SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too many steps.
+    """
+    launch = {"grid": grid, "block": block, "cluster": cluster, "smem": smem, "check": check, "seed": seed, "max_steps": max_steps}
+    if isinstance(kernel, LoadedKernel):
+        return kernel.simulate(*args, **launch)
+    loaded, name = _find(kernel)
+    return simulate_entry(loaded, name, args, **launch)  # pyright: ignore[reportArgumentType]
+
+
+def _find(kernel: Any) -> tuple[LoadedModule, str]:
+    if isinstance(kernel, EntryOp):
+        parent = kernel.parent_op()
+        assert parent is not None
+        return load_module(parent), kernel.symbol
+    module = kernel if isinstance(kernel, Operation) else getattr(kernel, "module", None)
+    if callable(module):
+        module = module()
+    if not isinstance(module, Operation):
+        raise SimulationError(f"simulate takes a kernel, an entry or a module, not {type(kernel).__name__}")
+    loaded = load_module(module)
+    entries = list(loaded.entries)
+    if len(entries) != 1:
+        raise SimulationError(f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one")
+    return loaded, entries[0]

@@ -1,0 +1,616 @@
+"""`ptx.entry` -> `Program`: the one place of the simulator that reads the IR.
+
+Registers become slots, symbols become addresses, blocks become segments, labels become numbers. Silent ops (undef, fall, scopes,
+registers, directives) vanish. Functions the entry can reach are placed before their callers, so that running the lowest segment first
+brings threads of different call sites together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..diagnostics import SimulationError
+from ..dialects.ptx import syntax
+from ..dialects.ptx.instruction import Instruction, silent_registers
+from ..dialects.ptx.structure import (
+    DeclarationAttr,
+    FunctionOp,
+    LabelListOp,
+    ParameterOp,
+    ScopeBeginOp,
+    ScopeEndOp,
+    UnknownOp,
+    VariableOp,
+    head_labels,
+)
+from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
+from ..printer.ptx import print_op
+from .image import Image, align, code_address, natural_alignment
+from .program import (
+    LOCAL_BASE,
+    PARAMETER_BASE,
+    SHARED_BASE,
+    Address,
+    Args,
+    Formal,
+    Function,
+    Imm,
+    Inst,
+    Name,
+    Not,
+    Operand,
+    Pair,
+    Parameter,
+    Place,
+    Program,
+    Reg,
+    Segment,
+    Sink,
+    Special,
+    Vec,
+    leaves,
+)
+from .semantics.registry import find_key, waits
+
+BUILTINS = ("vprintf", "malloc", "free", "__assertfail")
+STACK_LIMIT = 16 * 1024
+"""Bytes of stack a thread has for functions that may call themselves."""
+
+
+def pool_of(bits: int) -> str:
+    return "p" if bits == 1 else str(max(8, bits))
+
+
+def decode(image: Image, entry: FunctionOp, target: str) -> Program:
+    """Decode one entry and what it calls. SimulationError for what has no place in a program (an undefined function)."""
+    return _Decoder(image, entry, target).decode()
+
+
+def symbols_in(op: Operation) -> Iterator[str]:
+    """Every symbol named by the operands of an instruction."""
+    if isinstance(op, Instruction):
+        for operand in op.layout:
+            yield from _symbols(operand)
+
+
+def _symbols(operand: syntax.Operand) -> Iterator[str]:
+    match operand:
+        case syntax.Symbol(name):
+            yield name
+        case syntax.Not(inner):
+            yield from _symbols(inner)
+        case syntax.Pair(first, second):
+            yield from _symbols(first)
+            yield from _symbols(second)
+        case syntax.Vector(elements) | syntax.Arguments(elements):
+            for e in elements:
+                yield from _symbols(e)
+        case syntax.Address(base, _, rest):
+            yield from _symbols(base)
+            for e in rest:
+                yield from _symbols(e)
+        case _:
+            pass
+
+
+class _Decoder:
+    def __init__(self, image: Image, entry: FunctionOp, target: str):
+        self.image, self.entry, self.target = image, entry, target
+        self.pools = {pool: 0 for pool in ("p", "8", "16", "32", "64", "128")}
+        self.segments: list[Segment] = []
+        self.instructions: list[Inst] = []
+        self.functions: dict[str, Function] = {}
+        self.shared: dict[str, Place] = {}
+        self.shared_top = SHARED_BASE
+        self.dynamic_alignment = 16
+        self.dynamic_names: list[str] = []
+        self.local_top = LOCAL_BASE
+        self.frame_pointers: list[Reg] = []
+
+    def decode(self) -> Program:
+        order, recursive = self._reach()
+        self._place_shared(order)
+        for symbol in order:
+            function = Function(symbol, self.image.functions[symbol])
+            function.builtin = self.image.operations[symbol].is_declaration
+            if function.builtin and symbol not in BUILTINS:
+                raise SimulationError(
+                    f"the kernel calls {symbol}, which is declared but not defined in this module: link its definition in"
+                )
+            self.functions[symbol] = function
+            if symbol in recursive:
+                function.frame = self._new_reg("32")
+                self.frame_pointers.append(function.frame)
+        for symbol in order:
+            if not self.functions[symbol].builtin:
+                _FunctionDecoder(self, self.functions[symbol], self.image.operations[symbol]).decode()
+        stack = align(self.local_top, 16)
+        self._find_local_registers()
+        parameters = _parameters(self.entry)
+        directives = {
+            name: words
+            for name in (".maxntid", ".reqntid", ".reqnctapercluster", ".explicitcluster", ".maxclusterrank")
+            if (words := self.entry.directive(name)) is not None
+        }
+        return Program(
+            self.entry.symbol, self.segments, list(self.functions.values()), self.functions[self.entry.symbol].entry, parameters,
+            self.pools, self.shared_top - SHARED_BASE, align(self.shared_top, self.dynamic_alignment),
+            stack + (STACK_LIMIT if recursive else 0), stack, self.frame_pointers, self.target, directives, self.instructions,
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------------------------------------------- call graph
+
+    def _reach(self) -> tuple[list[str], set[str]]:
+        """Functions in the order callees first, and those that may be active twice in one thread."""
+        functions, operations = self.image.functions, self.image.operations
+        calls: dict[str, list[str]] = {}
+        indirect: dict[str, bool] = {}
+        taken: dict[str, None] = {}
+        for v in self.image.variables.values():
+            for word in v.declaration.items[v.index][1]:
+                if word in functions:
+                    taken[word] = None
+        work, seen = [self.entry.symbol, *taken], set[str]()
+        while work:
+            symbol = work.pop()
+            if symbol in seen:
+                continue
+            seen.add(symbol)
+            calls[symbol] = []
+            indirect[symbol] = False
+            for block in operations[symbol].blocks:
+                for op in block.ops:
+                    if not isinstance(op, Instruction):
+                        continue
+                    named = [s for s in symbols_in(op) if s in functions]
+                    if op.opcode == "call":
+                        indirect[symbol] |= any(isinstance(o, syntax.Register) for o in op.layout)
+                        calls[symbol] += named
+                    else:
+                        taken.update(dict.fromkeys(named))
+                    work += named
+        for symbol, is_indirect in indirect.items():
+            if is_indirect:
+                calls[symbol] += taken
+        order: list[str] = []
+        state: dict[str, int] = {}
+        recursive: set[str] = set()
+        path: list[str] = []
+
+        def visit(symbol: str) -> None:
+            state[symbol] = 1
+            path.append(symbol)
+            for callee in calls.get(symbol, ()):
+                if state.get(callee) == 1:
+                    recursive.update(path[path.index(callee) :])
+                elif callee not in state:
+                    visit(callee)
+                elif callee in recursive and _reaches(calls, callee, symbol):
+                    recursive.add(symbol)
+            path.pop()
+            state[symbol] = 2
+            order.append(symbol)
+
+        for root in (*taken, self.entry.symbol):
+            if root not in state:
+                visit(root)
+        return order, recursive
+
+    def _place_shared(self, order: Sequence[str]) -> None:
+        used = {s for symbol in order for b in self.image.operations[symbol].blocks for op in b.ops for s in symbols_in(op)}
+        for v in self.image.variables.values():
+            if v.space != "shared" or v.name not in used:
+                continue
+            self.place_shared(v.declaration, v.index)
+
+    def place_shared(self, declaration: DeclarationAttr, index: int) -> Place:
+        name, tail = declaration.items[index]
+        alignment = natural_alignment(declaration)
+        size = declaration.size(index)
+        if not size and tail[:1] == ("[",):
+            self.dynamic_alignment = max(self.dynamic_alignment, alignment)
+            place = Place("shared", -1, name)  # its address is known when all static variables are placed
+            self.dynamic_names.append(name)
+        else:
+            address = align(self.shared_top, alignment)
+            self.shared_top = address + size
+            place = Place("shared", address, name, size)
+        self.shared[name] = place
+        return place
+
+    def _new_reg(self, pool: str) -> Reg:
+        reg = Reg(pool, self.pools[pool])
+        self.pools[pool] += 1
+        return reg
+
+    new_reg = _new_reg
+
+    def _find_local_registers(self) -> None:
+        """Which registers no segment reads before it writes them: those need not be kept for inactive lanes."""
+        exposed: set[Reg] = set()
+        for segment in self.segments:
+            defined: set[Reg] = set()
+            for inst in (*segment.body, *((segment.last,) if segment.last else ())):
+                for reg in inst.read:
+                    if reg not in defined:
+                        exposed.add(reg)
+                if inst.guard is None and segment.ends != "call":
+                    defined.update(inst.written)
+            if segment.ends == "call" and segment.last is not None:
+                exposed.update(segment.last.written)
+            if segment.ends == "sync" and segment.last is not None:
+                exposed.update(segment.last.written)
+        for function in self.functions.values():
+            exposed.update(f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg))
+        for inst in self.instructions:
+            inst.local = frozenset(r for r in inst.written if r not in exposed)
+
+
+def _reaches(calls: dict[str, list[str]], start: str, goal: str) -> bool:
+    work, seen = [start], set[str]()
+    while work:
+        at = work.pop()
+        if at == goal:
+            return True
+        if at not in seen:
+            seen.add(at)
+            work += calls.get(at, ())
+    return False
+
+
+def _parameters(entry: FunctionOp) -> list[Parameter]:
+    found: list[Parameter] = []
+    top = 0
+    for declaration in entry.parameters:
+        for index, (name, tail) in enumerate(declaration.items):
+            alignment = natural_alignment(declaration)
+            offset = align(top, alignment)
+            size = declaration.size(index)
+            found.append(Parameter(name, declaration.type, size, offset, tail[:1] == ("[",), alignment))
+            top = offset + size
+    return found
+
+
+class _FunctionDecoder:
+    def __init__(self, decoder: _Decoder, function: Function, op: FunctionOp):
+        self.decoder, self.function, self.op = decoder, function, op
+        self.registers: dict[object, Reg | Vec] = {}
+        self.names: list[dict[str, Place]] = [{}]
+        self.tables: dict[str, list[str]] = {}
+        self.top = 0 if function.frame else decoder.local_top
+        self.limit = self.top
+        self.starts: dict[Block, int] = {}
+        self.fixes: list[tuple[Segment, list[tuple[Block, list[tuple[Reg, Reg]]]], Block | None]] = []
+        self.cc = Reg("p", -1)
+        self.pool_start = dict(decoder.pools)
+
+    # ---------------------------------------------------------------------------------------------------------- names
+
+    def _declare(self, declaration: DeclarationAttr, index: int) -> Place:
+        name = declaration.items[index][0]
+        space = declaration.space
+        if space == "shared":
+            place = self.decoder.place_shared(declaration, index)
+        elif space in ("local", "param"):
+            self.top = align(self.top, max(natural_alignment(declaration), 1))
+            size = declaration.size(index)
+            place = Place("local", self.top, name, size, self.function.frame)
+            self.top += size
+            self.limit = max(self.limit, self.top)
+        else:
+            raise SimulationError(f"a .{space} variable ({name}) inside a function cannot be simulated: declare it in the module")
+        self.names[-1][name] = place
+        return place
+
+    def _resolve(self, name: str, offset: int) -> Operand:
+        for scope in reversed(self.names):
+            if name in scope:
+                place = scope[name]
+                return Place(place.space, place.address + offset, name, place.size, place.frame) if offset else place
+        image = self.decoder.image
+        if name in self.decoder.shared:
+            place = self.decoder.shared[name]
+            if place.address < 0:
+                return Place("shared", offset, name, -1)
+            return Place("shared", place.address + offset, name, place.size)
+        if name in image.variables:
+            v = image.variables[name]
+            return Place(v.space, v.address + offset, name, v.size)
+        if name in image.functions:
+            return Place("code", code_address(image.functions[name]), name)
+        return Name(name)
+
+    # ------------------------------------------------------------------------------------------------------- registers
+
+    def _value(self, value: SSAValue) -> Reg | Vec:
+        register_class, name, scope = cast(RegType, value.type).data
+        key: object = (name, scope) if name else value
+        found = self.registers.get(key)
+        if found is None:
+            vector, _, scalar = register_class.rpartition(".")
+            pool = pool_of(class_bits(scalar))
+            if vector:
+                found = Vec(tuple(self.decoder.new_reg(pool) for _ in range(int(vector[1:]))))
+            else:
+                found = self.decoder.new_reg(pool)
+            self.registers[key] = found
+        return found
+
+    def _moves(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> list[tuple[Reg, Reg]]:
+        """(destination, source) of the copies that (destination value, source value) need."""
+        moves: list[tuple[Reg, Reg]] = []
+        for destination, source in pairs:
+            if destination.type is source.type and cast(RegType, source.type).data[1]:
+                continue
+            d, s = self._value(destination), self._value(source)
+            if d != s:
+                moves += [
+                    (a, b) for a, b in zip(leaves(d), leaves(s), strict=True) if isinstance(a, Reg) and isinstance(b, Reg)
+                ]
+        return moves
+
+    # --------------------------------------------------------------------------------------------------------- segments
+
+    def decode(self) -> None:
+        function, decoder = self.function, self.decoder
+        self.cc = decoder.new_reg("p")
+        if self.op.is_entry:
+            for p in _parameters(self.op):
+                self.names[0][p.name] = Place("param", PARAMETER_BASE + p.offset, p.name, p.size)
+        else:
+            self._formals()
+        blocks = self.op.blocks
+        for block in blocks:
+            for op in block.ops:
+                if isinstance(op, LabelListOp):
+                    words = op.words
+                    if ".branchtargets" in words:
+                        label = op.label or next((x.label for x in head_labels(block)), "")
+                        self.tables[label] = [w for w in words[words.index(".branchtargets") + 1 :] if w not in (",", ";")]
+        for i, block in enumerate(blocks):
+            self.starts[block] = len(decoder.segments)
+            self._block(block, blocks[i + 1] if i + 1 < len(blocks) else None)
+        for segment, edges, after in self.fixes:
+            segment.targets = tuple(self._edge(b, moves) for b, moves in edges)
+            if after is not None:
+                segment.after = self.starts[after]
+        function.entry = self.starts[blocks[0]]
+        function.frame_size = align(self.limit, 16)
+        if not function.frame:
+            decoder.local_top = align(self.limit, 16)
+        function.registers = {
+            pool: (self.pool_start[pool], count) for pool, count in decoder.pools.items() if count > self.pool_start[pool]
+        }
+
+    def _formals(self) -> None:
+        inputs = [op for b in self.op.blocks[:1] for op in b.ops if isinstance(op, ParameterOp)]
+        registers = list(inputs[0].results) if inputs else []
+        taken = 0
+        for declaration in self.op.parameters:
+            for index in range(len(declaration.items)):
+                if declaration.space == "reg":
+                    place = self._value(registers[taken])
+                    taken += 1
+                    assert isinstance(place, Reg)
+                    self.function.parameters.append(Formal(place, class_bits(declaration.register_class) // 8))
+                else:
+                    self.function.parameters.append(Formal(self._declare(declaration, index), declaration.size(index)))
+        for declaration in self.op.returns:
+            for index, (name, _) in enumerate(declaration.items):
+                if declaration.space == "reg":
+                    place = self._output(name, declaration.register_class)
+                    self.function.returns.append(Formal(place, class_bits(declaration.register_class) // 8))
+                else:
+                    self.function.returns.append(Formal(self._declare(declaration, index), declaration.size(index)))
+
+    def _output(self, name: str, register_class: str) -> Reg:
+        """The register of a `.reg` return parameter."""
+        for block in self.op.blocks:
+            last = block.last_op
+            if last is not None:
+                for value in last.operands:
+                    data = cast(RegType, value.type).data
+                    if data[1] == name and data[2] == 0:
+                        found = self._value(value)
+                        assert isinstance(found, Reg)
+                        return found
+        return self.decoder.new_reg(pool_of(class_bits(register_class)))
+
+    def _edge(self, block: Block, moves: list[tuple[Reg, Reg]]) -> int:
+        start = self.starts[block]
+        if not moves:
+            return start
+        self.decoder.segments.append(Segment([self._copies(moves)], "next", None, self.function.number, (), start))
+        return len(self.decoder.segments) - 1
+
+    def _copies(self, moves: list[tuple[Reg, Reg]]) -> Inst:
+        operands = tuple(Pair(d, s) for d, s in moves)
+        inst = Inst("copies", (), (), operands, tuple(d for d, _ in moves), tuple(s for _, s in moves))
+        return self._number(inst)
+
+    def _number(self, inst: Inst) -> Inst:
+        inst.number = len(self.decoder.instructions)
+        self.decoder.instructions.append(inst)
+        return inst
+
+    def _segment(
+        self, body: list[Inst], ends: str, last: Inst | None, targets: tuple[int, ...] = (), after: int = -1
+    ) -> Segment:
+        segment = Segment(body, ends, last, self.function.number, targets, after)
+        self.decoder.segments.append(segment)
+        return segment
+
+    def _block(self, block: Block, following: Block | None) -> None:
+        body: list[Inst] = []
+        segments = self.decoder.segments
+        for op in block.ops:
+            if isinstance(op, Instruction):
+                if op.terminator:
+                    self._terminator(op, body, following)
+                    return
+                moves, inst = self._instruction(op)
+                if moves:
+                    body.append(self._copies(moves))
+                if inst.opcode == "call":
+                    self._segment(body, "call", inst, (), len(segments) + 1)
+                    body = []
+                elif inst.opcode == "trap":
+                    self._segment(body, "trap", inst, (), len(segments) + 1)
+                    body = []
+                elif waits(inst.opcode):
+                    self._segment(body, "sync", inst, (), len(segments) + 1)
+                    body = []
+                else:
+                    body.append(inst)
+            elif isinstance(op, VariableOp):
+                for index in range(len(op.declaration.items)):
+                    self._declare(op.declaration, index)
+            elif isinstance(op, ScopeBeginOp):
+                self.names.append({})
+            elif isinstance(op, ScopeEndOp):
+                if len(self.names) > 1:
+                    self.names.pop()
+            elif isinstance(op, UnknownOp):
+                inst = Inst("unknown", (), (), (), (), (), text=print_op(op))
+                self._place(inst, op)
+                body.append(self._number(inst))
+        last = block.last_op
+        successors = list(last._successors) if last is not None else []  # pyright: ignore[reportPrivateUsage]
+        if not successors:
+            self._segment(body, "return", None)
+            return
+        assert last is not None
+        arguments = list(last.operands)[len(last.operands) - len(successors[0].args) :]
+        moves = self._moves(zip(successors[0].args, arguments, strict=True))
+        if moves:
+            body.append(self._copies(moves))
+        segment = self._segment(body, "next", None)
+        self.fixes.append((segment, [], successors[0]))
+
+    def _terminator(self, op: Instruction, body: list[Inst], following: Block | None) -> None:
+        _, inst = self._instruction(op)
+        successors = list(op._successors)  # pyright: ignore[reportPrivateUsage]
+        total = sum(len(s.args) for s in successors)
+        values = list(op.operands)[len(op.operands) - total :]
+        edges: list[tuple[Block, list[tuple[Reg, Reg]]]] = []
+        for s in successors:
+            edges.append((s, self._moves(zip(s.args, values[: len(s.args)], strict=True))))
+            values = values[len(s.args) :]
+        guarded = inst.guard is not None
+        name = inst.opcode
+        if name == "bra":
+            segment = self._segment(body, "branch", inst)
+            if not guarded:
+                self.fixes.append((segment, edges[:1], None))
+            elif len(edges) > 1 and edges[1][1]:
+                self.fixes.append((segment, edges[:2], None))
+                segment.after = -2  # the second target
+            else:
+                self.fixes.append((segment, edges[:1], edges[-1][0] if len(edges) > 1 else following))
+        elif name == "brx.idx":
+            labels = self.tables.get(inst.operands[1].name if isinstance(inst.operands[1], Name) else "", [])
+            at = {label.label: edge for edge in edges for label in head_labels(edge[0])}
+            segment = self._segment(body, "table", inst)
+            self.fixes.append((segment, [at[x] for x in labels if x in at], following if guarded else None))
+        else:
+            segment = self._segment(body, "exit" if name == "exit" else "return", inst)
+            if guarded and following is not None:
+                self.fixes.append((segment, [], following))
+
+    # ------------------------------------------------------------------------------------------------------ instructions
+
+    def _instruction(self, op: Instruction) -> tuple[list[tuple[Reg, Reg]], Inst]:
+        values, results = list(op.operands), list(op.results)
+        taken = [0, 0]
+        read: list[Reg] = []
+        written: list[Reg] = []
+
+        def register(r: syntax.Register) -> Reg | Vec:
+            if r.role == "$":
+                found = self._value(values[taken[0]])
+                taken[0] += 1
+            else:
+                found = self._value(results[taken[1]])
+                taken[1] += 1
+            if r.member:
+                assert isinstance(found, Vec)
+                found = found.elements["xyzwrgba".index(r.member[1]) % 4]
+            (read if r.role == "$" else written).extend(x for x in leaves(found) if isinstance(x, Reg))
+            if r.role == "~":
+                read.extend(x for x in leaves(found) if isinstance(x, Reg))
+            return cast("Reg | Vec", found)
+
+        def operand(o: syntax.Operand) -> Operand:
+            match o:
+                case syntax.Register():
+                    return register(o)
+                case syntax.Immediate(text):
+                    return _immediate(text)
+                case syntax.Symbol(name, offset):
+                    return self._resolve(name, _offset(offset))
+                case syntax.SpecialRegister(name):
+                    return Special(name)
+                case syntax.Sink():
+                    return Sink()
+                case syntax.Not(inner, mark):
+                    return Not(operand(inner)) if mark == "!" else operand(inner)
+                case syntax.Pair(first, second):
+                    return Pair(operand(first), operand(second))
+                case syntax.Vector(elements):
+                    return Vec(tuple(map(operand, elements)))
+                case syntax.Arguments(elements):
+                    return Args(tuple(map(operand, elements)))
+                case syntax.Address(base, offset, rest):
+                    return Address(operand(base), _offset(offset), tuple(map(operand, rest)))
+                case syntax.Target(name):
+                    return Name(name)
+
+        operands = tuple(operand(o) for o in op.layout)
+        words = (*op.opcode.split(".")[1:], *op.modifiers)
+        root = op.opcode.partition(".")[0]
+        key, used = find_key(root, words)
+        modifiers = words[used:]
+        types = tuple(m for m in modifiers if m in SCALAR_TYPES)
+        inst = Inst(key or op.opcode, modifiers, types, operands, (), (), text=print_op(op), cc=self.cc)
+        inst.frame = self.function.frame
+        moves: list[tuple[Reg, Reg]] = []
+        silent_reads, _ = silent_registers(op)
+        at = taken[0] + silent_reads
+        if op.guard:
+            guard = self._value(values[at])
+            assert isinstance(guard, Reg)
+            inst.guard, inst.negated = guard, op.guard == "@!"
+            read.append(guard)
+            at += 1
+        # what a guarded or partial write leaves must be in the result's own register first
+        placed = [r for r in syntax.registers(op.layout) if r.role != "$"]
+        tied = [r for r, p in zip(results, placed, strict=False) if op.guard or p.role == "~"]
+        if tied:
+            moves = self._moves(zip(tied, values[at : at + len(tied)], strict=False))
+            read.extend(x for r in tied for x in leaves(self._value(r)) if isinstance(x, Reg))
+        if "cc" in modifiers:
+            written.append(self.cc)
+        if root in ("addc", "subc", "madc"):
+            read.append(self.cc)
+        inst.written, inst.read = tuple(written), tuple(read)
+        self._place(inst, op)
+        return moves, self._number(inst)
+
+    def _place(self, inst: Inst, op: Operation) -> None:
+        location = op.location
+        if isinstance(location, FileLineColLoc):
+            inst.filename, inst.line = location.filename.data, location.line.data
+            inst.column = location.column.data
+
+
+def _offset(text: str) -> int:
+    return int(syntax.evaluate(text[1:])) if text else 0
+
+
+def _immediate(text: str) -> Imm:
+    exact = int(text[2:], 16) if text[:2] in ("0f", "0F", "0d", "0D") else None
+    return Imm(syntax.evaluate(text), exact)

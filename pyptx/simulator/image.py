@@ -1,0 +1,168 @@
+"""The module's variables: where they lie, and what they hold before the first launch (PTX ISA 5.4, initialisers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..diagnostics import SimulationError
+from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, VariableOp
+from ..dialects.ptx.syntax import evaluate
+from ..dialects.ptx.types import SCALAR_TYPES
+from .program import CODE_BASE, MODULE_BASE
+
+
+@dataclass(slots=True)
+class Variable:
+    """A module variable with its contents; `space` is global, const or shared, `address` its address there."""
+
+    name: str
+    space: str
+    address: int
+    size: int
+    alignment: int
+    external: bool
+    declaration: DeclarationAttr
+    index: int
+
+
+@dataclass(slots=True)
+class Image:
+    """All variables of a module, and the numbers of its functions."""
+
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    functions: dict[str, int] = field(default_factory=dict[str, int])
+    operations: dict[str, FunctionOp] = field(default_factory=dict[str, FunctionOp])
+
+    def contents(self) -> dict[str, np.ndarray]:
+        """Fresh bytes of every .global and .const variable, initialised."""
+        found: dict[str, np.ndarray] = {}
+        for v in self.variables.values():
+            if v.space in ("global", "const"):
+                found[v.name] = self._initial(v)
+        return found
+
+    def _initial(self, v: Variable) -> np.ndarray:
+        data = np.zeros(max(v.size, 1), np.uint8)
+        tail = v.declaration.items[v.index][1]
+        if "=" not in tail:
+            return data
+        words = list(tail[tail.index("=") + 1 :])
+        scalar = SCALAR_TYPES[v.declaration.type]
+        step = (scalar.bits + 7) // 8
+        at = 0
+        for level, item in _items(words):
+            del level
+            value, exact = self._value(item)
+            if isinstance(value, float) or scalar.kind == "float":
+                kind = {32: np.float32, 64: np.float64}.get(scalar.bits)
+                if exact is not None:
+                    raw = exact.to_bytes(step, "little")
+                elif kind is None:
+                    raw = int(value).to_bytes(step, "little")
+                else:
+                    raw = np.array([value], kind).tobytes()
+            else:
+                raw = (int(value) & ((1 << (8 * step)) - 1)).to_bytes(step, "little")
+            data[at : at + step] = np.frombuffer(raw, np.uint8)[: len(data) - at]
+            at += step
+        return data
+
+    def _value(self, words: Sequence[str]) -> tuple[int | float, int | None]:
+        """The value of one initialiser: a number, `symbol`, `generic(symbol)+4`, or `0xFF(symbol)`, a byte of an address."""
+        text = "".join(words)
+        mask: int | None = None
+        if len(words) > 3 and words[1] == "(" and words[0][:2].lower() == "0x":
+            mask = int(words[0], 16)
+            words = list(words[2:-1])
+            text = "".join(words)
+        if text[:2] in ("0f", "0F", "0d", "0D"):
+            return evaluate(text), int(text[2:], 16)
+        symbol = next((w for w in words if w in self.variables or w in self.functions), None)
+        if symbol is None:
+            return evaluate(text), None
+        at = words.index(symbol)
+        rest = "".join(words[at + 1 :]).lstrip(")")
+        address = self.variables[symbol].address if symbol in self.variables else code_address(self.functions[symbol])
+        address += int(evaluate("0" + rest)) if rest else 0
+        if mask:
+            while not mask & 1:
+                mask >>= 1
+                address >>= 1
+            address &= mask
+        return address, None
+
+
+def code_address(number: int) -> int:
+    return CODE_BASE + 16 * number
+
+
+def _items(words: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """The initialisers in order, braces flattened."""
+    items: list[tuple[int, list[str]]] = []
+    current: list[str] = []
+    depth = parentheses = 0
+    for word in words:
+        if word in "({" and word == "(":
+            parentheses += 1
+        elif word == ")":
+            parentheses -= 1
+        if parentheses == 0 and word in ("{", "}", ","):
+            if current:
+                items.append((depth, current))
+                current = []
+            depth += (word == "{") - (word == "}")
+        else:
+            current.append(word)
+    if current:
+        items.append((depth, current))
+    return items
+
+
+def align(value: int, alignment: int) -> int:
+    return (value + alignment - 1) // alignment * alignment
+
+
+def natural_alignment(declaration: DeclarationAttr) -> int:
+    scalar = SCALAR_TYPES.get(declaration.type)
+    element = (scalar.bits + 7) // 8 if scalar is not None else 8
+    return declaration.alignment or element * declaration.vector
+
+
+def build_image(module: ModuleOp) -> Image:
+    """Place the module's .global and .const variables and number its functions. Shared variables get their place per entry."""
+    image = Image()
+    top = MODULE_BASE
+    for op in module.body.ops:
+        if isinstance(op, VariableOp):
+            declaration = op.declaration
+            external = ".extern" in declaration.head
+            for index, (name, _) in enumerate(declaration.items):
+                alignment = natural_alignment(declaration)
+                space = declaration.space
+                size = declaration.size(index)
+                if not size and "=" in declaration.items[index][1]:
+                    tail = declaration.items[index][1]
+                    scalar = SCALAR_TYPES[declaration.type]
+                    size = len(_items(tail[tail.index("=") + 1 :])) * ((scalar.bits + 7) // 8)
+                address = 0
+                if space in ("global", "const"):
+                    address = align(top, max(256, alignment))
+                    top = address + max(size, 1)
+                known = image.variables.get(name)
+                if known is None or known.external:
+                    image.variables[name] = Variable(
+                        name, space, address, size, alignment, external, declaration, index
+                    )
+        elif isinstance(op, FunctionOp):
+            if op.symbol not in image.functions:
+                image.functions[op.symbol] = len(image.functions)
+            if not op.is_declaration or op.symbol not in image.operations:
+                image.operations[op.symbol] = op
+    return image
+
+
+def missing_entry(name: str, known: Sequence[str]) -> SimulationError:
+    return SimulationError(f"the module has no entry {name}; it has {', '.join(known) or 'none'}")

@@ -1,0 +1,300 @@
+"""Simulated launches: check the arguments and the launch, lay out memory, run the grid batch by batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Operation
+
+from ..diagnostics import SimulationError, did_you_mean
+from ..dialects.ptx.structure import EntryOp, ModuleOp
+from ..dialects.ptx.types import SCALAR_TYPES
+from . import decode as decoding
+from .engine import Engine
+from .image import Image, build_image
+from .machine import Launch, Machine
+from .memory import Allocation, GlobalMemory
+from .numerics import quiet
+from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
+from .report import Line, Report
+
+MAX_THREADS = 1024
+MAX_CLUSTER = 16
+STATIC_SHARED_LIMIT = 48 * 1024
+SHARED_LIMIT = 227 * 1024
+DEFAULT_STEPS = 50_000_000
+"""Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
+TARGET_LANES = 8192
+"""Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
+BATCH_BYTES = 256 << 20
+"""Registers, shared and local memory of the CTAs that are live at once."""
+
+
+def find_ptx_module(module: Operation) -> ModuleOp:
+    """The one `ptx.module` in or at an operation."""
+    if isinstance(module, ModuleOp):
+        return module
+    if isinstance(module, BuiltinModule):
+        for op in module.body.block.ops:
+            if isinstance(op, ModuleOp):
+                return op
+    raise SimulationError(f"there is no ptx.module in this {module.name}")
+
+
+class LoadedModule:
+    """A module ready to run: its entries decoded on demand, its variables with what earlier launches left in them."""
+
+    def __init__(self, module: Operation):
+        self.module = find_ptx_module(module)
+        self.image: Image = build_image(self.module)
+        self.contents = self.image.contents()
+        self._programs: dict[str, Program] = {}
+
+    @property
+    def entries(self) -> dict[str, EntryOp]:
+        return {op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration}
+
+    def program(self, name: str) -> Program:
+        """The decoded entry. SimulationError if there is none of that name."""
+        found = self._programs.get(name)
+        if found is None:
+            entries = self.entries
+            if name not in entries:
+                raise SimulationError(
+                    f"the module has no entry {name}: {did_you_mean(name, entries) or 'it has ' + (', '.join(entries) or 'none')}"
+                )
+            found = self._programs[name] = decoding.decode(self.image, entries[name], self.module.target.target)
+        return found
+
+
+def simulate_entry(
+    loaded: LoadedModule,
+    name: str,
+    args: Sequence[object],
+    *,
+    grid: Any,
+    block: Any,
+    cluster: Any = None,
+    smem: int = 0,
+    check: bool = True,
+    seed: int = 0,
+    max_steps: int | None = None,
+) -> Report:
+    """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
+    del check
+    program = loaded.program(name)
+    launch = checked_launch(program, grid, block, cluster, smem)
+    memory = GlobalMemory()
+    for variable in loaded.image.variables.values():
+        if variable.space in ("global", "const"):
+            memory.add(
+                Allocation(variable.name, variable.address, loaded.contents[variable.name], variable.space == "const")
+            )
+    parameters, finish = _place_arguments(program, args, memory)
+    memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
+    ctas = _batch_size(program, launch)
+    report = Report(name, launch.grid, launch.block, launch.cluster)
+    with quiet():
+        machine = Machine(program, launch, memory, parameters, ctas, seed)
+        engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
+        try:
+            for first in range(0, launch.grid_size, ctas):
+                engine.run(first, min(ctas, launch.grid_size - first))
+        finally:
+            for copy_back in finish:
+                copy_back()
+    _count(report, program, engine)
+    report.output = "".join(machine.output)
+    return report
+
+
+def _count(report: Report, program: Program, engine: Engine) -> None:
+    for segment, count in zip(program.segments, engine.counts(), strict=True):
+        if not count:
+            continue
+        for inst in (*segment.body, *((segment.last,) if segment.last else ())):
+            if inst.opcode == "copies":
+                continue
+            report.instructions += count
+            report.opcodes[inst.opcode] += count
+            report.lines.append(Line(inst.filename, inst.line, inst.text, count))
+
+
+# ------------------------------------------------------------------------------------------------------------- launch
+
+
+def _triple(value: Any, what: str) -> tuple[int, int, int]:
+    if isinstance(value, (int, np.integer)):
+        value = (int(value),)
+    try:
+        sizes = tuple(int(v) for v in value)
+    except (TypeError, ValueError):
+        raise SimulationError(f"{what} must be an integer or up to three of them, not {value!r}") from None
+    if not 1 <= len(sizes) <= 3 or any(s < 1 for s in sizes):
+        raise SimulationError(f"{what} must be up to three positive integers, not {value!r}")
+    return cast("tuple[int, int, int]", (*sizes, 1, 1)[:3])
+
+
+def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: int) -> Launch:
+    """The launch, or SimulationError for what a driver would refuse. PTX ISA 11.4 (.maxntid, .reqntid, .reqnctapercluster)."""
+    directives = program.directives
+    required = directives.get(".reqntid")
+    if block is None and required:
+        block = tuple(int(w, 0) for w in required)
+    if grid is None or block is None:
+        raise SimulationError(f"{program.entry}: a launch needs grid= and block=")
+    g, b = _triple(grid, "grid"), _triple(block, "block")
+    threads = b[0] * b[1] * b[2]
+    if threads > MAX_THREADS or b[0] > 1024 or b[1] > 1024 or b[2] > 64:
+        raise SimulationError(f"block {b} has {threads} threads; a CTA has at most {MAX_THREADS} (x and y to 1024, z to 64)")
+    if g[0] >= 1 << 31 or g[1] > 65535 or g[2] > 65535:
+        raise SimulationError(f"grid {g} is too large: x to 2**31 - 1, y and z to 65535")
+    if required and _triple(tuple(int(w, 0) for w in required), ".reqntid") != b:
+        raise SimulationError(f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}")
+    most = directives.get(".maxntid")
+    if most and threads > int(np.prod([int(w, 0) for w in most])):
+        raise SimulationError(f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger")
+    explicit = cluster is not None
+    wanted = directives.get(".reqnctapercluster")
+    if cluster is None:
+        cluster = tuple(int(w, 0) for w in wanted) if wanted else (1, 1, 1)
+        explicit = bool(wanted)
+    c = _triple(cluster, "cluster")
+    if wanted and _triple(tuple(int(w, 0) for w in wanted), ".reqnctapercluster") != c:
+        raise SimulationError(f"{program.entry} has .reqnctapercluster {', '.join(wanted)}; cluster must be that, not {c}")
+    size = c[0] * c[1] * c[2]
+    if size > MAX_CLUSTER:
+        raise SimulationError(f"cluster {c} has {size} CTAs; at most {MAX_CLUSTER} are possible (8 portably)")
+    if any(n % m for n, m in zip(g, c, strict=True)):
+        raise SimulationError(f"cluster {c} does not divide grid {g}")
+    if smem < 0 or program.dynamic_offset - 0x400 + smem > SHARED_LIMIT:
+        raise SimulationError(
+            f"{program.shared_size} bytes of static and {smem} of dynamic shared memory exceed the {SHARED_LIMIT} bytes of a CTA"
+        )
+    return Launch(g, b, c, int(smem), explicit)
+
+
+def _batch_size(program: Program, launch: Launch) -> int:
+    """How many CTAs run together: whole clusters, few enough for memory."""
+    padded = (launch.threads + 31) // 32 * 32
+    widths = {"p": 1, "8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
+    per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)
+    per_cta = padded * per_thread + program.dynamic_offset + launch.dynamic_shared
+    waits_for_grid = any(
+        i.opcode == "ld" and {"acquire", "relaxed", "volatile"} & set(i.modifiers) or i.opcode == "atom"
+        for s in program.segments
+        for i in s.body
+    ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
+    lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
+    count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
+    count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
+    return min(count, launch.grid_size)
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+
+def _place_arguments(
+    program: Program, args: Sequence[object], memory: GlobalMemory
+) -> tuple[np.ndarray, list[Any]]:
+    """The parameter buffer, and what to do with the arrays after the launch."""
+    if len(args) != len(program.parameters):
+        listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
+        raise SimulationError(f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}")
+    buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
+    finish: list[Any] = []
+    top = ARGUMENT_BASE
+    placed: dict[int, int] = {}
+    for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
+        what = f"argument {number} ({parameter.name}) of {program.entry}"
+        array = as_array(value, what)
+        if array is not None and not parameter.array:
+            if parameter.size not in (4, 8) or parameter.type[0] == "f":
+                raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
+            data = array.reshape(-1).view(np.uint8)
+            key = data.__array_interface__["data"][0] if data.size else -1 - number
+            if key in placed:
+                base = placed[key]  # one array given twice is one allocation
+            else:
+                base = top
+                placed[key] = base
+                memory.add(Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable))
+                top = (base + max(data.size, 1) + 255) // 256 * 256 + 4096
+            raw = base.to_bytes(8, "little")[: parameter.size]
+        else:
+            raw = _scalar_bytes(parameter, value if array is None else array, what)
+        buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
+    return buffer, finish
+
+
+def as_array(value: object, what: str) -> np.ndarray | None:
+    """An argument's memory as a contiguous NumPy array, or None if it is no array. SimulationError for one that cannot be used."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.device.type != "cpu":
+            raise SimulationError(f"{what} is a tensor on {value.device}; the simulator takes CPU tensors")
+        if not value.is_contiguous():
+            raise SimulationError(f"{what} is not contiguous; pass .contiguous()")
+        detached = value.detach()
+        size = detached.numel() * detached.element_size()
+        if size == 0:
+            return np.empty(0, np.uint8)
+        return detached.reshape(-1).view(torch.uint8).numpy()
+    if isinstance(value, np.ndarray) and value.dtype.kind != "V" and value.dtype.names is None:
+        array = cast("np.ndarray[Any, Any]", value)
+        if not array.flags.c_contiguous:
+            raise SimulationError(f"{what} is not contiguous (C order); pass np.ascontiguousarray of it")
+        if array.dtype.kind == "O":
+            raise SimulationError(f"{what} is an array of Python objects")
+        if array.dtype.byteorder == ">":
+            raise SimulationError(f"{what} is big-endian; a GPU is little-endian")
+        return array
+    if isinstance(value, np.ndarray):
+        return cast("np.ndarray[Any, Any]", value)
+    return None
+
+
+def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
+    """A scalar or a struct in the parameter buffer."""
+    if parameter.array:
+        raw = value if isinstance(value, (bytes, bytearray)) else None
+        if raw is None and isinstance(value, (np.ndarray, np.generic)):
+            raw = np.ascontiguousarray(value).tobytes()
+        if raw is None:
+            raise SimulationError(f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size")
+        if len(raw) != parameter.size:
+            raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")
+        return bytes(raw)
+    scalar = SCALAR_TYPES.get(parameter.type)
+    if scalar is None:
+        raise SimulationError(f"{what} is a .{parameter.type}, which the simulator does not take yet")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int)):
+        if scalar.kind == "float" and scalar.name in ("f32", "f64"):
+            return np.array([value], f"f{scalar.bits // 8}").tobytes()
+        number = int(value)
+        low, high = -(1 << (scalar.bits - 1)), (1 << scalar.bits) - 1
+        if not low <= number <= high:
+            raise SimulationError(f"{what} is a .{parameter.type}: {number} does not fit")
+        return (number & high).to_bytes(scalar.bits // 8, "little")
+    if isinstance(value, float):
+        if scalar.name == "f16":
+            return np.array([value], np.float16).tobytes()
+        if scalar.kind in ("float", "bits") and scalar.bits in (32, 64):
+            return np.array([value], f"f{scalar.bits // 8}").tobytes()
+        raise SimulationError(f"{what} is a .{parameter.type}, not a float; convert {value!r} yourself")
+    if value is None and scalar.bits == 64 and scalar.kind != "float":
+        return bytes(8)
+    raise SimulationError(f"{what} is a .{parameter.type} and cannot be {type(value).__name__}")
+
+
+@lru_cache(maxsize=64)
+def load_module(module: Operation) -> LoadedModule:
+    """The loaded form of a module object, made once."""
+    return LoadedModule(module)

@@ -1,0 +1,70 @@
+"""`load`: PTX text -> kernels that can be simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdsl.ir import Operation
+
+from ..diagnostics import SimulationError
+from ..dialects.ptx.structure import ModuleOp
+from ..parser import parse_text
+from .launch import LoadedModule, simulate_entry
+from .program import Parameter
+from .report import Report
+
+__all__ = ["LoadedKernel", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """One entry of a loaded module. Module variables keep their values from launch to launch, as on a GPU."""
+
+    loaded: LoadedModule
+    name: str
+
+    @property
+    def module(self) -> ModuleOp:
+        return self.loaded.module
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Names, types and sizes of the kernel's parameters."""
+        return self.loaded.program(self.name).parameters
+
+    def variable(self, name: str) -> Any:
+        """The bytes of a module variable, as a NumPy array that launches read and write."""
+        if name not in self.loaded.contents:
+            raise SimulationError(f"the module has no variable {name}; it has {', '.join(self.loaded.contents) or 'none'}")
+        return self.loaded.contents[name]
+
+    def simulate(
+        self,
+        *args: object,
+        grid: Any = None,
+        block: Any = None,
+        cluster: Any = None,
+        smem: int = 0,
+        check: bool = True,
+        seed: int = 0,
+        max_steps: int | None = None,
+    ) -> Report:
+        """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
+        return simulate_entry(
+            self.loaded, self.name, args, grid=grid, block=block, cluster=cluster, smem=smem, check=check, seed=seed,
+            max_steps=max_steps,
+        )  # fmt: skip
+
+
+def load(source: str | Path | Operation) -> Mapping[str, LoadedKernel]:
+    """The entries of PTX text, of a file or of a module, by name. PTXError if the text cannot be read."""
+    filename = None
+    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and source.endswith(".ptx")):
+        filename = str(source)
+        source = Path(source).read_text()
+    module = parse_text(source, filename or "<ptx>") if isinstance(source, str) else source
+    loaded = LoadedModule(module)
+    return {name: LoadedKernel(loaded, name) for name in loaded.entries}

@@ -1,0 +1,334 @@
+"""Memory: allocations in one address map, and the checked access of one instruction to it.
+
+Addresses are made up but behave as on a GPU: allocations are aligned to 256 bytes with gaps between them, .shared and .local live in
+their windows of the generic space (PTX ISA 5.1, 6.4.1). Every access is checked for its alignment and its allocation.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .program import (
+    CLUSTER_SHIFT,
+    LOCAL_BASE,
+    LOCAL_WINDOW,
+    SHARED_BASE,
+    SHARED_WINDOW,
+    Address,
+    Imm,
+    Inst,
+    Operand,
+    Place,
+    Reg,
+)
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Array = Any
+WINDOW_SIZE = 1 << 32
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """Bytes at an address: an argument, a module variable, the parameters."""
+
+    name: str
+    base: int
+    data: np.ndarray
+    read_only: bool = False
+    """Whether stores fault (parameters and constants)."""
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+
+class GlobalMemory:
+    """The allocations of the generic, .global and .const space, by address."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self._bases: list[int] = []
+
+    def add(self, allocation: Allocation) -> None:
+        at = bisect_right(self._bases, allocation.base)
+        self.allocations.insert(at, allocation)
+        self._bases.insert(at, allocation.base)
+
+    def remove(self, allocation: Allocation) -> None:
+        at = self.allocations.index(allocation)
+        del self.allocations[at], self._bases[at]
+
+    def find(self, address: int, size: int) -> Allocation | None:
+        """The allocation that holds all bytes of an access, or None."""
+        at = bisect_right(self._bases, address) - 1
+        if at < 0:
+            return None
+        allocation = self.allocations[at]
+        return allocation if address + size <= allocation.base + allocation.size else None
+
+    def describe(self, address: int) -> str:
+        """Where an address lies, relative to the nearest allocation."""
+        if not self.allocations:
+            return "there are no allocations"
+        at = max(0, bisect_right(self._bases, address) - 1)
+        near = min(
+            self.allocations[at : at + 2],
+            key=lambda a: a.base - address if address < a.base else max(0, address - a.base - a.size + 1),
+        )
+        span = f"{near.name} ({near.size} bytes at 0x{near.base:x})"
+        if address < near.base:
+            return f"{near.base - address} bytes before {span}"
+        if address >= near.base + near.size:
+            return f"{address - near.base - near.size} bytes past the end of {span}"
+        return f"at byte {address - near.base} of {span}"
+
+
+class Window:
+    """A stretch of memory that an access of one size goes to without further questions: index = (address - start) >> shift."""
+
+    __slots__ = ("view", "start", "low", "shift", "last", "rows", "checked", "read_only")
+
+    def __init__(self, view: np.ndarray, start: int, dtype: np.dtype[Any], size: int, last: int, rows: Array, read_only: bool):
+        wrap = (1 << (8 * dtype.itemsize)) - 1
+        self.view = view
+        self.start = np.array(start & wrap, dtype)
+        self.low = np.array(size - 1, dtype)
+        self.shift = np.array(size.bit_length() - 1, dtype)
+        self.last = np.array(max(last, 0), dtype)
+        self.rows = rows
+        # an index below zero shows as a huge one, except for single bytes, where nothing is shifted out
+        self.checked = rows is not None or size == 1 or last < 0
+        self.read_only = read_only
+
+
+class Access:
+    """The memory operand of one instruction, bound to a machine: gathers and scatters elements of `dtype`, `count` at a time.
+
+    Values have shape (lanes,) or, for vectors, (lanes, count).
+    """
+
+    def __init__(
+        self, machine: Machine, inst: Inst, address: Operand, space: str, dtype: np.dtype[Any], count: int = 1, align: int = 0
+    ):
+        assert isinstance(address, Address)
+        self.machine, self.inst, self.dtype, self.count = machine, inst, dtype, count
+        self.size = dtype.itemsize * count
+        self.align = align or self.size
+        self.offset = address.offset
+        base = address.base
+        self.space = space
+        if isinstance(base, Place):
+            self.space = base.space if space in ("param", "param::func", "param::entry", "generic", base.space) else space
+            start = machine.address_of(base)
+            if base.frame is not None:
+                self.row = machine.row(base.frame)
+                self.offset += start
+            else:
+                self.row = np.full(machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64)
+                if space == "generic" and base.space in ("shared", "local"):
+                    self.space = base.space
+        elif isinstance(base, Imm):
+            self.row = np.full(machine.lanes, int(base.value) & (2**64 - 1), np.uint64)
+        else:
+            assert isinstance(base, Reg)
+            self.row = machine.row(base)
+        if self.space.startswith("shared"):
+            self.space = self.space.replace("shared::cta", "shared")
+        if self.space.startswith("param"):
+            self.space = "param"
+        self.window: Window | None = None
+        if self.space in ("shared", "shared::cluster"):
+            self.window = self._shared_window(0)
+        elif self.space == "local":
+            self.window = self._local_window(0)
+        self.signed = np.dtype(f"i{self.row.itemsize}")
+
+    # -------------------------------------------------------------------------------------------------------- windows
+
+    def _typed(self, data: np.ndarray) -> np.ndarray:
+        count = data.size // self.size
+        view = data[: count * self.size].view(self.dtype)
+        return view.reshape(count, self.count) if self.count > 1 else view
+
+    def _rows(self, machine_rows: np.ndarray, stride: int) -> np.ndarray:
+        return (machine_rows * (stride // self.size)).astype(self.row.dtype)
+
+    def _shared_window(self, window: int) -> Window:
+        m = self.machine
+        start = window + SHARED_BASE - self.offset
+        if m.ctas == 1:
+            return Window(self._typed(m.shared[0, : m.shared_size]), start, self.row.dtype, self.size, m.shared_size // self.size - 1, None, False)  # fmt: skip
+        rows = self._rows(m.cta_of_lane, m.shared.shape[1])
+        return Window(self._typed(m.shared.reshape(-1)), start, self.row.dtype, self.size, m.shared_size // self.size - 1, rows, False)  # fmt: skip
+
+    def _local_window(self, window: int) -> Window:
+        m = self.machine
+        rows = self._rows(m.lane_numbers, m.local.shape[1])
+        start = window + LOCAL_BASE - self.offset
+        # the local array starts at LOCAL_BASE, so that 0 is no valid address
+        return Window(self._typed(m.local.reshape(-1)), start, self.row.dtype, self.size, m.local_size // self.size - 1, rows, False)  # fmt: skip
+
+    def _global_window(self, allocation: Allocation) -> Window:
+        last = allocation.size // self.size - 1
+        return Window(
+            self._typed(allocation.data), allocation.base - self.offset, self.row.dtype, self.size, last, None,
+            allocation.read_only,
+        )  # fmt: skip
+
+    # --------------------------------------------------------------------------------------------------------- access
+
+    def load(self, lanes: Array) -> Array:
+        """The values at the lanes' addresses (`lanes`: their numbers, None for all)."""
+        a = self.row if lanes is None else self.row[lanes]
+        w = self.window
+        if w is not None:
+            off = a - w.start
+            if not np.count_nonzero(off & w.low):
+                i = off >> w.shift
+                if not w.checked:
+                    try:
+                        return w.view[i.view(self.signed)]
+                    except IndexError:
+                        pass
+                elif not np.count_nonzero(i > w.last) and w.view.size:
+                    if w.rows is not None:
+                        i += w.rows if lanes is None else w.rows[lanes]
+                    return w.view[i]
+        parts = self.locate(lanes, False)
+        if len(parts) == 1 and parts[0][2] is None:
+            return parts[0][0][parts[0][1]]
+        r = np.empty((a.size, self.count) if self.count > 1 else a.size, self.dtype)
+        for view, index, where in parts:
+            r[where] = view[index]
+        return r
+
+    def store(self, lanes: Array, values: Array) -> None:
+        """Write the lanes' values; of several lanes at one address the highest wins."""
+        a = self.row if lanes is None else self.row[lanes]
+        w = self.window
+        if w is not None and not w.read_only:
+            off = a - w.start
+            if not np.count_nonzero(off & w.low):
+                i = off >> w.shift
+                if not w.checked:
+                    try:
+                        w.view[i.view(self.signed)] = values
+                        return
+                    except IndexError:
+                        pass
+                elif not np.count_nonzero(i > w.last) and w.view.size:
+                    if w.rows is not None:
+                        i += w.rows if lanes is None else w.rows[lanes]
+                    w.view[i] = values
+                    return
+        parts = self.locate(lanes, True)
+        if len(parts) == 1 and parts[0][2] is None:
+            parts[0][0][parts[0][1]] = values
+            return
+        values = np.broadcast_to(values, (a.size, self.count) if self.count > 1 else (a.size,))
+        for view, index, where in parts:
+            view[index] = values[where]
+
+    def locate(self, lanes: Array, write: bool) -> list[tuple[Array, Array, Array]]:
+        """[(typed view, index of each lane's element, which of the lanes; None: all)], checked. SimulationError on a fault."""
+        a = self.row if lanes is None else self.row[lanes]
+        if a.size == 0:
+            return []
+        w = self.window
+        if w is not None and not (write and w.read_only):
+            off = a - w.start
+            i = off >> w.shift
+            if not np.count_nonzero((off & w.low) | (i > w.last)) and w.view.size:
+                i = i.astype(np.int64)
+                if w.rows is not None:
+                    i += (w.rows if lanes is None else w.rows[lanes]).astype(np.int64)
+                return [(w.view, i, None)]
+        return self._resolve(a, lanes, write)
+
+    def _resolve(self, a: Array, lanes: Array, write: bool) -> list[tuple[Array, Array, Array]]:
+        m = self.machine
+        wrap = np.uint64(0xFFFF_FFFF if self.row.itemsize == 4 else 2**64 - 1)
+        full = (a.astype(np.uint64) + np.uint64(self.offset & (2**64 - 1))) & wrap
+        numbers = np.arange(m.lanes) if lanes is None else lanes
+        wrong = np.flatnonzero(full & np.uint64(self.align - 1))
+        if wrong.size:
+            self._fault(full, numbers, int(wrong[0]), f"misaligned: an access of {self.align} bytes needs an address divisible by {self.align}", write)  # fmt: skip
+        parts: list[tuple[Array, Array, Array]] = []
+        left = np.ones(a.size, np.bool_)
+        spaces: list[tuple[str, int]] = []
+        if self.space in ("shared", "shared::cluster"):
+            spaces = [("shared", 0)]
+        elif self.space == "local":
+            spaces = [("local", 0)]
+        elif self.space == "generic":
+            spaces = [("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)]
+        for kind, window in spaces:
+            inside = (full >= np.uint64(window)) & (full < np.uint64(window + WINDOW_SIZE)) & left
+            if not np.count_nonzero(inside):
+                continue
+            where = np.flatnonzero(inside)
+            offset = full[where] - np.uint64(window)
+            owner = numbers[where]
+            if kind == "shared":
+                rank = offset >> np.uint64(CLUSTER_SHIFT)
+                offset = offset & np.uint64((1 << CLUSTER_SHIFT) - 1)
+                cta = m.cta_of_lane[owner].copy()
+                remote = rank > 0
+                if np.count_nonzero(remote):
+                    cta = np.where(remote, m.cluster_start(cta) + rank.astype(np.int64) - 1, cta)
+                    bad = np.flatnonzero((rank > m.cluster_size) | (remote & (self.space == "shared")))
+                    if bad.size:
+                        at = int(where[bad[0]])
+                        self._fault(full, numbers, at, "outside the shared memory of the cluster", write)
+                base, size, stride = SHARED_BASE, m.shared_size, m.shared.shape[1]
+                flat, row = m.shared, cta
+                what = f"shared memory of the CTA ({m.shared_size} bytes at 0x{SHARED_BASE:x})"
+            else:
+                base, size, stride = LOCAL_BASE, m.local_size, m.local.shape[1]
+                flat, row = m.local, owner
+                what = f"local memory of the thread ({m.local_size} bytes at 0x{LOCAL_BASE:x})"
+            bad = np.flatnonzero((offset < base) | (offset + np.uint64(self.size) > base + size))
+            if bad.size:
+                self._fault(full, numbers, int(where[bad[0]]), f"out of bounds: outside the {what}", write)
+            index = (offset.astype(np.int64) - base + row.astype(np.int64) * stride) // self.size
+            parts.append((self._typed(flat.reshape(-1)), index, where))
+            left[where] = False
+            if where.size == a.size:
+                if not (kind == "shared" and np.count_nonzero(cta != m.cta_of_lane[owner])):
+                    self.window = self._shared_window(window) if kind == "shared" else self._local_window(window)
+                return [(parts[0][0], index, None)]
+        while True:
+            where = np.flatnonzero(left)
+            if not where.size:
+                return parts
+            address = int(full[where[0]])
+            allocation = m.memory.find(address, self.size)
+            if allocation is None:
+                where_text = m.memory.describe(address)
+                if self.space == "generic" and address < 1 << 32:
+                    where_text += "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
+                self._fault(full, numbers, int(where[0]), f"out of bounds: {where_text}", write)
+                return parts
+            if write and allocation.read_only:
+                self._fault(full, numbers, int(where[0]), f"{allocation.name} is read-only", write)
+            base = np.uint64(allocation.base)
+            end = np.uint64(allocation.base + allocation.size - self.size)
+            inside = (full >= base) & (full <= end) & left
+            chosen = np.flatnonzero(inside)
+            index = (full[chosen] - base).astype(np.int64) // self.size
+            if chosen.size == a.size:
+                self.window = self._global_window(allocation)
+                return [(self._typed(allocation.data), index, None)]
+            parts.append((self._typed(allocation.data), index, chosen))
+            left[chosen] = False
+
+    def _fault(self, full: Array, numbers: Array, at: int, why: str, write: bool) -> None:
+        verb = "store" if write else "load"
+        size = f"{self.size} byte{'s' if self.size > 1 else ''}"
+        self.machine.fault(self.inst, f"{verb} of {size} at 0x{int(full[at]):x} is {why}", int(numbers[at]))

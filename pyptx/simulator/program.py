@@ -1,0 +1,280 @@
+"""The decoded program: what the engines run. Plain data, no IR and no text to interpret.
+
+A `Program` holds the segments of one entry and of every function it may reach. A *segment* is a run of instructions that a thread
+executes without having to wait for another: blocks are cut after branches and calls and around barriers and warp-wide instructions. The
+numbers of segments are the program counters.
+
+Registers are storage slots: `Reg("32", 5)` is row 5 of the pool of 32-bit registers. A slot belongs to a register of the PTX text (its
+type in the IR), not to an SSA value, so block arguments and ties need no copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+POOLS = ("p", "8", "16", "32", "64", "128")
+"""Register pools by width: predicates, then sizes in bits."""
+
+SHARED_BASE = 0x400
+"""First address of a CTA's shared memory in the .shared space; the system keeps what lies below, as on sm_90."""
+SHARED_WINDOW = 0x0000_7000_0000_0000
+"""Generic address of .shared address 0."""
+CLUSTER_SHIFT = 24
+"""In a .shared::cluster address, bits 24 and up hold the CTA's rank in the cluster plus one; zero is the CTA itself."""
+LOCAL_WINDOW = 0x0000_7100_0000_0000
+"""Generic address of .local address 0."""
+LOCAL_BASE = 0x10
+PARAMETER_BASE = 0x0000_7200_0000_0000
+"""Where the parameters of the running entry lie (.param and generic addresses are the same)."""
+MODULE_BASE = 0x0000_7300_0000_0000
+"""Where the module's .global and .const variables lie (generic, .global and .const addresses are the same)."""
+ARGUMENT_BASE = 0x0000_7400_0000_0000
+"""Where the arrays given as arguments lie."""
+HEAP_BASE = 0x0000_7500_0000_0000
+CODE_BASE = 0x0000_7600_0000_0000
+"""Address of function 0; a function's address is `CODE_BASE + 16 * number`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register's storage: row `slot` of pool `pool`."""
+
+    pool: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imm:
+    """A constant: its value, and its bits where the spelling is exact (`0f7FC00001`)."""
+
+    value: int | float
+    exact: int | None = None
+
+    def array(self, dtype: np.dtype[np.generic]) -> np.ndarray:
+        """The constant in an operand type, as one element."""
+        bits = dtype.itemsize * 8
+        if dtype.kind == "b":
+            return np.array([bool(self.value)])
+        if dtype.kind == "f":
+            if self.exact is not None:
+                word = np.array([self.exact], np.uint32 if self.exact >> 32 == 0 and bits == 32 else np.uint64)
+                return word.view(dtype) if word.itemsize == dtype.itemsize else np.array([self.value], dtype)
+            return np.array([self.value], dtype)
+        if isinstance(self.value, float):
+            word = self.exact
+            if word is None:
+                kind = np.float64 if bits == 64 else np.float32
+                word = int(np.array([self.value], kind).view(np.uint64 if bits == 64 else np.uint32)[0])
+        else:
+            word = self.value
+        return np.array([word & ((1 << bits) - 1)], np.dtype(f"u{dtype.itemsize}")).view(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register with its element, such as `%tid.x`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A variable's address: its state space, its address there, its name. `frame`: relative to the function's frame pointer."""
+
+    space: str
+    address: int
+    name: str
+    size: int = 0
+    frame: Reg | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name that is no variable: a called function, a prototype, a list of labels."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!p`."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Vec:
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset, rest...]`."""
+
+    base: Operand
+    offset: int
+    rest: tuple[Operand, ...] = ()
+
+
+Operand = Reg | Imm | Special | Place | Name | Sink | Not | Pair | Vec | Args | Address
+
+
+@dataclass(slots=True, eq=False)
+class Inst:
+    """One decoded instruction."""
+
+    opcode: str
+    """The key of its meaning: `add`, `bar.sync`."""
+    modifiers: tuple[str, ...]
+    """What follows the opcode, in canonical order."""
+    types: tuple[str, ...]
+    """The scalar types among the modifiers, in order."""
+    operands: tuple[Operand, ...]
+    written: tuple[Reg, ...]
+    read: tuple[Reg, ...]
+    guard: Reg | None = None
+    negated: bool = False
+    text: str = ""
+    filename: str | None = None
+    line: int | None = None
+    column: int | None = None
+    number: int = 0
+    cc: Reg | None = None
+    """The condition-code register of its function."""
+    frame: Reg | None = None
+    returns: tuple[tuple[Operand, Operand], ...] = ()
+    local: frozenset[Reg] = frozenset()
+    """The written registers that no other segment reads: inactive lanes may be overwritten."""
+
+    def has(self, modifier: str) -> bool:
+        return modifier in self.modifiers
+
+    def one_of(self, *modifiers: str) -> str | None:
+        """The first of these modifiers that is there."""
+        return next((m for m in self.modifiers if m in modifiers), None)
+
+    @property
+    def type(self) -> str:
+        """The (last) instruction type."""
+        return self.types[-1] if self.types else "b32"
+
+    @property
+    def rounding(self) -> str:
+        return self.one_of("rn", "rz", "rm", "rp") or "rn"
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A run of instructions and how it ends.
+
+    `ends` is `next`, `branch` (targets: taken; `after`: not taken), `table` (brx.idx), `return`, `exit`, `call`, `trap` or `sync` (the
+    last instruction may have to wait for other threads). The ending instruction is `last`, not among `body`.
+    """
+
+    body: list[Inst]
+    ends: str
+    last: Inst | None
+    function: int
+    targets: tuple[int, ...] = ()
+    after: int = -1
+
+
+@dataclass(slots=True)
+class Formal:
+    """A parameter or return parameter of a function: where it lies in its frame (or its register), and its size in bytes."""
+
+    place: Place | Reg
+    size: int
+
+
+@dataclass(slots=True)
+class Function:
+    """A function's code: its first segment, its registers (for saving around recursion) and its parameters."""
+
+    name: str
+    number: int
+    entry: int = -1
+    registers: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Pool -> rows [first, last)."""
+    parameters: list[Formal] = field(default_factory=list[Formal])
+    returns: list[Formal] = field(default_factory=list[Formal])
+    frame_size: int = 0
+    frame: Reg | None = None
+    """The frame pointer, for functions that may be active more than once."""
+    builtin: bool = False
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A kernel parameter: name, scalar type, byte size and offset in the parameter buffer; `array`: it is passed by value as bytes."""
+
+    name: str
+    type: str
+    size: int
+    offset: int
+    array: bool
+    alignment: int = 1
+
+
+@dataclass(slots=True)
+class Program:
+    """Everything an engine needs to run one entry."""
+
+    entry: str
+    segments: list[Segment]
+    functions: list[Function]
+    start: int
+    parameters: list[Parameter]
+    pools: dict[str, int]
+    """Number of registers in each pool."""
+    shared_size: int
+    """Bytes of static shared memory from SHARED_BASE on; dynamic shared memory follows at `dynamic_offset`."""
+    dynamic_offset: int
+    local_size: int
+    stack_start: int
+    frame_pointers: list[Reg]
+    target: str
+    directives: dict[str, tuple[str, ...]]
+    instructions: list[Inst]
+
+    @property
+    def parameter_size(self) -> int:
+        return max((p.offset + p.size for p in self.parameters), default=0)
+
+
+def leaves(operand: Operand) -> Iterator[Operand]:
+    """The operands inside an operand, in text order."""
+    match operand:
+        case Not(inner):
+            yield from leaves(inner)
+        case Pair(first, second):
+            yield from leaves(first)
+            yield from leaves(second)
+        case Vec(elements) | Args(elements):
+            for element in elements:
+                yield from leaves(element)
+        case Address(base, _, rest):
+            yield from leaves(base)
+            for element in rest:
+                yield from leaves(element)
+        case _:
+            yield operand

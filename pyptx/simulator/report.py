@@ -1,0 +1,48 @@
+"""What a simulated launch did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..diagnostics import Diagnostic
+
+
+@dataclass(slots=True)
+class Line:
+    """Executions of the instructions at one place of the source."""
+
+    filename: str | None
+    line: int | None
+    text: str
+    count: int
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts of executed instructions (one per thread), what the kernel printed, and findings (none stops the kernel).
+
+    `opcodes` counts by opcode, `lines` by instruction in program order; `instructions` is the total.
+    """
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    instructions: int = 0
+    opcodes: Counter[str] = field(default_factory=Counter[str])
+    lines: list[Line] = field(default_factory=list[Line])
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    output: str = ""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: {self.instructions:,} thread instructions"
+        ]
+        lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
+        lines += [f.render() for f in self.findings]
+        return "\n".join(lines)
+
+
+def _size(size: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, size))

@@ -1,0 +1,128 @@
+"""Functions that the CUDA device runtime provides: vprintf, malloc, free, __assertfail."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+from ..memory import Allocation
+from ..program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
+
+Array = Any
+_FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcsp%])")
+
+
+def call_builtin(
+    machine: Machine, inst: Inst, name: str, returns: tuple[Operand, ...], arguments: tuple[Operand, ...], lanes: np.ndarray
+) -> None:
+    """Run a built-in function for some lanes."""
+    for lane in lanes.tolist():
+        values = [_argument(machine, a, lane) for a in arguments]
+        if name == "vprintf":
+            result = _print(machine, inst, values[0], values[1], lane)
+        elif name == "malloc":
+            result = _allocate(machine, values[0])
+        elif name == "free":
+            found = machine.memory.find(values[0], 1)
+            if values[0] and (found is None or found.base != values[0] or not found.name.startswith("malloc")):
+                machine.fault(inst, f"free of 0x{values[0]:x}, which malloc did not return", lane)
+            if found is not None:
+                machine.memory.remove(found)
+            result = 0
+        else:
+            text = _string(machine, inst, values[0], lane)
+            machine.fault(inst, f"assertion failed: {text}", lane)
+        for target in returns:
+            _store(machine, target, result, lane)
+
+
+def _local(machine: Machine, place: Place, lane: int) -> int:
+    start = place.address - 0x10
+    if place.frame is not None:
+        start += int(machine.row(place.frame)[lane])
+    return start
+
+
+def _argument(machine: Machine, operand: Operand, lane: int) -> int:
+    if isinstance(operand, Place) and operand.space == "local":
+        start = _local(machine, operand, lane)
+        return int.from_bytes(machine.local[lane, start : start + min(operand.size, 8)].tobytes(), "little")
+    source = machine.source(operand, f"u{operand.pool}" if isinstance(operand, Reg) else "u64")
+    return int(source[lane % source.size])
+
+
+def _store(machine: Machine, operand: Operand, value: int, lane: int) -> None:
+    if isinstance(operand, Reg):
+        row = machine.row(operand)
+        row[lane] = row.dtype.type(value)
+    elif isinstance(operand, Place):
+        start = _local(machine, operand, lane)
+        raw = (value & (2**64 - 1)).to_bytes(8, "little")[: operand.size]
+        machine.local[lane, start : start + len(raw)] = np.frombuffer(raw, np.uint8)
+
+
+def _bytes(machine: Machine, inst: Inst, address: int, lane: int) -> np.ndarray:
+    """Memory from a generic address to the end of what it points into."""
+    if LOCAL_WINDOW <= address < LOCAL_WINDOW + (1 << 32):
+        return machine.local[lane, address - LOCAL_WINDOW - 0x10 :]
+    found = machine.memory.find(address, 1)
+    if found is None:
+        machine.fault(inst, f"0x{address:x} is no valid address: {machine.memory.describe(address)}", lane)
+    return found.data[address - found.base :]
+
+
+def _string(machine: Machine, inst: Inst, address: int, lane: int) -> str:
+    return _bytes(machine, inst, address, lane).tobytes().partition(b"\0")[0].decode("latin-1")
+
+
+def _print(machine: Machine, inst: Inst, text: int, arguments: int, lane: int) -> int:
+    """printf: the arguments lie in a buffer, each aligned to its size."""
+    pattern = _string(machine, inst, text, lane)
+    at = 0
+    count = 0
+
+    def take(size: int) -> bytes:
+        nonlocal at, count
+        at = (at + size - 1) // size * size
+        raw = _bytes(machine, inst, arguments, lane)[at : at + size].tobytes()
+        at += size
+        count += 1
+        return raw
+
+    def one(found: re.Match[str]) -> str:
+        width, precision, length, kind = found.groups()
+        if kind == "%":
+            return "%"
+        spec = found.group()
+        for star in (width, precision):
+            if star == "*":
+                spec = spec.replace("*", str(struct.unpack("<i", take(4))[0]), 1)
+        spec = spec.replace(length or "", "") if length else spec
+        wide = length in ("ll", "l", "z", "j", "t")
+        if kind in "eEfFgGaA":
+            (value,) = struct.unpack("<d", take(8))
+            return spec.replace(kind, "e") % value if kind in "aA" else spec % value
+        if kind == "s":
+            (address,) = struct.unpack("<Q", take(8))
+            return spec % _string(machine, inst, address, lane)
+        if kind == "p":
+            return f"0x{struct.unpack('<Q', take(8))[0]:x}"
+        if kind == "c":
+            return chr(take(4)[0])
+        if kind in "di":
+            return spec.replace("i", "d") % struct.unpack("<q" if wide else "<i", take(8 if wide else 4))[0]
+        return spec.replace("u", "d") % struct.unpack("<Q" if wide else "<I", take(8 if wide else 4))[0]
+
+    machine.output.append(_FORMAT.sub(one, pattern))
+    return count
+
+
+def _allocate(machine: Machine, size: int) -> int:
+    used = [a.base + a.size for a in machine.memory.allocations if a.base >= HEAP_BASE and a.name.startswith("malloc")]
+    base = (max(used, default=HEAP_BASE) + 256) // 256 * 256
+    machine.memory.add(Allocation(f"malloc({size})", base, np.full(max(size, 1), 0xCD, np.uint8)))
+    return base

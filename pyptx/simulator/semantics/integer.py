@@ -1,0 +1,254 @@
+"""Arithmetic whose first type is an integer, in all its types (PTX ISA 9.7.1, 9.7.3 to 9.7.5)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..numerics import approximate, floating, half, integer
+from ..program import Inst
+from .operands import HALVES, PACKED_INTEGERS, Function, float_options, lanewise, with_options
+from .registry import Pure, meaning
+
+
+def _half_options(inst: Inst) -> dict[str, Any]:
+    return {name: True for name in ("ftz", "sat", "relu", "oob") if inst.has(name)}
+
+
+def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
+    """add and sub."""
+    kind = inst.types[0] if inst.types else "b32"
+    if len(inst.types) == 2:  # add.f32.f16: the narrow operand comes first
+        narrow = inst.types[1]
+        mixed = half.mixed_add if name == "add" else half.mixed_sub
+        return lanewise(inst, partial(mixed, kind=narrow, **float_options(inst)), "f32", narrow, "f32")
+    if kind in HALVES:
+        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
+    if kind in PACKED_INTEGERS:
+        function = partial(integer.packed, getattr(integer, name), kind)
+        return lanewise(inst, with_options(function, sat=inst.has("sat")), "b32", whole=True)
+    if kind == "f32x2":
+        function = partial(floating.packed_f32x2, getattr(floating, name), **float_options(inst))
+        return lanewise(inst, function, "b64", whole=True)
+    if kind in ("f32", "f64"):
+        return lanewise(inst, with_options(getattr(floating, name), **float_options(inst)), kind)
+    if inst.has("cc"):
+        carry = integer.add_carry if name == "add" else integer.sub_borrow
+        assert inst.cc is not None
+        return Pure(carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
+    if inst.has("sat"):
+        return lanewise(inst, partial(getattr(integer, name), sat=True), kind)
+    return lanewise(inst, ufunc, kind, ufunc=True)
+
+
+@meaning("add")
+def add(inst: Inst) -> Pure:
+    return _sum(inst, "add", np.add)
+
+
+@meaning("sub")
+def sub(inst: Inst) -> Pure:
+    return _sum(inst, "sub", np.subtract)
+
+
+def _twice(kind: str) -> str:
+    return f"{kind[0]}{2 * int(kind[1:])}"
+
+
+@meaning("mul")
+def mul(inst: Inst) -> Pure:
+    kind = inst.type
+    if kind in HALVES:
+        return lanewise(inst, partial(half.mul, kind=kind, **_half_options(inst)), kind, whole=True)
+    if kind == "f32x2":
+        return lanewise(inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True)
+    if kind in ("f32", "f64"):
+        return lanewise(inst, with_options(floating.mul, **float_options(inst)), kind)
+    if inst.has("wide"):
+        return lanewise(inst, integer.mul_wide, _twice(kind), kind, kind)
+    if inst.has("hi"):
+        return lanewise(inst, integer.mul_hi, kind)
+    return lanewise(inst, np.multiply, kind, ufunc=True)
+
+
+@meaning("mad")
+def mad(inst: Inst) -> Pure:
+    kind = inst.type
+    if kind in ("f32", "f64"):
+        return fma(inst)
+    if inst.has("wide"):
+        wide = _twice(kind)
+        return lanewise(inst, integer.mad_wide, wide, kind, kind, wide)
+    if inst.has("cc"):
+        assert inst.cc is not None
+        function = partial(integer.mad_carry, hi=inst.has("hi"))
+        return Pure(function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
+    if inst.has("hi"):
+        return lanewise(inst, with_options(integer.mad_hi, sat=inst.has("sat")), kind)
+    return lanewise(inst, lambda a, b, c: a * b + c, kind)
+
+
+@meaning("fma")
+def fma(inst: Inst) -> Pure:
+    kind = inst.types[0]
+    if len(inst.types) == 2:
+        narrow = inst.types[1]
+        function: Function = partial(half.mixed_fma, kind=narrow, **float_options(inst))
+        return lanewise(inst, function, "f32", narrow, narrow, "f32")
+    if kind in HALVES:
+        options = _half_options(inst)
+        if inst.rounding != "rn":
+            options["rounding"] = inst.rounding
+        return lanewise(inst, partial(half.fma, kind=kind, **options), kind, whole=True)
+    if kind == "f32x2":
+        return lanewise(inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True)
+    return lanewise(inst, with_options(floating.fma, **float_options(inst)), kind)
+
+
+@meaning("mul24")
+def mul24(inst: Inst) -> Pure:
+    return lanewise(inst, integer.mul24_hi if inst.has("hi") else integer.mul24_lo, inst.type)
+
+
+@meaning("mad24")
+def mad24(inst: Inst) -> Pure:
+    if inst.has("hi"):
+        return lanewise(inst, with_options(integer.mad24_hi, sat=inst.has("sat")), inst.type)
+    return lanewise(inst, integer.mad24_lo, inst.type)
+
+
+@meaning("sad")
+def sad(inst: Inst) -> Pure:
+    return lanewise(inst, integer.sad, inst.type)
+
+
+@meaning("div")
+def div(inst: Inst) -> Pure:
+    kind = inst.type
+    if kind in ("f32", "f64"):
+        if inst.has("approx") or inst.has("full"):
+            function = with_options(approximate.div, ftz=inst.has("ftz"), full=inst.has("full"))
+            return lanewise(inst, function, kind)
+        return lanewise(inst, with_options(floating.div, **float_options(inst)), kind)
+    return lanewise(inst, integer.div, kind)
+
+
+@meaning("rem")
+def rem(inst: Inst) -> Pure:
+    return lanewise(inst, integer.rem, inst.type)
+
+
+def _sign(inst: Inst, name: str) -> Pure:
+    """abs and neg."""
+    kind = inst.type
+    if kind in HALVES:
+        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
+    if kind in ("f32", "f64"):
+        return lanewise(inst, with_options(getattr(floating, name), ftz=inst.has("ftz")), kind)
+    if kind in PACKED_INTEGERS:
+        return lanewise(inst, partial(integer.packed, getattr(integer, name), kind), "b32", whole=True)
+    return lanewise(inst, getattr(integer, name), kind)
+
+
+@meaning("abs")
+def absolute(inst: Inst) -> Pure:
+    return _sign(inst, "absolute")
+
+
+@meaning("neg")
+def neg(inst: Inst) -> Pure:
+    return _sign(inst, "neg")
+
+
+def _extreme(inst: Inst, name: str) -> Pure:
+    """min and max."""
+    kind = inst.type
+    if kind in (*HALVES, "f32", "f64"):
+        options: dict[str, Any] = {"ftz": inst.has("ftz"), "nan": inst.has("NaN")}
+        if inst.has("xorsign"):
+            options.update(xorsign=True, abs=True)
+            if kind in HALVES:
+                del options["abs"]
+        elif inst.has("abs"):
+            options["abs"] = True
+        if kind in HALVES:
+            return lanewise(inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True)
+        return lanewise(inst, with_options(getattr(floating, name), **options), kind)
+    function = getattr(integer, name)
+    if kind in PACKED_INTEGERS:
+        packed = partial(integer.packed, function, kind)
+        return lanewise(inst, with_options(packed, relu=inst.has("relu")), "b32", whole=True)
+    return lanewise(inst, with_options(function, relu=inst.has("relu")), kind)
+
+
+@meaning("min")
+def minimum(inst: Inst) -> Pure:
+    return _extreme(inst, "minimum")
+
+
+@meaning("max")
+def maximum(inst: Inst) -> Pure:
+    return _extreme(inst, "maximum")
+
+
+@meaning("popc")
+def popc(inst: Inst) -> Pure:
+    return lanewise(inst, integer.popc, "u32", inst.type)
+
+
+@meaning("clz")
+def clz(inst: Inst) -> Pure:
+    return lanewise(inst, integer.clz, "u32", inst.type)
+
+
+@meaning("bfind")
+def bfind(inst: Inst) -> Pure:
+    return lanewise(inst, with_options(integer.bfind, shiftamt=inst.has("shiftamt")), "u32", inst.type)
+
+
+@meaning("fns")
+def fns(inst: Inst) -> Pure:
+    return lanewise(inst, integer.fns, "u32", "u32", "u32", "s32")
+
+
+@meaning("brev")
+def brev(inst: Inst) -> Pure:
+    return lanewise(inst, integer.brev, inst.type)
+
+
+@meaning("bfe")
+def bfe(inst: Inst) -> Pure:
+    return lanewise(inst, integer.bfe, inst.type, inst.type, "u32", "u32")
+
+
+@meaning("bfi")
+def bfi(inst: Inst) -> Pure:
+    return lanewise(inst, integer.bfi, inst.type, inst.type, inst.type, "u32", "u32")
+
+
+@meaning("szext")
+def szext(inst: Inst) -> Pure:
+    return lanewise(inst, partial(integer.szext, wrap=inst.has("wrap")), inst.type, inst.type, "u32")
+
+
+@meaning("bmsk")
+def bmsk(inst: Inst) -> Pure:
+    return lanewise(inst, partial(integer.bmsk, wrap=inst.has("wrap")), "u32")
+
+
+@meaning("dp4a")
+def dp4a(inst: Inst) -> Pure:
+    return lanewise(inst, partial(integer.dp4a, atype=inst.types[0], btype=inst.types[1]), "u32", whole=True)
+
+
+@meaning("dp2a")
+def dp2a(inst: Inst) -> Pure:
+    options = {"hi": inst.has("hi"), "atype": inst.types[0], "btype": inst.types[1]}
+    return lanewise(inst, partial(integer.dp2a, **options), "u32", whole=True)
+
+
+@meaning("clmad")
+def clmad(inst: Inst) -> Pure:
+    return lanewise(inst, partial(integer.clmad, hi=inst.has("hi")), "u64")

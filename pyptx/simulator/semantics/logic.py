@@ -1,0 +1,85 @@
+"""Logic and shifts (PTX ISA 9.7.8)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ..numerics import integer
+from ..program import Imm, Inst, Pair
+from .operands import Array, lanewise
+from .registry import Pure, meaning
+
+
+@meaning("and")
+def and_(inst: Inst) -> Pure:
+    return lanewise(inst, np.bitwise_and, inst.type, ufunc=True)
+
+
+@meaning("or")
+def or_(inst: Inst) -> Pure:
+    return lanewise(inst, np.bitwise_or, inst.type, ufunc=True)
+
+
+@meaning("xor")
+def xor(inst: Inst) -> Pure:
+    return lanewise(inst, np.bitwise_xor, inst.type, ufunc=True)
+
+
+@meaning("not")
+def not_(inst: Inst) -> Pure:
+    return lanewise(inst, np.invert, inst.type, ufunc=True)
+
+
+@meaning("cnot")
+def cnot(inst: Inst) -> Pure:
+    return lanewise(inst, integer.cnot, inst.type)
+
+
+@meaning("lop3")
+def lop3(inst: Inst) -> Pure:
+    d, a, b, c, lut, *rest = inst.operands
+    assert isinstance(lut, Imm)
+    function = partial(integer.lop3, table=int(lut.value) & 0xFF)
+    sources = [(o, "u32") for o in (a, b, c)]
+    if not rest:
+        return Pure(function, [(d, "u32")], sources)
+    assert isinstance(d, Pair)
+    combine = np.logical_or if inst.has("or") else np.logical_and
+
+    def both(x: Array, y: Array, z: Array, q: Array) -> tuple[Array, Array]:
+        r = function(x, y, z)
+        return r, combine(r != 0, q)
+
+    return Pure(both, [(d.first, "u32"), (d.second, "pred")], [*sources, (rest[0], "pred")])
+
+
+@meaning("shf")
+def shf(inst: Inst) -> Pure:
+    function = integer.shf_l if inst.has("l") else integer.shf_r
+    return lanewise(inst, partial(function, wrap=inst.has("wrap")), "u32")
+
+
+def _shift(inst: Inst, left: bool) -> Pure:
+    kind = inst.type
+    width = int(kind[1:])
+    amount = inst.operands[2]
+    if isinstance(amount, Imm) and 0 <= int(amount.value) < width:
+        # the usual case: a constant below the width needs no clamping
+        by = np.array([int(amount.value)]).astype(f"{'i' if kind[0] == 's' else 'u'}{width // 8}")
+        ufunc = np.left_shift if left else np.right_shift
+        return lanewise(inst, lambda a: ufunc(a, by), kind, kind, sources=inst.operands[1:2])
+    return lanewise(inst, integer.shl if left else integer.shr, kind, kind, "u32")
+
+
+@meaning("shl")
+def shl(inst: Inst) -> Pure:
+    return _shift(inst, True)
+
+
+@meaning("shr")
+def shr(inst: Inst) -> Pure:
+    return _shift(inst, False)
+
+

@@ -1,0 +1,31 @@
+"""Instructions that change no values: timing, hints, debugging (PTX ISA 9.7.18)."""
+
+from __future__ import annotations
+
+from ..machine import Machine
+from ..program import Inst
+from .registry import Action, Mask, Step, meaning
+
+
+@meaning("nanosleep", "pmevent", "setmaxnreg", "trace.mark")
+def nothing(inst: Inst) -> Step:
+    return Step(lambda machine, inst: lambda m: None)
+
+
+@meaning("brkpt")
+def brkpt(inst: Inst) -> Step:
+    def bind(machine: Machine, inst: Inst) -> Action:
+        def step(m: Mask) -> None:
+            machine.fault(inst, "the kernel reached a breakpoint")
+
+        return step
+
+    return Step(bind)
+
+
+def _control(inst: Inst) -> Step:
+    raise AssertionError(f"{inst.opcode} ends its segment")
+
+
+for _opcode in ("bra", "brx.idx", "ret", "exit", "call", "trap"):
+    meaning(_opcode)(_control)

@@ -1,0 +1,133 @@
+"""Where the meaning of each instruction is found.
+
+A meaning is a function of the decoded instruction that chooses types, rounding and modifiers once and returns one of
+
+- `Pure`: destination arrays as a function of source arrays, lane by lane; the engine reads, masks and writes;
+- `Step`: a function `bind(machine, inst)` that returns what to do for a mask of lanes (memory and other effects);
+- `Collective`: the same for instructions of a whole warp, which wait until the threads of `membership` have arrived.
+
+    @meaning("add")
+    def add(inst): return binary(inst, np.add)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ...dialects.ptx.types import SCALAR_TYPES
+
+if TYPE_CHECKING:
+    from ..machine import Machine
+    from ..program import Inst, Operand
+
+Mask: TypeAlias = "np.ndarray | None"
+"""Which lanes execute; None for all."""
+Action: TypeAlias = Callable[[Mask], None]
+Array: TypeAlias = Any
+
+
+@dataclass(slots=True)
+class Pure:
+    """`function(*sources) -> destination or tuple of destinations`, each operand with the scalar type it is read or written in.
+
+    `ufunc`: the function is a NumPy ufunc of exactly these types, so that it may write into the register.
+    """
+
+    function: Callable[..., Array]
+    destinations: Sequence[tuple[Operand, str]]
+    sources: Sequence[tuple[Operand, str]]
+    ufunc: bool = False
+    whole: bool = False
+    """Constants must come as full lanes (functions that split registers into elements)."""
+
+
+@dataclass(slots=True)
+class Step:
+    """An instruction with effects: `bind` prepares it for one machine."""
+
+    bind: Callable[[Machine, Inst], Action]
+
+
+@dataclass(slots=True)
+class Collective:
+    """An instruction that a warp executes together; `mask` is its membermask operand (None: the whole warp, "active": who is there)."""
+
+    bind: Callable[[Machine, Inst], Action]
+    mask: Operand | str | None = None
+
+
+@dataclass(slots=True)
+class Barrier:
+    """An instruction that waits at a CTA barrier: number and count operands, and how the predicate is combined, if at all."""
+
+    number: Operand
+    count: Operand | None
+    combine: str = ""
+    predicate: Operand | None = None
+    destination: Operand | None = None
+    arrive_only: bool = False
+
+
+@dataclass(slots=True)
+class ClusterBarrier:
+    """barrier.cluster.arrive or .wait."""
+
+    wait: bool
+
+
+Meaning: TypeAlias = "Pure | Step | Collective | Barrier | ClusterBarrier"
+
+MEANINGS: dict[str, Callable[[Inst], Meaning]] = {}
+_WAITING: set[str] = set()
+_LONGEST: dict[str, int] = {}
+
+
+def meaning(*opcodes: str, waits: bool = False) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
+    """Register the meaning of opcodes; `waits`: the instruction may have to wait for other threads."""
+
+    def register(function: Callable[[Inst], Meaning]) -> Callable[[Inst], Meaning]:
+        for opcode in opcodes:
+            MEANINGS[opcode] = function
+            if waits:
+                _WAITING.add(opcode)
+            root = opcode.partition(".")[0]
+            _LONGEST[root] = max(_LONGEST.get(root, 0), opcode.count("."))
+        return function
+
+    return register
+
+
+def find_key(root: str, words: Sequence[str]) -> tuple[str | None, int]:
+    """The longest opcode with a meaning that `root.words...` starts with, and how many of the words belong to it."""
+    for n in range(min(_LONGEST.get(root, -1), len(words)), -1, -1):
+        key = ".".join((root, *words[:n]))
+        if key in MEANINGS:
+            return key, n
+    return None, 0
+
+
+def waits(opcode: str) -> bool:
+    return opcode in _WAITING
+
+
+_DTYPES: dict[str, np.dtype[Any]] = {}
+
+
+def dtype_of(type_name: str) -> np.dtype[Any]:
+    """The NumPy type in which a PTX scalar type is computed: floats f32 and f64, integers, `bool`; everything else as unsigned bits."""
+    found = _DTYPES.get(type_name)
+    if found is None:
+        scalar = SCALAR_TYPES[type_name]
+        size = max(1, min(scalar.bits, 64) // 8)
+        if scalar.kind == "pred":
+            found = np.dtype(np.bool_)
+        elif scalar.name in ("f32", "f64"):
+            found = np.dtype(f"f{size}")
+        else:
+            found = np.dtype(f"{'i' if scalar.kind == 'signed' else 'u'}{size}")
+        _DTYPES[type_name] = found
+    return found

@@ -1,0 +1,1 @@
+"""Video instructions (PTX ISA 9.7.17)."""
