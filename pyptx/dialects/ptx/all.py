@@ -16,7 +16,9 @@ from . import misc as misc
 from . import move as move
 from . import movement as movement
 from . import stack as stack
+from . import surface as surface
 from . import tcgen05 as tcgen05
+from . import texture as texture
 from . import video as video
 from . import warp as warp
 from . import wgmma as wgmma

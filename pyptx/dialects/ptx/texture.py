@@ -1,0 +1,167 @@
+"""Texture instructions (PTX ISA 9.7.9): `tex`, `tld4`, `txq`, `istypep` excepted.
+
+A texture is named by a `.texref` variable or by a 64-bit register that holds a handle. With `.target texmode_independent` the sampler is
+an operand of its own; in the default unified mode it comes with the texture, or from a register.
+"""
+
+from __future__ import annotations
+
+from .forms import Form, Slots, form
+from .instruction import Instruction, instruction
+from .target import Need, need
+
+_COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube": 4, "2dms": 4, "a2dms": 4}
+"""Elements of the coordinate vector: array index or sample first, padded to 1, 2 or 4."""
+_SPATIAL = {"1d": 1, "a1d": 1, "2d": 2, "a2d": 2, "2dms": 2, "a2dms": 2, "3d": 4, "cube": 4, "acube": 4}
+"""Elements of an offset or a gradient: one per dimension, padded."""
+
+_GEOMETRY_NEEDS = {
+    "a1d": need("2.3"), "a2d": need("2.3"), "cube": need("3.0"), "acube": need("3.0", "20+"), "2dms": need("3.2", "30+"),
+    "a2dms": need("3.2", "30+"), "f16": need("4.2", "53+"), "f16x2": need("4.2", "53+"), "/p": need("7.1", "60+"),
+}  # fmt: skip
+UNIFIED = need(option="!texmode_independent")
+INDEPENDENT = need(option="texmode_independent")
+
+
+def _sampled(opcode: str, vec: str, dtype: str, ctype: str, geometry: str, tail: str, ptx: str, needs: dict[str, Need]) -> tuple[Form, ...]:
+    """One line of syntax in its three spellings: no sampler, a sampler in a register, a `.samplerref`."""
+    return tuple(
+        form(
+            f"{opcode}.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
+            geom=geometry, vec=vec, dtype=dtype, ctype=ctype, ptx=ptx, needs={**needs, **more},
+        )
+        for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT}))
+    )  # fmt: skip
+
+
+def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple[Form, ...]:
+    """The forms of one tex opcode; `level` is its level-of-detail operand (or operands)."""
+    floats = ("f32", "1d 2d 3d a1d a2d cube acube", "1d 2d 3d a1d a2d", "1d 2d a1d a2d cube acube", "1d 2d a1d a2d")
+    integers = ("s32", "1d 2d 3d a1d a2d" + " 2dms a2dms" * multisample, "1d 2d 3d a1d a2d" + " 2dms a2dms" * multisample, "1d 2d a1d a2d", "1d 2d a1d a2d")
+    found: list[Form] = []
+    for ctype, plain, with_offset, with_depth, with_both in (floats, integers):
+        for geometry, tail, since in (
+            (plain, "", ptx), (with_offset, ", e:frag>", "4.3"), (with_depth, ", f:f32", "4.3"), (with_both, ", e:frag>, f:f32", "4.3"),
+        ):  # fmt: skip
+            for vec, dtype in (("v4", "u32 s32 f32 f16"), ("v2", "f16x2")):
+                needs = {key: n for key, n in _GEOMETRY_NEEDS.items() if key in ("/p", *geometry.split(), *dtype.split())}
+                if sm:
+                    needs["ctype"] = need("1.0", sm)
+                found += _sampled(opcode, vec, dtype, ctype, geometry, level + tail, since, needs)
+    return tuple(found)
+
+
+class _Texture(Instruction):
+    """What the texture reads share: the sizes of their vectors, and that textures are memory."""
+
+    section = "9.7.9.3"
+    effect = "read"
+
+    @classmethod
+    def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
+        if name == "d":
+            dtype = slots["dtype"]
+            return {"f16": "b16", "f32": "b32"}.get(dtype, dtype), 2 if dtype == "f16x2" else 4
+        if name == "c":  # an array index stands among float coordinates
+            return ("b32" if slots["ctype"] == "f32" else "s32"), _COORDINATES[slots["geom"]]
+        return ("s32" if name == "e" else "f32"), _SPATIAL[slots["geom"]]
+
+
+@instruction
+class Tex(_Texture):
+    """Read a texture at coordinates, filtered, at the level of detail that the coordinates of neighbouring threads imply.
+
+    Operands: d, four values (two pairs of halves for `.v2.f16x2`); p, optional, whether the texel is resident; a, the texture; b, the
+    sampler; c, the coordinates, array index or sample first, padded to 1, 2 or 4 elements; e, optional, texel offsets; f, optional, the
+    value to compare depth with.
+    """
+
+    name = "ptx.tex"
+    forms = _tex("tex", "", "1.5", "", True)
+
+
+@instruction
+class TexBase(_Texture):
+    """Read a texture at coordinates, filtered, at the base level of detail. Operands as for `tex`."""
+
+    name = "ptx.tex.base"
+    forms = _tex("tex.base", "", "3.1", "20+", True)
+
+
+@instruction
+class TexLevel(_Texture):
+    """Read a texture at coordinates, filtered, at the level of detail that operand lod gives. The others are as for `tex`."""
+
+    name = "ptx.tex.level"
+    forms = _tex("tex.level", ", lod:f32*", "3.1", "20+", False)
+
+
+@instruction
+class TexGrad(_Texture):
+    """Read a texture at coordinates, filtered, at the level of detail that the derivatives dPdx and dPdy of the coordinates imply.
+
+    They are vectors of 1, 2 or 4 floats, by the texture's dimensions. The other operands are as for `tex`.
+    """
+
+    name = "ptx.tex.grad"
+    forms = _tex("tex.grad", ", dPdx:frag, dPdy:frag", "3.1", "20+", False)
+
+
+def _tld4() -> tuple[Form, ...]:
+    found: list[Form] = []
+    for geometry, tail, ptx in (
+        ("2d", "", "2.2"), ("a2d cube acube", "", "4.3"), ("2d a2d", ", e:frag>", "4.3"), ("2d a2d cube acube", ", f:f32", "4.3"),
+        ("2d a2d", ", e:frag>, f:f32", "4.3"),
+    ):  # fmt: skip
+        for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT})):
+            found.append(
+                form(
+                    f"tld4.comp.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
+                    comp="r g b a", geom=geometry, vec="v4", dtype="u32 s32 f32", ctype="f32", ptx=ptx, sm="20+",
+                    needs={"/p": need("7.1", "60+"), **more},
+                )  # fmt: skip
+            )
+    return tuple(found)
+
+
+@instruction
+class Tld4(_Texture):
+    """Read one component (red, green, blue or alpha) of the four texels that bilinear filtering would use.
+
+    Operands: as for `tex`; d gets the four texels, counter-clockwise from the lower left.
+    """
+
+    name = "ptx.tld4"
+    section = "9.7.9.4"
+    forms = _tld4()
+
+
+@instruction
+class Txq(Instruction):
+    """Ask for a property of a texture or sampler: size, format, number of levels, addressing, filtering.
+
+    Operands: d, the answer; a, the texture (with `.target texmode_independent` the sampler, for the sampler's properties).
+    """
+
+    name = "ptx.txq"
+    section = "9.7.9.5"
+    forms = (
+        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="width height depth normalized_coords", ptx="1.5"),
+        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="channel_data_type channel_order", ptx="2.1"),
+        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="array_size num_mipmap_levels num_samples", ptx="4.1"),
+        form("txq.squery.b32 d:b32?, [a:u64?&]", squery="filter_mode addr_mode_0 addr_mode_1 addr_mode_2", ptx="1.5"),
+        form("txq.squery.b32 d:b32?, [a:u64?]", squery="force_unnormalized_coords", ptx="3.1"),
+        form("txq.squery.b32 d:b32?, [a:u64?&]", squery="force_unnormalized_coords", ptx="1.5", needs={"/d": INDEPENDENT}),
+    )
+
+
+@instruction
+class TxqLevel(Instruction):
+    """Ask for the size of one level of detail of a texture.
+
+    Operands: d, the answer; a, the texture; lod, the level.
+    """
+
+    name = "ptx.txq.level"
+    section = "9.7.9.5"
+    forms = (form("txq.level.tlquery.b32 d:b32?, [a:u64?&], lod:u32*", tlquery="width height depth", ptx="4.3", sm="30+"),)
