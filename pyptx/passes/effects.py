@@ -11,8 +11,8 @@ from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import EntryOp
 from ..dialects.ptx.syntax import Address, Operand, SpecialRegister, Symbol, registers, transform
 
-ORDERED = frozenset("volatile relaxed acquire release acq_rel mmio async sync aligned".split())
-"""Modifiers that order an access, make it asynchronous, or make it act on the whole warp."""
+ORDERED = frozenset("volatile relaxed acquire release acq_rel mmio async sync aligned cc".split())
+"""Modifiers that order an access, make it asynchronous, make it act on the whole warp, or write the carry."""
 
 CHANGING = ("%clock", "%globaltimer", "%pm", "%warpid", "%smid", "%nsmid", "%nwarpid", "%locality")
 """Special registers whose value may differ between two reads (PTX ISA 10)."""

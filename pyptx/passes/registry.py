@@ -17,4 +17,5 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "ptx-copy-propagation": _load("copy_propagation", "CopyPropagation"),
     "ptx-cse": _load("cse", "CommonSubexpressions"),
     "ptx-dce": _load("dce", "DeadCode"),
+    "ptx-fold": _load("fold", "Fold"),
 }
