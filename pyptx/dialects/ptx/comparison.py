@@ -17,7 +17,13 @@ UNSIGNED_ORDER = f"{ORDER} lo ls hi hs"
 FLOAT_ORDER = f"{ORDER} equ neu ltu leu gtu geu num nan"
 BOOL = "and or xor"
 SELECTABLE = f"{BITS} {UNSIGNED} {SIGNED} f32 f64"
-COMPARISONS = ((EQUAL, BITS), (ORDER, SIGNED), (UNSIGNED_ORDER, UNSIGNED), (FLOAT_ORDER, "f32"), (FLOAT_ORDER, "f64"))
+COMPARISONS = (
+    (EQUAL, BITS),
+    (ORDER, SIGNED),
+    (UNSIGNED_ORDER, UNSIGNED),
+    (FLOAT_ORDER, "f32"),
+    (FLOAT_ORDER, "f64"),
+)
 """(comparisons, operand types that have them) since PTX 1.0."""
 
 
@@ -25,7 +31,7 @@ def third_input(use: Use) -> str | None:
     """A Boolean operator and the predicate it combines with go together."""
     has_c = use.operand("c") is not None
     if use.has("bool") and not has_c:
-        return f"{use.form.opcode}.{use.slots['bool']} needs the predicate operand c to combine the comparison with"
+        return f"{use.form.opcode}.{use.slots['bool']} needs a predicate c to combine the comparison with"
     if has_c and not use.has("bool"):
         return f"{use.form.opcode} takes the predicate operand c only with .and, .or or .xor"
     return None
@@ -39,11 +45,15 @@ def one_result(use: Use) -> str | None:
     return third_input(use)
 
 
-def setp(line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = third_input, **more: Any) -> Form:
+def setp(
+    line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = third_input, **more: Any
+) -> Form:
     return form(f"setp.cmp{{.bool}}{line} p:pred_{{|q:pred_}}, a, b{{, {c}}}", bool=BOOL, rule=rule, **more)
 
 
-def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: str = "c:pred!", **more: Any) -> Form:
+def set_(
+    dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: str = "c:pred!", **more: Any
+) -> Form:
     line = f"set.cmp{{.bool}}{ftz}.dtype.type d:dtype, a, b{{, {c}}}"
     return form(line, cmp=cmp, bool=BOOL, dtype=dtype, type=types, rule=third_input, **more)
 
@@ -52,8 +62,9 @@ def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: st
 class Setp(Instruction):
     """Compare two values into predicates: p = a cmp b, and q, if given, its opposite.
 
-    With a Boolean operator and c, p = (a cmp b) bool c and q = !(a cmp b) bool c. Comparisons ending in `u` are also true for NaN; lo ls hi hs are
-    the unsigned lt le gt ge; num and nan tell whether both or not both are numbers. In f16x2 and bf16x2, p and q are the two elements' results.
+    With a Boolean operator and c, p = (a cmp b) bool c and q = !(a cmp b) bool c. Comparisons ending in `u`
+    are also true for NaN; lo ls hi hs are the unsigned lt le gt ge; num and nan tell whether both or not both
+    are numbers. In f16x2 and bf16x2, p and q are the two elements' results.
     """
 
     name = "ptx.setp"
@@ -70,10 +81,11 @@ class Setp(Instruction):
 
 @instruction
 class Set(Instruction):
-    """Compare two values into a register: d is 1.0 (floating-point types) or all ones (integer types) if a cmp b holds, else 0.
+    """Compare two values into a register: d is 1.0 (floats) or all ones (integers) if a cmp b holds, else 0.
 
-    With a Boolean operator and c, the result of the comparison is combined with the predicate c first. Comparisons as in `setp`; packed
-    types compare each element. The first type is d's, the second the inputs'.
+    With a Boolean operator and c, the result of the comparison is combined with the predicate c first.
+    Comparisons as in `setp`; packed types compare each element. The first type is d's, the second the
+    inputs'.
     """
 
     name = "ptx.set"
@@ -96,7 +108,10 @@ class Set(Instruction):
 
 @instruction
 class Selp(Instruction):
-    """Select by a predicate: d = c ? a : b. Only sizes matter: any type of the right size may hold the values."""
+    """Select by a predicate: d = c ? a : b.
+
+    Only sizes matter: any type of the right size may hold the values.
+    """
 
     name = "ptx.selp"
     section = "9.7.6.3"
@@ -105,7 +120,10 @@ class Selp(Instruction):
 
 @instruction
 class Slct(Instruction):
-    """Select by a sign: d = c >= 0 ? a : b, where c is s32 or f32 (a NaN selects b; `.ftz` takes subnormals as zero)."""
+    """Select by a sign: d = c >= 0 ? a : b.
+
+    c is s32 or f32; a NaN selects b, and `.ftz` takes subnormals as zero.
+    """
 
     name = "ptx.slct"
     section = "9.7.6.4"

@@ -1,4 +1,7 @@
-"""Conversions between types: cvt, cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22). The first type is d's, the second the inputs'."""
+"""Conversions between types: cvt, cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22).
+
+The first type is d's, the second the inputs'.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ WIDE_TWO = "d:dtype+, a:atype+, b:atype+"
 ONE = "d:dtype, a:atype"
 TWO = "d:dtype, a:atype, b:atype"
 """Registers may be wider than their type between integers, f16, f32 and f64 only."""
+FOUR = "d:dtype, a:atype[4], rbits:b32#%"
+PACK = "d:u32+, a:s32+, b:s32+"
 
 
 def cvt(
@@ -49,19 +54,33 @@ def saturates(use: Use) -> str | None:
     return f".sat does nothing from .{a.name} to .{d.name}: every value fits" if always_fits else None
 
 
-def small(dtype: str, rnd: str, ptx: str, sm: str, *, halves: str = "", ptx_halves: str = "") -> tuple[Form, ...]:
-    """To two small floats from two f32 and, since `ptx_halves`, from a packed half."""
-    wide = cvt(".rnd.satfinite{.relu}", dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm)
-    return (wide, cvt(".rnd.satfinite{.relu}", dtype, halves, rnd=rnd, ptx=ptx_halves or ptx, sm=sm)) if halves else (wide,)
+def small(dtype: str, rnd: str, ptx: str, sm: str) -> Form:
+    """To two small floats from two f32."""
+    return cvt(".rnd.satfinite{.relu}", dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm)
 
 
-def fixed(scale: str, rnd: str, ptx: str, sm: str) -> tuple[Form, Form]:
-    """To two fixed-point numbers with six fraction bits, optionally scaled."""
-    operand = ", scale:ue8m0x2" if scale else ""
-    more = {"scale": SCALE} if scale else {}
+def small_from_halves(dtype: str, atype: str, rnd: str, ptx: str, sm: str) -> Form:
+    """To two small floats from one packed half."""
+    return cvt(".rnd.satfinite{.relu}", dtype, atype, rnd=rnd, ptx=ptx, sm=sm)
+
+
+def fixed(rnd: str, ptx: str, sm: str) -> tuple[Form, ...]:
+    """To two fixed-point numbers with six fraction bits, plain or scaled."""
+    line, more = ".rnd.satfinite{.relu}", {"rnd": rnd, "ptx": ptx, "sm": sm}
+    one, two = "d:b16, a:atype", "d:b16, a:atype, b:atype"
     return (
-        cvt(f".rnd.satfinite{{.relu}}{scale}", "s2f6x2", "f32", f"d:b16, a:atype, b:atype{operand}", rnd=rnd, ptx=ptx, sm=sm, **more),
-        cvt(f".rnd.satfinite{{.relu}}{scale}", "s2f6x2", "bf16x2", f"d:b16, a:atype{operand}", rnd=rnd, ptx=ptx, sm=sm, **more),
+        cvt(line, "s2f6x2", "f32", two, **more),
+        cvt(line, "s2f6x2", "bf16x2", one, **more),
+        cvt(f"{line}.scale", "s2f6x2", "f32", f"{two}, scale:ue8m0x2", scale=SCALE, **more),
+        cvt(f"{line}.scale", "s2f6x2", "bf16x2", f"{one}, scale:ue8m0x2", scale=SCALE, **more),
+    )
+
+
+def scaled(atype: str, ptx: str, sm: str, options: str = "{.relu}{.satfinite}") -> tuple[Form, Form]:
+    """From two small floats to bf16x2, plain or scaled."""
+    return (
+        cvt(f".rn{options}", "bf16x2", atype, ptx=ptx, sm=sm),
+        cvt(f".rn{options}.scale", "bf16x2", atype, f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx=ptx, sm=sm),
     )
 
 
@@ -69,13 +88,14 @@ def fixed(scale: str, rnd: str, ptx: str, sm: str) -> tuple[Form, Form]:
 class Cvt(Instruction):
     """Convert a to another type.
 
-    A float to an integer needs an integral rounding (`.rni .rzi .rmi .rpi`), anything to a narrower float, or an integer to a float, one of
-    `.rn .rz .rm .rp`. `.sat` clamps to the integer type's range or to [0, 1], `.satfinite` to the largest finite value, `.relu` sets negatives to
-    zero, `.ftz` flushes f32 subnormals. In conversions between integers, f16, f32 and f64 registers may be wider than their types.
+    A float to an integer needs an integral rounding (`.rni .rzi .rmi .rpi`), anything to a narrower float, or
+    an integer to a float, one of `.rn .rz .rm .rp`. `.sat` clamps to the integer type's range or to [0, 1],
+    `.satfinite` to the largest finite value, `.relu` sets negatives to zero, `.ftz` flushes f32 subnormals.
+    In conversions between integers, f16, f32 and f64 registers may be wider than their types.
 
-    Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the first input in the upper
-    half, and back. `.rs` rounds stochastically with the random bits of the last operand; `.scaled::n2::ue8m0` multiplies by the two
-    power-of-two scales in the last operand.
+    Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the
+    first input in the upper half, and back. `.rs` rounds stochastically with the random bits of the last
+    operand; `.scaled::n2::ue8m0` multiplies by the two power-of-two scales in the last operand.
     """
 
     name = "ptx.cvt"
@@ -126,34 +146,31 @@ class Cvt(Instruction):
         cvt(".rnd{.relu}.satfinite", "bf16x2", "f32", TWO, rnd="rn rz", ptx="8.1", sm="80+"),
         cvt(".rs{.relu}{.satfinite}", "bf16x2", "f32", f"{TWO}, rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
         # to small floats
-        *small(FP8, "rn", "7.8", "90+"),
-        *small(FP8, "rn", "8.1", "89+"),
-        cvt(".rn.satfinite{.relu}", FP8, "f16x2", ptx="7.8", sm="90+"),
-        cvt(".rn.satfinite{.relu}", FP8, "f16x2", ptx="8.1", sm="89+"),
-        cvt(".rn.satfinite{.relu}", FP8, "bf16x2", ptx="9.1", sm=NEWEST),
-        *small(FP6_FP4, "rn", "8.6", NEWEST, halves="f16x2 bf16x2", ptx_halves="9.1"),
-        *small(SMALL, "rz", "9.4", "107af", halves="f16x2 bf16x2"),
-        *fixed("", "rn", "9.1", NEWEST_A),
-        *fixed("", "rz", "9.4", "107a"),
-        *fixed(".scale", "rn", "9.1", NEWEST_A),
-        *fixed(".scale", "rz", "9.4", "107a"),
+        small(FP8, "rn", "7.8", "90+"),
+        small(FP8, "rn", "8.1", "89+"),
+        small(FP6_FP4, "rn", "8.6", NEWEST),
+        small(SMALL, "rz", "9.4", "107af"),
+        small_from_halves(FP8, "f16x2", "rn", "7.8", "90+"),
+        small_from_halves(FP8, "f16x2", "rn", "8.1", "89+"),
+        small_from_halves(FP8, "bf16x2", "rn", "9.1", NEWEST),
+        small_from_halves(FP6_FP4, "f16x2 bf16x2", "rn", "9.1", NEWEST),
+        small_from_halves(SMALL, "f16x2 bf16x2", "rz", "9.4", "107af"),
+        *fixed("rn", "9.1", NEWEST_A),
+        *fixed("rz", "9.4", "107a"),
         cvt(".rnd{.satfinite}", "ue8m0x2", "f32", TWO, rnd="rz rp", ptx="8.6", sm=NEWEST),
         cvt(".rnd{.satfinite}", "ue8m0x2", "bf16x2", rnd="rz rp", ptx="8.6", sm=NEWEST),
         cvt(".rnd{.satfinite}", "ue5m3x2", "f32", TWO, rnd="rn rz rp", ptx="9.4", sm="107af"),
         cvt(".rnd{.satfinite}", "ue5m3x2", "f16x2 bf16x2", rnd="rn rz rp", ptx="9.4", sm="107af"),
-        cvt(".rs.satfinite{.relu}", SMALL_X4, "f32", "d:dtype, a:atype[4], rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
+        cvt(".rs.satfinite{.relu}", SMALL_X4, "f32", FOUR, ptx="8.7", sm=STOCHASTIC),
         # from small floats
         cvt(".rn{.relu}", "f16x2", FP8, ptx="7.8", sm="90+"),
         cvt(".rn{.relu}", "f16x2", FP8, ptx="8.1", sm="89+"),
         cvt(".rn{.relu}", "f16x2", FP6_FP4, ptx="8.6", sm=NEWEST),
         cvt(".rn", "f16x2", "ue5m3x2", ptx="9.4", sm="107af"),
         cvt(".rn", "bf16x2", "ue8m0x2", ptx="8.6", sm=NEWEST),
-        cvt(".rn{.relu}{.satfinite}", "bf16x2", SMALL, ptx="9.2", sm=NEWEST),
-        cvt(".rn{.relu}{.satfinite}", "bf16x2", "s2f6x2", ptx="9.1", sm=NEWEST_A),
-        cvt(".rn{.satfinite}", "bf16x2", "ue5m3x2", ptx="9.4", sm="107af"),
-        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", SMALL, f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.2", sm=NEWEST),
-        cvt(".rn{.relu}{.satfinite}.scale", "bf16x2", "s2f6x2", f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.1", sm=NEWEST_A),
-        cvt(".rn{.satfinite}.scale", "bf16x2", "ue5m3x2", f"{ONE}, scale:ue8m0x2", scale=SCALE, ptx="9.4", sm="107af"),
+        *scaled(SMALL, "9.2", NEWEST),
+        *scaled("s2f6x2", "9.1", NEWEST_A),
+        *scaled("ue5m3x2", "9.4", "107af", "{.satfinite}"),
     )
 
 
@@ -167,7 +184,7 @@ class CvtPack(Instruction):
     name = "ptx.cvt.pack"
     section = "9.7.9.22"
     forms = (
-        form("cvt.pack.sat.dtype.s32 d:u32+, a:s32+, b:s32+", dtype="u16 s16", ptx="6.5", sm="72+"),
-        form("cvt.pack.sat.dtype.s32.b32 d:u32+, a:s32+, b:s32+, c:b32+", dtype="u8 s8", ptx="6.5", sm="72+"),
-        form("cvt.pack.sat.dtype.s32.b32 d:u32+, a:s32+, b:s32+, c:b32+", dtype="u4 s4 u2 s2", ptx="6.5", sm="75+"),
+        form(f"cvt.pack.sat.dtype.s32 {PACK}", dtype="u16 s16", ptx="6.5", sm="72+"),
+        form(f"cvt.pack.sat.dtype.s32.b32 {PACK}, c:b32+", dtype="u8 s8", ptx="6.5", sm="72+"),
+        form(f"cvt.pack.sat.dtype.s32.b32 {PACK}, c:b32+", dtype="u4 s4 u2 s2", ptx="6.5", sm="75+"),
     )

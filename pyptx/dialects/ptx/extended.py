@@ -1,7 +1,7 @@
 """Extended-precision integer arithmetic: the links of a carry chain (PTX ISA 9.7.2).
 
-Its first link is `add.cc`, `sub.cc` or `mad.cc`. The condition-code register that carries the bit from one to the next is not an operand,
-so these instructions keep their order (effect `order`).
+Its first link is `add.cc`, `sub.cc` or `mad.cc`. The condition-code register that carries the bit from one to
+the next is not an operand, so these instructions keep their order (effect `order`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from .integer import INTEGER, LONG, WORDS
 
 @instruction
 class Addc(Instruction):
-    """Add two integers and the carry: d = a + b + CC (`.sat` clamps s32). With `.cc` the carry out is written in turn."""
+    """Add two integers and the carry: d = a + b + CC (`.sat` clamps s32).
+
+    With `.cc` the carry out is written in turn.
+    """
 
     name = "ptx.addc"
     section = "9.7.2.2"
@@ -27,7 +30,10 @@ class Addc(Instruction):
 
 @instruction
 class Subc(Instruction):
-    """Subtract with borrow: d = a - (b + CC) (`.sat` clamps s32). With `.cc` the borrow out is written in turn."""
+    """Subtract with borrow: d = a - (b + CC) (`.sat` clamps s32).
+
+    With `.cc` the borrow out is written in turn.
+    """
 
     name = "ptx.subc"
     section = "9.7.2.4"
@@ -41,7 +47,10 @@ class Subc(Instruction):
 
 @instruction
 class Madc(Instruction):
-    """Multiply, take the low or high half, add c and the carry: d = (a * b).half + c + CC. With `.cc` the carry out is written in turn."""
+    """Multiply, take the low or high half, add c and the carry: d = (a * b).half + c + CC.
+
+    With `.cc` the carry out is written in turn.
+    """
 
     name = "ptx.madc"
     section = "9.7.2.6"

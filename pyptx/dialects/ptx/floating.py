@@ -1,4 +1,7 @@
-"""Floating-point instructions that have no integer sibling (PTX ISA 9.7.3, 9.7.4): see `integer` for add, sub, mul, div, min, max."""
+"""Floating-point instructions that have no integer sibling (PTX ISA 9.7.3, 9.7.4).
+
+See `integer` for add, sub, mul, div, min, max.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ FIRST_DOUBLES = {r: need("2.0", "20+") for r in ("rz", "rm", "rp")}
 class Fma(Instruction):
     """Fused multiply-add with one rounding: d = a * b + c. The rounding must be given.
 
-    `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1], `.relu` clamps a negative result (or NaN) to zero, `.oob` gives zero where an
-    input is the out-of-bounds NaN that tensor copies fill in. With two types (`fma.rn.f32.f16`) a and b are halves, c and d f32.
+    `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1], `.relu` clamps a negative result (or NaN) to
+    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in. With two types
+    (`fma.rn.f32.f16`) a and b are halves, c and d f32.
     """
 
     name = "ptx.fma"
@@ -30,13 +34,22 @@ class Fma(Instruction):
         form("fma.rnd{.relu}.type d, a, b, c", rnd=ROUND, type="bf16 bf16x2", ptx="7.0", sm="80+"),
         form("fma.rn.oob{.relu}.type d, a, b, c", type="f16 f16x2", ptx="8.1", sm="90+"),
         form("fma.rnd.oob{.relu}.type d, a, b, c", rnd=ROUND, type="bf16 bf16x2", ptx="8.1", sm="90+"),
-        form("fma.rnd{.sat}.f32.atype d, a:atype, b:atype, c", rnd=ROUND, atype="f16 bf16", ptx="8.6", sm="100+"),
+        form(
+            "fma.rnd{.sat}.f32.atype d, a:atype, b:atype, c",
+            rnd=ROUND,
+            atype="f16 bf16",
+            ptx="8.6",
+            sm="100+",
+        ),
     )
 
 
 @instruction
 class Rcp(Instruction):
-    """Reciprocal: d = 1 / a. `.approx` is fast (f32 to 1 ulp; f64 only with `.ftz`, to about 20 bits), `.rnd` correctly rounded."""
+    """Reciprocal: d = 1 / a.
+
+    `.approx` is fast (f32 to 1 ulp; f64 only with `.ftz`, to about 20 bits), `.rnd` correctly rounded.
+    """
 
     name = "ptx.rcp"
     section = "9.7.3.13"
@@ -50,7 +63,11 @@ class Rcp(Instruction):
 
 @instruction
 class Sqrt(Instruction):
-    """Square root. `.approx` is fast, `.rnd` correctly rounded (the only kind for f64); `.ftz` flushes f32 subnormals to zero."""
+    """Square root.
+
+    `.approx` is fast, `.rnd` correctly rounded (the only kind for f64); `.ftz` flushes f32 subnormals to
+    zero.
+    """
 
     name = "ptx.sqrt"
     section = "9.7.3.15"
@@ -128,7 +145,10 @@ class Tanh(Instruction):
 
 @instruction
 class Testp(Instruction):
-    """Test what kind of number a is; p is true if it is finite, infinite, a number, not a number, normal or subnormal."""
+    """Test what kind of number a is.
+
+    The predicate is true if it is finite, infinite, a number, not a number, normal or subnormal.
+    """
 
     name = "ptx.testp"
     section = "9.7.3.1"

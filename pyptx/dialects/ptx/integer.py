@@ -1,4 +1,7 @@
-"""Arithmetic whose first type is an integer, in all its types (PTX ISA 9.7.1; float 9.7.3, half 9.7.4, mixed precision 9.7.5)."""
+"""Arithmetic whose first type is an integer, in all its types.
+
+PTX ISA 9.7.1 (integer), 9.7.3 (float), 9.7.4 (half), 9.7.5 (mixed precision).
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ BYTES = "107af 120af 121af"
 class Add(Instruction):
     """Add two values: d = a + b, in integers, floats, halves and packed types.
 
-    Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets u32 and packed integers too). Floats round
-    as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1]. `.cc` writes the carry that a
-    following `addc` reads. With two types (`add.f32.f16`) a is a half that is widened exactly, b and d are f32.
+    Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets u32 and packed
+    integers too). Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero,
+    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads. With two types
+    (`add.f32.f16`) a is a half that is widened exactly, b and d are f32.
     """
 
     name = "ptx.add"
@@ -52,9 +56,10 @@ class Add(Instruction):
 class Sub(Instruction):
     """Subtract: d = a - b, in integers, floats, halves and packed types.
 
-    Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too). Floats round as
-    `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0, 1]. `.cc` writes the borrow that a following
-    `subc` reads. With two types (`sub.f32.f16`) a is a half that is widened exactly, b and d are f32.
+    Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
+    Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
+    1]. `.cc` writes the borrow that a following `subc` reads. With two types (`sub.f32.f16`) a is a half that
+    is widened exactly, b and d are f32.
     """
 
     name = "ptx.sub"
@@ -77,8 +82,9 @@ class Sub(Instruction):
 class Mul(Instruction):
     """Multiply: d = a * b.
 
-    Of the double-width product of integers, `.lo` keeps the low half, `.hi` the high half and `.wide` all of it (d is twice as wide).
-    Floats and halves round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1].
+    Of the double-width product of integers, `.lo` keeps the low half, `.hi` the high half and `.wide` all of
+    it (d is twice as wide). Floats and halves round as `.rnd` says, to nearest even without it; `.ftz`
+    flushes subnormals to zero, `.sat` clamps to [0, 1].
     """
 
     name = "ptx.mul"
@@ -98,8 +104,9 @@ class Mul(Instruction):
 class Mad(Instruction):
     """Multiply and add: d = a * b + c.
 
-    Of the integer product `.lo` or `.hi` takes one half, `.wide` all (c and d are twice as wide); `.hi.sat.s32` clamps the sum; `.cc` writes
-    the carry out for a following `madc` or `addc`. In floats it is `fma` (one rounding, `.rnd` must be given).
+    Of the integer product `.lo` or `.hi` takes one half, `.wide` all (c and d are twice as wide);
+    `.hi.sat.s32` clamps the sum; `.cc` writes the carry out for a following `madc` or `addc`. In floats it is
+    `fma` (one rounding, `.rnd` must be given).
     """
 
     name = "ptx.mad"
@@ -118,7 +125,10 @@ class Mad(Instruction):
 
 @instruction
 class Mul24(Instruction):
-    """Multiply the low 24 bits of two 32-bit integers; d is the low (`.lo`) or high (`.hi`) 32 bits of the 48-bit product."""
+    """Multiply the low 24 bits of two 32-bit integers.
+
+    The result is the low (`.lo`) or high (`.hi`) 32 bits of the 48-bit product.
+    """
 
     name = "ptx.mul24"
     section = "9.7.1.5"
@@ -127,8 +137,9 @@ class Mul24(Instruction):
 
 @instruction
 class Mad24(Instruction):
-    """Multiply the low 24 bits of a and b, take the low (`.lo`) or high (`.hi`) 32 bits of the 48-bit product, and add c.
+    """Multiply the low 24 bits of a and b and add c.
 
+    Of the 48-bit product `.lo` takes the low and `.hi` the high 32 bits.
     `.hi.sat.s32` clamps the sum to the range of s32.
     """
 
@@ -153,8 +164,9 @@ class Sad(Instruction):
 class Div(Instruction):
     """Divide: d = a / b.
 
-    Integers truncate towards zero; dividing by zero gives an unspecified value. f32 comes as `.approx` (fast, 2 ulp in a limited range),
-    `.full` (2 ulp in the full range) or correctly rounded with `.rnd`; f64 only correctly rounded.
+    Integers truncate towards zero; dividing by zero gives an unspecified value. f32 comes as `.approx` (fast,
+    2 ulp in a limited range), `.full` (2 ulp in the full range) or correctly rounded with `.rnd`; f64 only
+    correctly rounded.
     """
 
     name = "ptx.div"
@@ -164,13 +176,21 @@ class Div(Instruction):
         form("div.approx{.ftz}.f32 d, a, b", ptx="1.4"),
         form("div.^full{.ftz}.f32 d, a, b", ptx="1.4"),
         form("div.rnd{.ftz}.f32 d, a, b", rnd=ROUND, ptx="2.0", sm="20+"),
-        form("div.rnd.f64 d, a, b", rnd=ROUND, ptx="1.4", needs={r: need("2.0", "20+") for r in ("rz", "rm", "rp")}),
+        form(
+            "div.rnd.f64 d, a, b",
+            rnd=ROUND,
+            ptx="1.4",
+            needs={r: need("2.0", "20+") for r in ("rz", "rm", "rp")},
+        ),
     )
 
 
 @instruction
 class Rem(Instruction):
-    """Remainder of an integer division that truncates towards zero: d has the sign of a. A zero divisor gives an unspecified value."""
+    """Remainder of an integer division that truncates towards zero: d has the sign of a.
+
+    A zero divisor gives an unspecified value.
+    """
 
     name = "ptx.rem"
     section = "9.7.1.9"
@@ -179,7 +199,10 @@ class Rem(Instruction):
 
 @instruction
 class Abs(Instruction):
-    """Absolute value: d = |a|. The lowest negative integer stays itself; in floats only the sign bit goes (`.ftz` flushes subnormals)."""
+    """Absolute value: d = |a|.
+
+    The lowest negative integer stays itself; in floats only the sign bit goes (`.ftz` flushes subnormals).
+    """
 
     name = "ptx.abs"
     section = "9.7.1.10"
@@ -215,8 +238,9 @@ NAN = {"NaN": need("7.0", "80+")}
 class Min(Instruction):
     """The smaller of two values, per element in packed types; f32 also of three.
 
-    `.relu` clamps a negative result to zero. A NaN input gives the other operand, or NaN with `.NaN`. `.xorsign.abs` compares magnitudes and
-    gives the smaller one the product of both signs; `.abs` (three inputs) compares magnitudes. `.ftz` flushes subnormals to zero.
+    `.relu` clamps a negative result to zero. A NaN input gives the other operand, or NaN with `.NaN`.
+    `.xorsign.abs` compares magnitudes and gives the smaller one the product of both signs; `.abs` (three
+    inputs) compares magnitudes. `.ftz` flushes subnormals to zero.
     """
 
     name = "ptx.min"
@@ -243,8 +267,9 @@ class Min(Instruction):
 class Max(Instruction):
     """The larger of two values, per element in packed types; f32 also of three.
 
-    `.relu` clamps a negative result to zero. A NaN input gives the other operand, or NaN with `.NaN`. `.xorsign.abs` compares magnitudes and
-    gives the larger one the product of both signs; `.abs` (three inputs) compares magnitudes. `.ftz` flushes subnormals to zero.
+    `.relu` clamps a negative result to zero. A NaN input gives the other operand, or NaN with `.NaN`.
+    `.xorsign.abs` compares magnitudes and gives the larger one the product of both signs; `.abs` (three
+    inputs) compares magnitudes. `.ftz` flushes subnormals to zero.
     """
 
     name = "ptx.max"
@@ -278,7 +303,7 @@ class Popc(Instruction):
 
 @instruction
 class Clz(Instruction):
-    """Count the zero bits above the highest one bit of a (the width of the type for zero); d is 32 bits wide."""
+    """Count the zero bits above the highest one bit of a (for zero: all). The result is 32 bits wide."""
 
     name = "ptx.clz"
     section = "9.7.1.15"
@@ -287,7 +312,9 @@ class Clz(Instruction):
 
 @instruction
 class Bfind(Instruction):
-    """Bit position of the highest bit of a that is no sign or leading zero, or 0xffffffff if there is none; d is 32 bits wide.
+    """Bit position of the highest bit of a that is no sign or leading zero, or 0xffffffff if there is none.
+
+    The result is 32 bits wide.
 
     With `.shiftamt` d is how far to shift left to bring that bit to the top.
     """
@@ -299,7 +326,9 @@ class Bfind(Instruction):
 
 @instruction
 class Fns(Instruction):
-    """Find the n-th set bit: from bit `base` of mask upwards (offset > 0) or downwards (offset < 0); 0xffffffff if there is none.
+    """Find the n-th set bit: from bit `base` of mask upwards (offset > 0) or downwards (offset < 0).
+
+    The result is its position, or 0xffffffff if there is none.
 
     Operands: mask, base (0..31) and offset are 32-bit; base is unsigned, offset signed.
     """
@@ -320,7 +349,9 @@ class Brev(Instruction):
 
 @instruction
 class Bfe(Instruction):
-    """Extract a bit field: c bits of a from bit b upwards, zero-extended (unsigned types) or sign-extended (signed types).
+    """Extract a bit field.
+
+    The result is c bits of a from bit b upwards, zero-extended (unsigned types) or sign-extended (signed types).
 
     b and c are 32-bit, of which the low 8 bits count.
     """
@@ -332,7 +363,10 @@ class Bfe(Instruction):
 
 @instruction
 class Bfi(Instruction):
-    """Insert a bit field: f is b with its bits c..c+len-1 replaced by the low bits of a. c and len are 32-bit, the low 8 bits count."""
+    """Insert a bit field: f is b with its bits c..c+len-1 replaced by the low bits of a.
+
+    c and len are 32-bit, the low 8 bits count.
+    """
 
     name = "ptx.bfi"
     section = "9.7.1.20"
@@ -341,7 +375,10 @@ class Bfi(Instruction):
 
 @instruction
 class Szext(Instruction):
-    """Sign-extend (s32) or zero-extend (u32) the low b bits of a. `.clamp` limits b to 32, `.wrap` takes it modulo 32."""
+    """Sign-extend (s32) or zero-extend (u32) the low b bits of a.
+
+    `.clamp` limits b to 32, `.wrap` takes it modulo 32.
+    """
 
     name = "ptx.szext"
     section = "9.7.1.21"
@@ -359,32 +396,51 @@ class Bmsk(Instruction):
 
 @instruction
 class Dp4a(Instruction):
-    """Dot product of the four bytes of a and of b, added to c. Each of a and b holds unsigned (u32) or signed (s32) bytes."""
+    """Dot product of the four bytes of a and of b, added to c.
+
+    Each of a and b holds unsigned (u32) or signed (s32) bytes.
+    """
 
     name = "ptx.dp4a"
     section = "9.7.1.23"
     forms = (
-        form("dp4a.atype.btype d:u32, a:u32, b:u32, c:u32", atype="u32 s32", btype="u32 s32", ptx="5.0", sm="61+"),
+        form(
+            "dp4a.atype.btype d:u32, a:u32, b:u32, c:u32",
+            atype="u32 s32",
+            btype="u32 s32",
+            ptx="5.0",
+            sm="61+",
+        ),
     )
 
 
 @instruction
 class Dp2a(Instruction):
-    """Dot product of the two 16-bit halves of a with two bytes of b (the low two, `.lo`, or the high two, `.hi`), added to c."""
+    """Dot product of the two 16-bit halves of a with two bytes of b, added to c.
+
+    `.lo` takes the low two bytes of b, `.hi` the high two. The types say which of a and b are signed.
+    """
 
     name = "ptx.dp2a"
     section = "9.7.1.24"
     forms = (
         form(
             "dp2a.^mode.atype.btype d:u32, a:u32, b:u32, c:u32",
-            mode="lo hi", atype="u32 s32", btype="u32 s32", ptx="5.0", sm="61+",
-        ),  # fmt: skip
+            mode="lo hi",
+            atype="u32 s32",
+            btype="u32 s32",
+            ptx="5.0",
+            sm="61+",
+        ),
     )
 
 
 @instruction
 class Clmad(Instruction):
-    """Carry-less multiply (polynomials over one bit) and xor: d is the low or high half of the product of a and b, xor c."""
+    """Carry-less multiply (polynomials over one bit) and xor.
+
+    The result is the low or high half of the product of a and b, xor c.
+    """
 
     name = "ptx.clmad"
     section = "9.7.1.25"

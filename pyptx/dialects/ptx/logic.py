@@ -1,4 +1,7 @@
-"""Logic and shift instructions (PTX ISA 9.7.8). They work on bits: only sizes matter, whatever the registers' types."""
+"""Logic and shift instructions (PTX ISA 9.7.8).
+
+They work on bits: only sizes matter, whatever the registers' types.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ class Cnot(Instruction):
 
 @instruction
 class Lop3(Instruction):
-    """Any bitwise function of three inputs, given as its truth table: f(0xf0, 0xcc, 0xaa), of which ptxas takes the low 8 bits.
+    """Any bitwise function of three inputs, given as its truth table.
+
+    The table of f is the constant f(0xf0, 0xcc, 0xaa); ptxas takes its low 8 bits.
 
     With a Boolean operator there is a second result: p = (d != 0) bool q; d may be the sink.
     """
@@ -72,14 +77,20 @@ class Lop3(Instruction):
 
 @instruction
 class Shf(Instruction):
-    """Funnel shift: shift the 64-bit value b:a left (`.l`, d is the high half) or right (`.r`, d is the low half) by c.
+    """Funnel shift: a 64-bit value shifted, of which one half is kept.
+
+    Shift the value b:a left (`.l`, d is the high half) or right (`.r`, d is the low half) by c.
 
     `.clamp` limits c to 32, `.wrap` takes it modulo 32.
     """
 
     name = "ptx.shf"
     section = "9.7.8.7"
-    forms = (form("shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"),)
+    forms = (
+        form(
+            "shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"
+        ),
+    )
 
 
 @instruction
@@ -93,7 +104,10 @@ class Shl(Instruction):
 
 @instruction
 class Shr(Instruction):
-    """Shift a right by b bits, filling with the sign (signed types) or zeros. b is 32-bit unsigned, clamped to the width of the type."""
+    """Shift a right by b bits, filling with the sign (signed types) or zeros.
+
+    b is 32-bit unsigned, clamped to the width of the type.
+    """
 
     name = "ptx.shr"
     section = "9.7.8.9"

@@ -21,9 +21,10 @@ def whole_vector(use: Use) -> str | None:
 class Mov(Instruction):
     """Copy a register, a constant, a special register or an address into d.
 
-    A variable's or function's name stands for its address in its state space (`mov.u64 d, name+8`; `cvta` makes it generic). With a bit type, a
-    vector of smaller registers packs into d or unpacks from a: `mov.b64 {lo, hi}, a`, where elements of d may be the sink. `.v2` and
-    `.v4` copy element by element. A predicate is moved with `mov.pred`.
+    A variable's or function's name stands for its address in its state space (`mov.u64 d, name+8`; `cvta`
+    makes it generic). With a bit type, a vector of smaller registers packs into d or unpacks from a: `mov.b64
+    {lo, hi}, a`, where elements of d may be the sink. `.v2` and `.v4` copy element by element. A predicate is
+    moved with `mov.pred`.
     """
 
     name = "ptx.mov"
@@ -51,7 +52,9 @@ class Mov(Instruction):
         form("mov.type d:type[1]_, a@&", type=BITS),
         form("mov.vec.type d:type[vec]_, a:type[vec]@", vec="v2 v4", type="b16 b32 u16 u32 s16 s32 f32"),
         form("mov.v2.type d:type[v2]_, a:type[v2]@", type="b64 u64 s64 f64"),
-        form("mov.vec.type d:type[vec]_, a@&", vec="v2 v4", type="b16 b32 u16 u32 s16 s32", rule=whole_vector),
+        form(
+            "mov.vec.type d:type[vec]_, a@&", vec="v2 v4", type="b16 b32 u16 u32 s16 s32", rule=whole_vector
+        ),
         form("mov.vec.f32 d:f32[vec]_, a", vec="v2 v4", rule=whole_vector),
         form("mov.vec.type d:type[vec]_, a@&", vec="v2", type="b64 u64 s64", rule=whole_vector),
         form("mov.vec.f64 d:f64[vec]_, a", vec="v2", rule=whole_vector),
@@ -60,10 +63,12 @@ class Mov(Instruction):
 
 @instruction
 class Prmt(Instruction):
-    """Pick four bytes out of the eight of b:a. The selector c has four 4-bit fields: byte number and, in its top bit, "replicate the sign".
+    """Pick four bytes out of the eight of b:a.
 
-    With a mode only the low bits of c count: `f4e` and `b4e` extract four bytes forward or backward, `rc8` and `rc16` replicate one byte or
-    half, `ecl` and `ecr` clamp at the left or right edge.
+    The selector c has four 4-bit fields: byte number and, in its top bit, "replicate the sign".
+
+    With a mode only the low bits of c count: `f4e` and `b4e` extract four bytes forward or backward, `rc8`
+    and `rc16` replicate one byte or half, `ecl` and `ecr` clamp at the left or right edge.
     """
 
     name = "ptx.prmt"

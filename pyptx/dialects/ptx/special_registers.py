@@ -13,7 +13,10 @@ from .target import Need, need
 
 @dataclass(frozen=True, slots=True)
 class Predefined:
-    """A special register: `%tid` has elements (`%tid.x`), `%laneid` is a scalar; `bits` are the sizes it may be read in, its own first."""
+    """A special register: `%tid` has elements (`%tid.x`), `%laneid` is a scalar.
+
+    `bits` are the sizes it may be read in, its own first.
+    """
 
     name: str
     bits: tuple[int, ...]
@@ -30,7 +33,9 @@ SPECIAL_REGISTERS: dict[str, Predefined] = {}
 ELEMENTS = frozenset(".x .y .z .w .r .g .b .a".split())
 
 
-def _add(names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = "") -> None:
+def _add(
+    names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = ""
+) -> None:
     sizes = tuple(map(int, bits.split()))
     for name in names.split():
         SPECIAL_REGISTERS[name] = Predefined(name, sizes, elements, need(ptx, sm), meaning)
@@ -43,7 +48,12 @@ _add("%nctaid", "CTAs per grid", "32 16", elements=True)
 _add("%gridid", "identifier of the grid launch", "64 32 16")
 _add("%laneid %warpid %smid", "index of the lane in its warp, the warp in its CTA, the SM", ptx="1.3")
 _add("%nwarpid %nsmid", "upper bounds of %warpid and %smid", ptx="2.0", sm="20+")
-_add("%lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt", "lanes relative to this one", ptx="2.0", sm="20+")
+_add(
+    "%lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt",
+    "lanes relative to this one",
+    ptx="2.0",
+    sm="20+",
+)
 _add("%clock", "cycle counter, low 32 bits")
 _add("%clock_hi", "cycle counter, high 32 bits", ptx="5.0", sm="20+")
 _add("%clock64", "cycle counter", "64", ptx="2.0", sm="20+")
@@ -53,18 +63,39 @@ _add("%pm0 %pm1 %pm2 %pm3", "performance counters, low 32 bits", ptx="1.3")
 _add("%pm4 %pm5 %pm6 %pm7", "performance counters, low 32 bits", ptx="3.0", sm="20+")
 _add(" ".join(f"%pm{i}_64" for i in range(8)), "performance counters", "64", ptx="4.0", sm="50+")
 _add(" ".join(f"%envreg{i}" for i in range(32)), "set by the driver before the launch")
-_add("%total_smem_size %dynamic_smem_size", "bytes of shared memory of the CTA, all and dynamic", ptx="4.1", sm="20+")
+_add(
+    "%total_smem_size %dynamic_smem_size",
+    "bytes of shared memory of the CTA, all and dynamic",
+    ptx="4.1",
+    sm="20+",
+)
 _add("%aggr_smem_size", "bytes of shared memory with the reserved part", ptx="8.1", sm="90+")
 _add(
-    "%reserved_smem_offset_begin %reserved_smem_offset_end %reserved_smem_offset_cap %reserved_smem_offset_0 %reserved_smem_offset_1",
-    "where the system's part of shared memory lies", ptx="7.6", sm="80+",
-)  # fmt: skip
-_add("%clusterid %nclusterid", "cluster index in the grid, clusters per grid", elements=True, ptx="7.8", sm="90+")
-_add("%cluster_ctaid %cluster_nctaid", "CTA index in its cluster, CTAs per cluster", elements=True, ptx="7.8", sm="90+")
+    " ".join(f"%reserved_smem_offset_{end}" for end in ("begin", "end", "cap", "0", "1")),
+    "where the system's part of shared memory lies",
+    ptx="7.6",
+    sm="80+",
+)
+_add(
+    "%clusterid %nclusterid",
+    "cluster index in the grid, clusters per grid",
+    elements=True,
+    ptx="7.8",
+    sm="90+",
+)
+_add(
+    "%cluster_ctaid %cluster_nctaid",
+    "CTA index in its cluster, CTAs per cluster",
+    elements=True,
+    ptx="7.8",
+    sm="90+",
+)
 _add("%cluster_ctarank %cluster_nctarank", "the same as one number", ptx="7.8", sm="90+")
 _add("%is_explicit_cluster", "whether the launch gave a cluster size", "1", ptx="7.8", sm="90+")
 _add("%current_graph_exec", "identifier of the graph being executed, 0 if none", "64", ptx="8.0", sm="50+")
-_add("%locality_domain_id %locality_domain_supplemental_sm", "locality domain of the SM", ptx="9.5", sm="100+")
+_add(
+    "%locality_domain_id %locality_domain_supplemental_sm", "locality domain of the SM", ptx="9.5", sm="100+"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -74,9 +105,9 @@ def is_special_register(name: str) -> bool:
 
 
 def read_problem(name: str, bits: int, vector: int | None, narrower: bool = False) -> str | None:
-    """Why `%tid.x` or `%laneid` cannot be read as `bits` bits (`vector`: as so many elements at once), or None.
+    """Why `%tid.x` or `%laneid` cannot be read as `bits` bits, or None.
 
-    `narrower`: a part of it is fine (`cvt`).
+    `vector`: as so many elements at once. `narrower`: a part of it is fine (`cvt`).
     """
     base, dot, element = name.partition(".")
     found = SPECIAL_REGISTERS.get(base)

@@ -1,24 +1,22 @@
 """Video instructions: arithmetic on parts of 32-bit registers (PTX ISA 9.7.18).
 
-Scalar ones take one byte (`.b0` to `.b3`) or half (`.h0`, `.h1`) of each source and compute in 34 bits. SIMD ones compute two halves or
-four bytes at once, picked from the eight bytes of b:a.
+Scalar ones take one byte (`.b0` to `.b3`) or half (`.h0`, `.h1`) of each source and compute in 34 bits. SIMD
+ones compute two halves or four bytes at once, picked from the eight bytes of b:a.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .syntax import Not
 
 SIGNS = {"dtype": "u32 s32", "atype": "u32 s32", "btype": "u32 s32"}
-SET = {"atype": "u32 s32", "btype": "u32 s32"}
 SCALAR = {"ptx": "2.0", "sm": "20+"}
 SIMD = {"ptx": "3.0", "sm": "30+"}
 PART = r"b[0-3]|h[01]"
 SOURCES = {"a": PART, "b": PART}
-COMPARE = "eq ne lt le gt ge lo ls hi hs"
+COMPARISONS = (("eq ne lt le gt ge", "u32 s32"), ("lo ls hi hs", "u32"))
+"""(comparisons, types of b that have them)"""
 HALVES = {"d": r"h0|h1|h10", "a": r"h[0-3]{2}", "b": r"h[0-3]{2}"}
 BYTES = {"d": r"b(?=.)3?2?1?0?", "a": r"b[0-7]{4}", "b": r"b[0-7]{4}"}
 
@@ -52,13 +50,13 @@ def simd(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
 
 def simd_compare(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
     line = f"{opcode}.atype.btype.cmp{{.add}} d:u32, a:atype%, b:btype%, c:u32%"
-    return (form(line, cmp=COMPARE, selectors=parts, **SIMD, **SET),)
+    return tuple(form(line, cmp=c, atype="u32 s32", btype=t, selectors=parts, **SIMD) for c, t in COMPARISONS)
 
 
 def one_sign(use: Use) -> str | None:
     """vmad negates the product or c, not both, and neither with `.po`."""
     a, b, c = (isinstance(use.operand(name), Not) for name in "abc")
-    if use.has("po") and (a or b or c):
+    if use.has("po") and (a != b or c):
         return "vmad.po takes no negated operand"
     return "vmad negates either one of a and b, or c" if a != b and c else None
 
@@ -67,7 +65,8 @@ def one_sign(use: Use) -> str | None:
 class Vadd(Instruction):
     """d = a + b of scalar parts, sign- or zero-extended; `.sat` clamps to d's type.
 
-    With c: a second operation (`.add .min .max`) of the result with c, or the result merged into c at the part that d names (`d.h1`).
+    With c: a second operation (`.add .min .max`) of the result with c, or the result merged into c at the
+    part that d names (`d.h1`).
     """
 
     name = "ptx.vadd"
@@ -113,7 +112,10 @@ class Vmax(Instruction):
 
 @instruction
 class Vshl(Instruction):
-    """d = a << b of scalar parts; b is limited to 32 (`.clamp`) or taken modulo 32 (`.wrap`). The rest as in `vadd`."""
+    """d = a << b of scalar parts; b is limited to 32 (`.clamp`) or taken modulo 32 (`.wrap`).
+
+    The rest as in `vadd`.
+    """
 
     name = "ptx.vshl"
     section = "9.7.18.1.2"
@@ -122,7 +124,10 @@ class Vshl(Instruction):
 
 @instruction
 class Vshr(Instruction):
-    """d = a >> b of scalar parts; b is limited to 32 (`.clamp`) or taken modulo 32 (`.wrap`). The rest as in `vadd`."""
+    """d = a >> b of scalar parts; b is limited to 32 (`.clamp`) or taken modulo 32 (`.wrap`).
+
+    The rest as in `vadd`.
+    """
 
     name = "ptx.vshr"
     section = "9.7.18.1.2"
@@ -131,7 +136,9 @@ class Vshr(Instruction):
 
 @instruction
 class Vmad(Instruction):
-    """d = a * b + c of scalar parts a and b. The product or c may be negated, `.po` adds one; `.shr7`, `.shr15` shift the result right.
+    """d = a * b + c of scalar parts a and b.
+
+    The product or c may be negated, `.po` adds one; `.shr7`, `.shr15` shift the result right.
 
     `.sat` clamps the result to d's type.
     """
@@ -152,15 +159,20 @@ class Vset(Instruction):
 
     name = "ptx.vset"
     section = "9.7.18.1.4"
-    forms = scalar("vset.atype.btype.cmp", d="u32", cmp=COMPARE, **SET)
+    forms = tuple(
+        f
+        for c, t in COMPARISONS
+        for f in scalar("vset.atype.btype.cmp", d="u32", cmp=c, atype="u32 s32", btype=t)
+    )
 
 
 @instruction
 class Vadd2(Instruction):
     """d = a + b for two halves at once.
 
-    Each is sign- or zero-extended, and clamped with `.sat`; d's mask says which results to write, the others come from c. With `.add` all
-    are added up with c. The sources' selectors pick their parts from the four halves of b:a.
+    Each is sign- or zero-extended, and clamped with `.sat`; d's mask says which results to write, the others
+    come from c. With `.add` all are added up with c. The sources' selectors pick their parts from the four
+    halves of b:a.
     """
 
     name = "ptx.vadd2"
@@ -179,7 +191,10 @@ class Vsub2(Instruction):
 
 @instruction
 class Vavrg2(Instruction):
-    """d = (a + b) / 2, rounded away from zero for two halves at once. Selectors, `.sat` and `.add` as in `vadd2`."""
+    """d = (a + b) / 2, rounded away from zero, for two halves at once.
+
+    Selectors, `.sat` and `.add` as in `vadd2`.
+    """
 
     name = "ptx.vavrg2"
     section = "9.7.18.2.1"
@@ -226,8 +241,9 @@ class Vset2(Instruction):
 class Vadd4(Instruction):
     """d = a + b for four bytes at once.
 
-    Each is sign- or zero-extended, and clamped with `.sat`; d's mask says which results to write, the others come from c. With `.add` all
-    are added up with c. The sources' selectors pick their parts from the eight bytes of b:a.
+    Each is sign- or zero-extended, and clamped with `.sat`; d's mask says which results to write, the others
+    come from c. With `.add` all are added up with c. The sources' selectors pick their parts from the eight
+    bytes of b:a.
     """
 
     name = "ptx.vadd4"
@@ -246,7 +262,10 @@ class Vsub4(Instruction):
 
 @instruction
 class Vavrg4(Instruction):
-    """d = (a + b) / 2, rounded away from zero for four bytes at once. Selectors, `.sat` and `.add` as in `vadd4`."""
+    """d = (a + b) / 2, rounded away from zero, for four bytes at once.
+
+    Selectors, `.sat` and `.add` as in `vadd4`.
+    """
 
     name = "ptx.vavrg4"
     section = "9.7.18.2.3"
