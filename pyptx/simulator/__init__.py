@@ -40,7 +40,15 @@ def simulate(
 
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too many steps.
     """
-    launch = {"grid": grid, "block": block, "cluster": cluster, "smem": smem, "check": check, "seed": seed, "max_steps": max_steps}
+    launch = {
+        "grid": grid,
+        "block": block,
+        "cluster": cluster,
+        "smem": smem,
+        "check": check,
+        "seed": seed,
+        "max_steps": max_steps,
+    }
     if isinstance(kernel, LoadedKernel):
         return kernel.simulate(*args, **launch)
     loaded, name = _find(kernel)
@@ -60,5 +68,7 @@ def _find(kernel: Any) -> tuple[LoadedModule, str]:
     loaded = load_module(module)
     entries = list(loaded.entries)
     if len(entries) != 1:
-        raise SimulationError(f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one")
+        raise SimulationError(
+            f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one"
+        )
     return loaded, entries[0]

@@ -7,6 +7,7 @@ brings threads of different call sites together again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
@@ -201,7 +202,13 @@ class _Decoder:
         return order, recursive
 
     def _place_shared(self, order: Sequence[str]) -> None:
-        used = {s for symbol in order for b in self.image.operations[symbol].blocks for op in b.ops for s in symbols_in(op)}
+        used = {
+            s
+            for symbol in order
+            for b in self.image.operations[symbol].blocks
+            for op in b.ops
+            for s in symbols_in(op)
+        }
         for v in self.image.variables.values():
             if v.space != "shared" or v.name not in used:
                 continue
@@ -245,7 +252,9 @@ class _Decoder:
             if segment.ends == "sync" and segment.last is not None:
                 exposed.update(segment.last.written)
         for function in self.functions.values():
-            exposed.update(f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg))
+            exposed.update(
+                f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg)
+            )
         for inst in self.instructions:
             inst.local = frozenset(r for r in inst.written if r not in exposed)
 
@@ -302,7 +311,9 @@ class _FunctionDecoder:
             self.top += size
             self.limit = max(self.limit, self.top)
         else:
-            raise SimulationError(f"a .{space} variable ({name}) inside a function cannot be simulated: declare it in the module")
+            raise SimulationError(
+                f"a .{space} variable ({name}) inside a function cannot be simulated: declare it in the module"
+            )
         self.names[-1][name] = place
         return place
 
@@ -310,7 +321,11 @@ class _FunctionDecoder:
         for scope in reversed(self.names):
             if name in scope:
                 place = scope[name]
-                return Place(place.space, place.address + offset, name, place.size, place.frame) if offset else place
+                return (
+                    Place(place.space, place.address + offset, name, place.size, place.frame)
+                    if offset
+                    else place
+                )
         image = self.decoder.image
         if name in self.decoder.shared:
             place = self.decoder.shared[name]
@@ -349,7 +364,9 @@ class _FunctionDecoder:
             d, s = self._value(destination), self._value(source)
             if d != s:
                 moves += [
-                    (a, b) for a, b in zip(leaves(d), leaves(s), strict=True) if isinstance(a, Reg) and isinstance(b, Reg)
+                    (a, b)
+                    for a, b in zip(leaves(d), leaves(s), strict=True)
+                    if isinstance(a, Reg) and isinstance(b, Reg)
                 ]
         return moves
 
@@ -370,7 +387,9 @@ class _FunctionDecoder:
                     words = op.words
                     if ".branchtargets" in words:
                         label = op.label or next((x.label for x in head_labels(block)), "")
-                        self.tables[label] = [w for w in words[words.index(".branchtargets") + 1 :] if w not in (",", ";")]
+                        self.tables[label] = [
+                            w for w in words[words.index(".branchtargets") + 1 :] if w not in (",", ";")
+                        ]
         for i, block in enumerate(blocks):
             self.starts[block] = len(decoder.segments)
             self._block(block, blocks[i + 1] if i + 1 < len(blocks) else None)
@@ -383,7 +402,9 @@ class _FunctionDecoder:
         if not function.frame:
             decoder.local_top = align(self.limit, 16)
         function.registers = {
-            pool: (self.pool_start[pool], count) for pool, count in decoder.pools.items() if count > self.pool_start[pool]
+            pool: (self.pool_start[pool], count)
+            for pool, count in decoder.pools.items()
+            if count > self.pool_start[pool]
         }
 
     def _formals(self) -> None:
@@ -396,16 +417,22 @@ class _FunctionDecoder:
                     place = self._value(registers[taken])
                     taken += 1
                     assert isinstance(place, Reg)
-                    self.function.parameters.append(Formal(place, class_bits(declaration.register_class) // 8))
+                    self.function.parameters.append(
+                        Formal(place, class_bits(declaration.register_class) // 8)
+                    )
                 else:
-                    self.function.parameters.append(Formal(self._declare(declaration, index), declaration.size(index)))
+                    self.function.parameters.append(
+                        Formal(self._declare(declaration, index), declaration.size(index))
+                    )
         for declaration in self.op.returns:
             for index, (name, _) in enumerate(declaration.items):
                 if declaration.space == "reg":
                     place = self._output(name, declaration.register_class)
                     self.function.returns.append(Formal(place, class_bits(declaration.register_class) // 8))
                 else:
-                    self.function.returns.append(Formal(self._declare(declaration, index), declaration.size(index)))
+                    self.function.returns.append(
+                        Formal(self._declare(declaration, index), declaration.size(index))
+                    )
 
     def _output(self, name: str, register_class: str) -> Reg:
         """The register of a `.reg` return parameter."""
@@ -424,7 +451,9 @@ class _FunctionDecoder:
         start = self.starts[block]
         if not moves:
             return start
-        self.decoder.segments.append(Segment([self._copies(moves)], "next", None, self.function.number, (), start))
+        self.decoder.segments.append(
+            Segment([self._copies(moves)], "next", None, self.function.number, (), start)
+        )
         return len(self.decoder.segments) - 1
 
     def _copies(self, moves: list[tuple[Reg, Reg]]) -> Inst:
@@ -575,7 +604,7 @@ class _FunctionDecoder:
         key, used = find_key(root, words)
         modifiers = words[used:]
         types = tuple(m for m in modifiers if m in SCALAR_TYPES)
-        inst = Inst(key or op.opcode, modifiers, types, operands, (), (), text=print_op(op), cc=self.cc)
+        inst = Inst(key or op.opcode, modifiers, types, operands, (), (), text=_text(op), cc=self.cc)
         inst.frame = self.function.frame
         moves: list[tuple[Reg, Reg]] = []
         silent_reads, _ = silent_registers(op)
@@ -605,6 +634,18 @@ class _FunctionDecoder:
         if isinstance(location, FileLineColLoc):
             inst.filename, inst.line = location.filename.data, location.line.data
             inst.column = location.column.data
+
+
+def _text(op: Instruction) -> str:
+    """The instruction as PTX, with the names of the labels it jumps to."""
+    text = print_op(op)
+    successors = list(op._successors)  # pyright: ignore[reportPrivateUsage]
+    if successors and "<no label" in text:
+        labels = head_labels(successors[0])
+        text = re.sub(
+            r"<no label (\d+)>", lambda m: labels[int(m[1])].label if int(m[1]) < len(labels) else m[0], text
+        )
+    return text
 
 
 def _offset(text: str) -> int:

@@ -209,7 +209,12 @@ class Engine:
         def fall_back() -> None:
             raise _Fallback(at)
 
-        if isinstance(what, Barrier) and inst.guard is None and not what.arrive_only and isinstance(what.number, Imm):
+        if (
+            isinstance(what, Barrier)
+            and inst.guard is None
+            and not what.arrive_only
+            and isinstance(what.number, Imm)
+        ):
             count = what.count
             number = int(what.number.value)
             if count is None or (isinstance(count, Imm) and int(count.value) == machine.launch.threads):
@@ -386,11 +391,19 @@ class Engine:
             here = mask & (pointer == value)
             number = (int(value) - 0x0000_7600_0000_0000) // 16
             if not any(f.number == number and int(value) % 16 == 0 for f in self.program.functions):
-                self.machine.fault(inst, f"0x{int(value):x} is not the address of a function", int(np.flatnonzero(here)[0]))
+                self.machine.fault(
+                    inst, f"0x{int(value):x} is not the address of a function", int(np.flatnonzero(here)[0])
+                )
             self._call_function(segment, inst, number, returns, arguments, here)
 
     def _call_function(
-        self, segment: Segment, inst: Inst, number: int, returns: tuple[Operand, ...], arguments: tuple[Operand, ...], mask: np.ndarray
+        self,
+        segment: Segment,
+        inst: Inst,
+        number: int,
+        returns: tuple[Operand, ...],
+        arguments: tuple[Operand, ...],
+        mask: np.ndarray,
     ) -> None:
         machine = self.machine
         function = next(f for f in self.program.functions if f.number == number)
@@ -400,11 +413,11 @@ class Engine:
             self._add(segment.after, mask)
             return
         if len(arguments) != len(function.parameters):
-            machine.fault(inst, f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}")
+            machine.fault(
+                inst, f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}"
+            )
         caller = next(f for f in self.program.functions if f.number == segment.function)
-        values = [
-            self._read(a, f.size, lanes) for a, f in zip(arguments, function.parameters, strict=True)
-        ]
+        values = [self._read(a, f.size, lanes) for a, f in zip(arguments, function.parameters, strict=True)]
         level = self.depth[lanes]
         if level.size and int(level.max()) + 1 >= len(self.calls):
             self.calls = np.concatenate([self.calls, np.zeros_like(self.calls)])
@@ -595,7 +608,11 @@ class Engine:
         for number in np.unique(numbers[mask]):
             here = mask & (numbers == number)
             if number > 15:
-                machine.fault(inst, f"barrier {number} does not exist: a CTA has barriers 0 to 15", int(np.flatnonzero(here)[0]))
+                machine.fault(
+                    inst,
+                    f"barrier {number} does not exist: a CTA has barriers 0 to 15",
+                    int(np.flatnonzero(here)[0]),
+                )
             lanes = np.flatnonzero(here)
             ctas = machine.cta_of_lane[lanes]
             if what.count is not None:

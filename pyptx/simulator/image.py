@@ -85,7 +85,11 @@ class Image:
             return evaluate(text), None
         at = words.index(symbol)
         rest = "".join(words[at + 1 :]).lstrip(")")
-        address = self.variables[symbol].address if symbol in self.variables else code_address(self.functions[symbol])
+        address = (
+            self.variables[symbol].address
+            if symbol in self.variables
+            else code_address(self.functions[symbol])
+        )
         address += int(evaluate("0" + rest)) if rest else 0
         if mask:
             while not mask & 1:

@@ -57,7 +57,9 @@ class LoadedModule:
 
     @property
     def entries(self) -> dict[str, EntryOp]:
-        return {op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration}
+        return {
+            op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration
+        }
 
     def program(self, name: str) -> Program:
         """The decoded entry. SimulationError if there is none of that name."""
@@ -68,7 +70,9 @@ class LoadedModule:
                 raise SimulationError(
                     f"the module has no entry {name}: {did_you_mean(name, entries) or 'it has ' + (', '.join(entries) or 'none')}"
                 )
-            found = self._programs[name] = decoding.decode(self.image, entries[name], self.module.target.target)
+            found = self._programs[name] = decoding.decode(
+                self.image, entries[name], self.module.target.target
+            )
         return found
 
 
@@ -93,7 +97,9 @@ def simulate_entry(
     for variable in loaded.image.variables.values():
         if variable.space in ("global", "const"):
             memory.add(
-                Allocation(variable.name, variable.address, loaded.contents[variable.name], variable.space == "const")
+                Allocation(
+                    variable.name, variable.address, loaded.contents[variable.name], variable.space == "const"
+                )
             )
     parameters, finish = _place_arguments(program, args, memory)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
@@ -151,14 +157,20 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
     g, b = _triple(grid, "grid"), _triple(block, "block")
     threads = b[0] * b[1] * b[2]
     if threads > MAX_THREADS or b[0] > 1024 or b[1] > 1024 or b[2] > 64:
-        raise SimulationError(f"block {b} has {threads} threads; a CTA has at most {MAX_THREADS} (x and y to 1024, z to 64)")
+        raise SimulationError(
+            f"block {b} has {threads} threads; a CTA has at most {MAX_THREADS} (x and y to 1024, z to 64)"
+        )
     if g[0] >= 1 << 31 or g[1] > 65535 or g[2] > 65535:
         raise SimulationError(f"grid {g} is too large: x to 2**31 - 1, y and z to 65535")
     if required and _triple(tuple(int(w, 0) for w in required), ".reqntid") != b:
-        raise SimulationError(f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}")
+        raise SimulationError(
+            f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}"
+        )
     most = directives.get(".maxntid")
     if most and threads > int(np.prod([int(w, 0) for w in most])):
-        raise SimulationError(f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger")
+        raise SimulationError(
+            f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger"
+        )
     explicit = cluster is not None
     wanted = directives.get(".reqnctapercluster")
     if cluster is None:
@@ -166,7 +178,9 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
         explicit = bool(wanted)
     c = _triple(cluster, "cluster")
     if wanted and _triple(tuple(int(w, 0) for w in wanted), ".reqnctapercluster") != c:
-        raise SimulationError(f"{program.entry} has .reqnctapercluster {', '.join(wanted)}; cluster must be that, not {c}")
+        raise SimulationError(
+            f"{program.entry} has .reqnctapercluster {', '.join(wanted)}; cluster must be that, not {c}"
+        )
     size = c[0] * c[1] * c[2]
     if size > MAX_CLUSTER:
         raise SimulationError(f"cluster {c} has {size} CTAs; at most {MAX_CLUSTER} are possible (8 portably)")
@@ -190,7 +204,9 @@ def _batch_size(program: Program, launch: Launch) -> int:
         for s in program.segments
         for i in s.body
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
-    lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
+    lanes = TARGET_LANES * (
+        16 if waits_for_grid else 1
+    )  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
     return min(count, launch.grid_size)
@@ -205,7 +221,9 @@ def _place_arguments(
     """The parameter buffer, and what to do with the arrays after the launch."""
     if len(args) != len(program.parameters):
         listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
-        raise SimulationError(f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}")
+        raise SimulationError(
+            f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}"
+        )
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
     finish: list[Any] = []
     top = ARGUMENT_BASE
@@ -214,7 +232,7 @@ def _place_arguments(
         what = f"argument {number} ({parameter.name}) of {program.entry}"
         array = as_array(value, what)
         if array is not None and not parameter.array:
-            if parameter.size not in (4, 8) or parameter.type[0] == "f":
+            if parameter.size != 8 or parameter.type[0] == "f":
                 raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
             data = array.reshape(-1).view(np.uint8)
             key = data.__array_interface__["data"][0] if data.size else -1 - number
@@ -223,7 +241,9 @@ def _place_arguments(
             else:
                 base = top
                 placed[key] = base
-                memory.add(Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable))
+                memory.add(
+                    Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable)
+                )
                 top = (base + max(data.size, 1) + 255) // 256 * 256 + 4096
             raw = base.to_bytes(8, "little")[: parameter.size]
         else:
@@ -266,7 +286,9 @@ def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
         if raw is None and isinstance(value, (np.ndarray, np.generic)):
             raw = np.ascontiguousarray(value).tobytes()
         if raw is None:
-            raise SimulationError(f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size")
+            raise SimulationError(
+                f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size"
+            )
         if len(raw) != parameter.size:
             raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")
         return bytes(raw)

@@ -38,7 +38,9 @@ class LoadedKernel:
     def variable(self, name: str) -> Any:
         """The bytes of a module variable, as a NumPy array that launches read and write."""
         if name not in self.loaded.contents:
-            raise SimulationError(f"the module has no variable {name}; it has {', '.join(self.loaded.contents) or 'none'}")
+            raise SimulationError(
+                f"the module has no variable {name}; it has {', '.join(self.loaded.contents) or 'none'}"
+            )
         return self.loaded.contents[name]
 
     def simulate(
@@ -62,7 +64,9 @@ class LoadedKernel:
 def load(source: str | Path | Operation) -> Mapping[str, LoadedKernel]:
     """The entries of PTX text, of a file or of a module, by name. PTXError if the text cannot be read."""
     filename = None
-    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and source.endswith(".ptx")):
+    if isinstance(source, Path) or (
+        isinstance(source, str) and "\n" not in source and source.endswith(".ptx")
+    ):
         filename = str(source)
         source = Path(source).read_text()
     module = parse_text(source, filename or "<ptx>") if isinstance(source, str) else source

@@ -32,7 +32,14 @@ Array = Any
 Full = Callable[[], object]
 Masked = Callable[[Array], object]
 
-_ROW_TYPES = {"p": np.bool_, "8": np.uint8, "16": np.uint16, "32": np.uint32, "64": np.uint64, "128": np.uint64}
+_ROW_TYPES = {
+    "p": np.bool_,
+    "8": np.uint8,
+    "16": np.uint16,
+    "32": np.uint32,
+    "64": np.uint64,
+    "128": np.uint64,
+}
 POISON = 0xCD
 
 
@@ -63,9 +70,21 @@ class Machine:
     """Registers, shared and local memory of `ctas` CTAs that are live at once."""
 
     def __init__(
-        self, program: Program, launch: Launch, memory: GlobalMemory, parameters: np.ndarray, ctas: int, seed: int = 0
+        self,
+        program: Program,
+        launch: Launch,
+        memory: GlobalMemory,
+        parameters: np.ndarray,
+        ctas: int,
+        seed: int = 0,
     ):
-        self.program, self.launch, self.memory, self.parameters, self.ctas = program, launch, memory, parameters, ctas
+        self.program, self.launch, self.memory, self.parameters, self.ctas = (
+            program,
+            launch,
+            memory,
+            parameters,
+            ctas,
+        )
         self.seed = seed
         self.padded = (launch.threads + 31) // 32 * 32
         self.lanes = ctas * self.padded
@@ -150,7 +169,9 @@ class Machine:
         """Stop with a SimulationError that names the instruction, its place and the thread."""
         raise SimulationError(self.diagnostic(inst, message, lane, hint))
 
-    def diagnostic(self, inst: Inst, message: str, lane: int | None = None, hint: str | None = None) -> Diagnostic:
+    def diagnostic(
+        self, inst: Inst, message: str, lane: int | None = None, hint: str | None = None
+    ) -> Diagnostic:
         where = "" if lane is None else f", {self.describe_thread(lane)}"
         text = f"{message} (instruction `{inst.text}`{where})"
         return Diagnostic("error", text, inst.filename, inst.line, inst.column, hint)
@@ -183,14 +204,20 @@ class Machine:
             case Imm():
                 array = operand.array(dtype)
             case Place():
-                array = np.array([self.address_of(operand)], np.uint64).astype(np.dtype(f"u{dtype.itemsize}")).view(dtype)
+                array = (
+                    np.array([self.address_of(operand)], np.uint64)
+                    .astype(np.dtype(f"u{dtype.itemsize}"))
+                    .view(dtype)
+                )
             case Special(name):
                 special = self.special(name)
                 if special.dtype.itemsize < dtype.itemsize:
                     return special.astype(dtype)
                 if special.dtype == dtype:
                     return special
-                return special.view(np.dtype(f"u{dtype.itemsize}"))[:: special.dtype.itemsize // dtype.itemsize].view(dtype)
+                return special.view(np.dtype(f"u{dtype.itemsize}"))[
+                    :: special.dtype.itemsize // dtype.itemsize
+                ].view(dtype)
             case _:
                 raise SimulationError(f"this operand cannot be read: {operand}")
         return np.repeat(array, self.lanes) if whole else array
@@ -231,7 +258,16 @@ class Machine:
         thread = self.thread_of_lane
         bx, by, _ = launch.block
         u32 = np.uint32
-        if base in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"):
+        if base in (
+            "tid",
+            "ntid",
+            "ctaid",
+            "nctaid",
+            "clusterid",
+            "nclusterid",
+            "cluster_ctaid",
+            "cluster_nctaid",
+        ):
             if axis == 3:
                 return np.zeros(1, u32)
             cta = self.cta_index(self.cta_of_lane)
@@ -379,7 +415,9 @@ class Machine:
         return _closures_many(function, sources, targets, keep)
 
 
-def _closures(function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool, keep: bool) -> tuple[Full, Masked]:
+def _closures(
+    function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool, keep: bool
+) -> tuple[Full, Masked]:
     copyto = np.copyto
     every = Ellipsis
     if len(sources) == 1:

@@ -94,7 +94,16 @@ class Window:
 
     __slots__ = ("view", "start", "low", "shift", "last", "rows", "checked", "read_only")
 
-    def __init__(self, view: np.ndarray, start: int, dtype: np.dtype[Any], size: int, last: int, rows: Array, read_only: bool):
+    def __init__(
+        self,
+        view: np.ndarray,
+        start: int,
+        dtype: np.dtype[Any],
+        size: int,
+        last: int,
+        rows: Array,
+        read_only: bool,
+    ):
         wrap = (1 << (8 * dtype.itemsize)) - 1
         self.view = view
         self.start = np.array(start & wrap, dtype)
@@ -114,7 +123,14 @@ class Access:
     """
 
     def __init__(
-        self, machine: Machine, inst: Inst, address: Operand, space: str, dtype: np.dtype[Any], count: int = 1, align: int = 0
+        self,
+        machine: Machine,
+        inst: Inst,
+        address: Operand,
+        space: str,
+        dtype: np.dtype[Any],
+        count: int = 1,
+        align: int = 0,
     ):
         assert isinstance(address, Address)
         self.machine, self.inst, self.dtype, self.count = machine, inst, dtype, count
@@ -124,13 +140,19 @@ class Access:
         base = address.base
         self.space = space
         if isinstance(base, Place):
-            self.space = base.space if space in ("param", "param::func", "param::entry", "generic", base.space) else space
+            self.space = (
+                base.space
+                if space in ("param", "param::func", "param::entry", "generic", base.space)
+                else space
+            )
             start = machine.address_of(base)
             if base.frame is not None:
                 self.row = machine.row(base.frame)
                 self.offset += start
             else:
-                self.row = np.full(machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64)
+                self.row = np.full(
+                    machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64
+                )
                 if space == "generic" and base.space in ("shared", "local"):
                     self.space = base.space
         elif isinstance(base, Imm):
@@ -301,7 +323,9 @@ class Access:
             left[where] = False
             if where.size == a.size:
                 if not (kind == "shared" and np.count_nonzero(cta != m.cta_of_lane[owner])):
-                    self.window = self._shared_window(window) if kind == "shared" else self._local_window(window)
+                    self.window = (
+                        self._shared_window(window) if kind == "shared" else self._local_window(window)
+                    )
                 return [(parts[0][0], index, None)]
         while True:
             where = np.flatnonzero(left)
@@ -312,7 +336,9 @@ class Access:
             if allocation is None:
                 where_text = m.memory.describe(address)
                 if self.space == "generic" and address < 1 << 32:
-                    where_text += "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
+                    where_text += (
+                        "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
+                    )
                 self._fault(full, numbers, int(where[0]), f"out of bounds: {where_text}", write)
                 return parts
             if write and allocation.read_only:

@@ -60,7 +60,9 @@ class Imm:
             return np.array([bool(self.value)])
         if dtype.kind == "f":
             if self.exact is not None:
-                word = np.array([self.exact], np.uint32 if self.exact >> 32 == 0 and bits == 32 else np.uint64)
+                word = np.array(
+                    [self.exact], np.uint32 if self.exact >> 32 == 0 and bits == 32 else np.uint64
+                )
                 return word.view(dtype) if word.itemsize == dtype.itemsize else np.array([self.value], dtype)
             return np.array([self.value], dtype)
         if isinstance(self.value, float):

@@ -94,7 +94,14 @@ def perform(view: Array, index: Array, update: Update, operands: list[Array], wa
 
 
 def _runs(
-    view: Array, ordered: Array, order: Array, starts: Array, lengths: Array, b: Array, update: np.ufunc, old: Array | None
+    view: Array,
+    ordered: Array,
+    order: Array,
+    starts: Array,
+    lengths: Array,
+    b: Array,
+    update: np.ufunc,
+    old: Array | None,
 ) -> Array | None:
     if update is np.add:
         running = np.add.accumulate(b, dtype=b.dtype)
@@ -146,9 +153,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
         for view, index, where in access.locate(lanes if m is not None else None, True):
             chosen = lanes if where is None else lanes[where]
             for i in range(width):
-                operands = [
-                    np.broadcast_to(column[i], machine.lanes)[chosen] for column in sources
-                ]
+                operands = [np.broadcast_to(column[i], machine.lanes)[chosen] for column in sources]
                 flat = view if width == 1 else view.reshape(-1)
                 at = index if width == 1 else index * width + i
                 old = perform(flat, at, update, operands, wanted)

@@ -18,9 +18,7 @@ _ROUNDINGS = ("rn", "rna", "rz", "rm", "rp", "rs", "rni", "rzi", "rmi", "rpi")
 @meaning("cvt")
 def cvt(inst: Inst) -> Pure:
     dst, src = inst.types[0], inst.types[1]
-    options: dict[str, Any] = {
-        name: True for name in ("ftz", "sat", "relu", "satfinite") if inst.has(name)
-    }
+    options: dict[str, Any] = {name: True for name in ("ftz", "sat", "relu", "satfinite") if inst.has(name)}
     rounding = inst.one_of(*_ROUNDINGS)
     if rounding:
         options["rounding"] = rounding

@@ -25,7 +25,9 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
         mixed = half.mixed_add if name == "add" else half.mixed_sub
         return lanewise(inst, partial(mixed, kind=narrow, **float_options(inst)), "f32", narrow, "f32")
     if kind in HALVES:
-        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
+        return lanewise(
+            inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True
+        )
     if kind in PACKED_INTEGERS:
         function = partial(integer.packed, getattr(integer, name), kind)
         return lanewise(inst, with_options(function, sat=inst.has("sat")), "b32", whole=True)
@@ -37,7 +39,9 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
     if inst.has("cc"):
         carry = integer.add_carry if name == "add" else integer.sub_borrow
         assert inst.cc is not None
-        return Pure(carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
+        return Pure(
+            carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]]
+        )
     if inst.has("sat"):
         return lanewise(inst, partial(getattr(integer, name), sat=True), kind)
     return lanewise(inst, ufunc, kind, ufunc=True)
@@ -63,7 +67,9 @@ def mul(inst: Inst) -> Pure:
     if kind in HALVES:
         return lanewise(inst, partial(half.mul, kind=kind, **_half_options(inst)), kind, whole=True)
     if kind == "f32x2":
-        return lanewise(inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True)
+        return lanewise(
+            inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True
+        )
     if kind in ("f32", "f64"):
         return lanewise(inst, with_options(floating.mul, **float_options(inst)), kind)
     if inst.has("wide"):
@@ -84,7 +90,9 @@ def mad(inst: Inst) -> Pure:
     if inst.has("cc"):
         assert inst.cc is not None
         function = partial(integer.mad_carry, hi=inst.has("hi"))
-        return Pure(function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
+        return Pure(
+            function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]]
+        )
     if inst.has("hi"):
         return lanewise(inst, with_options(integer.mad_hi, sat=inst.has("sat")), kind)
     return lanewise(inst, lambda a, b, c: a * b + c, kind)
@@ -103,7 +111,9 @@ def fma(inst: Inst) -> Pure:
             options["rounding"] = inst.rounding
         return lanewise(inst, partial(half.fma, kind=kind, **options), kind, whole=True)
     if kind == "f32x2":
-        return lanewise(inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True)
+        return lanewise(
+            inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True
+        )
     return lanewise(inst, with_options(floating.fma, **float_options(inst)), kind)
 
 
@@ -144,7 +154,9 @@ def _sign(inst: Inst, name: str) -> Pure:
     """abs and neg."""
     kind = inst.type
     if kind in HALVES:
-        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
+        return lanewise(
+            inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True
+        )
     if kind in ("f32", "f64"):
         return lanewise(inst, with_options(getattr(floating, name), ftz=inst.has("ftz")), kind)
     if kind in PACKED_INTEGERS:
@@ -174,7 +186,9 @@ def _extreme(inst: Inst, name: str) -> Pure:
         elif inst.has("abs"):
             options["abs"] = True
         if kind in HALVES:
-            return lanewise(inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True)
+            return lanewise(
+                inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True
+            )
         return lanewise(inst, with_options(getattr(floating, name), **options), kind)
     function = getattr(integer, name)
     if kind in PACKED_INTEGERS:

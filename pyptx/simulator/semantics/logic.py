@@ -81,5 +81,3 @@ def shl(inst: Inst) -> Pure:
 @meaning("shr")
 def shr(inst: Inst) -> Pure:
     return _shift(inst, False)
-
-

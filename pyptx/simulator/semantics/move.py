@@ -136,7 +136,9 @@ def copies(inst: Inst) -> Step:
 
     def bind(machine: Machine, inst: Inst) -> Action:
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)]
-        rows = [(machine.row(d), machine.row(s)) for d, s in pairs if isinstance(d, Reg) and isinstance(s, Reg)]
+        rows = [
+            (machine.row(d), machine.row(s)) for d, s in pairs if isinstance(d, Reg) and isinstance(s, Reg)
+        ]
 
         def step(m: Mask) -> None:
             values = [s.copy() for _, s in rows]
@@ -146,5 +148,3 @@ def copies(inst: Inst) -> Step:
         return step
 
     return Step(bind)
-
-

@@ -89,7 +89,9 @@ def _bind_parameter(
     start = address.base.address + address.offset - 0x0000_7200_0000_0000
     end = start + dtype.itemsize * len(writers)
     if start < 0 or end > machine.parameters.size:
-        machine.fault(inst, f"a load of bytes {start} to {end - 1} of {machine.parameters.size} bytes of parameters")
+        machine.fault(
+            inst, f"a load of bytes {start} to {end - 1} of {machine.parameters.size} bytes of parameters"
+        )
     values = machine.parameters[start:end].view(dtype)
     pairs = [(d, values[i]) for i, d in enumerate(writers) if d is not None]
 
@@ -103,7 +105,9 @@ def _bind_parameter(
     return step
 
 
-def _bind_load_128(machine: Machine, inst: Inst, targets: tuple[Operand, ...], address: Operand, space: str) -> Action:
+def _bind_load_128(
+    machine: Machine, inst: Inst, targets: tuple[Operand, ...], address: Operand, space: str
+) -> Action:
     access = Access(machine, inst, address, space, np.dtype(np.uint64), 2 * len(targets))
     rows = [None if isinstance(t, Sink) else machine.row(t) for t in targets if isinstance(t, (Reg, Sink))]
 

@@ -86,7 +86,9 @@ _WAITING: set[str] = set()
 _LONGEST: dict[str, int] = {}
 
 
-def meaning(*opcodes: str, waits: bool = False) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
+def meaning(
+    *opcodes: str, waits: bool = False
+) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
     """Register the meaning of opcodes; `waits`: the instruction may have to wait for other threads."""
 
     def register(function: Callable[[Inst], Meaning]) -> Callable[[Inst], Meaning]:

@@ -1,0 +1,100 @@
+"""Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20 instructions.
+
+python -m benchmarks.simulator
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from benchmarks._table import Table
+from pyptx.simulator import load
+
+LOOP = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry loop(.param .u64 out, .param .u32 rounds)
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<16>;
+    .reg .f32 %f<16>;
+    .reg .b64 %rd<4>;
+    .shared .align 16 .b8 table[4096];
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [rounds];
+    mov.u32 %r2, %tid.x;
+    mov.u32 %r3, table;
+    shl.b32 %r4, %r2, 2;
+    add.s32 %r5, %r3, %r4;
+    cvt.rn.f32.u32 %f1, %r2;
+    st.shared.f32 [%r5], %f1;
+    st.shared.f32 [%r5+2048], %f1;
+    bar.sync 0;
+    mov.u32 %r6, 0;
+    mov.f32 %f2, 0f3F000000;
+    mov.f32 %f3, 0f3E800000;
+    mov.f32 %f4, 0f3F800000;
+    mov.f32 %f5, %f1;
+    mov.u32 %r7, %r4;
+$loop:
+    add.s32 %r8, %r3, %r7;
+    ld.shared.f32 %f6, [%r8];
+    ld.shared.f32 %f7, [%r8+1024];
+    fma.rn.f32 %f2, %f6, %f3, %f2;
+    fma.rn.f32 %f4, %f7, %f3, %f4;
+    fma.rn.f32 %f5, %f6, %f3, %f5;
+    fma.rn.f32 %f8, %f7, %f3, %f2;
+    fma.rn.f32 %f9, %f8, %f3, %f4;
+    fma.rn.f32 %f2, %f9, %f3, %f5;
+    fma.rn.f32 %f4, %f2, %f3, %f8;
+    fma.rn.f32 %f5, %f4, %f3, %f9;
+    add.s32 %r7, %r7, 36;
+    and.b32 %r7, %r7, 1020;
+    xor.b32 %r9, %r7, %r6;
+    shl.b32 %r10, %r9, 1;
+    setp.gt.f32 %p1, %f5, %f2;
+    selp.b32 %r11, %r9, %r10, %p1;
+    add.s32 %r6, %r6, 1;
+    setp.lt.u32 %p2, %r6, %r1;
+    @%p2 bra $loop;
+    mov.u32 %r12, %ctaid.x;
+    mov.u32 %r13, %ntid.x;
+    mad.lo.s32 %r14, %r12, %r13, %r2;
+    mul.wide.u32 %rd2, %r14, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    st.global.f32 [%rd3], %f5;
+    ret;
+}
+"""
+"""Two shared-memory gathers, eight fused multiply-adds, integer work, a select and the loop branch: 20 instructions."""
+
+
+def speed(ctas: int, rounds: int, repeats: int = 5) -> float:
+    """Median thread-instructions per second."""
+    kernel = load(LOOP)["loop"]
+    out = np.zeros(ctas * 128, np.float32)
+    kernel.simulate(out, 10, grid=ctas, block=128)
+    found: list[float] = []
+    for _ in range(repeats):
+        start = time.process_time()
+        report = kernel.simulate(out, rounds, grid=ctas, block=128)
+        found.append(report.instructions / (time.process_time() - start))
+    return sorted(found)[repeats // 2]
+
+
+def main() -> None:
+    table = Table("simulator: 20-instruction loop, 128 threads a CTA", "thread-instructions/s")
+    for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 300e6), (256, 100, 300e6)):
+        table.add(
+            f"{ctas} CTA{'s' if ctas > 1 else ''}",
+            speed(ctas, rounds),
+            at_least=goal,
+            note=f"{rounds} rounds",
+        )
+    table.print()
+
+
+if __name__ == "__main__":
+    main()
