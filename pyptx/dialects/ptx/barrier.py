@@ -289,14 +289,26 @@ class Fence(Instruction):
     )  # fmt: skip
 
 
+def _between(kinds: str, tail: str, restricted: bool = False, **more: str) -> Form:
+    """A fence between two proxies; ptxas ignores a state space and, unless the line has one, a restriction."""
+    ignored = "{.space}" if restricted else "{.space}{.restrict}"
+    if not restricted:
+        more["restrict"] = RESTRICT
+    line = partial(form, f"fence.proxy.kind{ignored}{tail}", kind=kinds, needs=RESTRICT_NEEDS)
+    return line(space="global shared shared::cta shared::cluster", **more)
+
+
+BOTH = "tensormap::generic async::generic"
+FABRIC = "fabric::fabric fabric::generic generic::fabric"
+
+
 @instruction
 class FenceProxy(Instruction):
-    """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, or
-    aliases.
+    """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, aliases.
 
-    Operands, for acquiring a tensor map only: a, its address; size, the constant 128. `.alias` and `.async`
-    work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a (acquire), or the other
-    way round (release).
+    Operands, for acquiring a tensor map only: a, its address; size, the constant 128.
+    `.alias` and `.async` work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a
+    (acquire), or the other way round (release).
     """
 
     name = "ptx.fence.proxy"
@@ -313,40 +325,23 @@ class FenceProxy(Instruction):
             "fence.proxy.alias{.restrict}.sem.sys", sem="acquire release", restrict=RESTRICT,
             ptx="9.4", sm="90+", needs=RESTRICT_NEEDS,
         ),
-        form(
-            "fence.proxy.tensormap::generic{.restrict}.release.scope", scope=SCOPES, restrict=RESTRICT,
-            ptx="8.3", sm="90+", needs=RESTRICT_NEEDS,
-        ),
+        _between("tensormap::generic", ".release.scope", scope=SCOPES, ptx="8.3", sm="90+"),
         form(
             "fence.proxy.tensormap::generic.acquire.scope [a], size:imm", scope=SCOPES,
             ranges={"size": frozenset({128})}, ptx="8.3", sm="90+",
         ),
-        form(
-            "fence.proxy.kind{.restrict}.acq_rel.scope", kind="tensormap::generic async::generic",
-            scope=SCOPES, restrict=RESTRICT, ptx="8.3", sm="90+", needs=RESTRICT_NEEDS,
+        _between(BOTH, ".acq_rel.scope", scope=SCOPES, ptx="8.3", sm="90+"),
+        form("fence.proxy.kind.acq_rel.scope [a], size:imm", kind=BOTH, scope=SCOPES, ptx="8.3", sm="90+"),
+        _between(
+            "async::generic", ".acquire.sync_restrict::shared::cluster.cluster", True, ptx="8.6", sm="90+"
         ),
-        form(
-            "fence.proxy.kind.acq_rel.scope [a], size:imm", kind="tensormap::generic async::generic",
-            scope=SCOPES, ptx="8.3", sm="90+",
-        ),
-        form(
-            "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", ptx="8.6", sm="90+"
-        ),
-        form(
-            "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster", ptx="8.6", sm="90+"
-        ),
-        form(
-            "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope",
+        _between("async::generic", ".release.sync_restrict::shared::cta.cluster", True, ptx="8.6", sm="90+"),
+        _between(
+            "async::generic", ".release.sync_restrict::shared::cluster::read.scope", True,
             scope="cta cluster", ptx="9.4", sm="90+",
         ),
-        form(
-            "fence.proxy.kind.alias.sem.sys", kind="fabric::fabric fabric::generic generic::fabric",
-            sem="acquire release", ptx="9.3", sm="100+",
-        ),
-        form(
-            "fence.proxy.kind.alias.acq_rel.scope", kind="fabric::fabric fabric::generic generic::fabric",
-            scope=SCOPES, ptx="9.3", sm="100+",
-        ),
+        _between(FABRIC, ".alias.sem.sys", sem="acquire release", ptx="9.3", sm="100+"),
+        _between(FABRIC, ".alias.acq_rel.scope", scope=SCOPES, ptx="9.3", sm="100+"),
     )  # fmt: skip
 
 
