@@ -539,27 +539,31 @@ class _OperandMatcher:
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
         classes = iter(self.classes[self.at :])
-        members: list[str] = []  # the class of each register, `int` or `float` for a constant
+        members: list[str] = []  # the class of each register; `int`, `float` or `float32` for a constant
         for element in operand.elements:
             if isinstance(element, Register):
                 members.append(next(classes).rpartition(".")[2])
             elif isinstance(element, SpecialRegister):
                 members.append("b64" if element.name.endswith("64") else "b32")
             elif isinstance(element, Immediate):
-                members.append("float" if element.is_float else "int")
+                single = element.text[:2] in ("0f", "0F")
+                members.append("float32" if single else "float" if element.is_float else "int")
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
         common = _common_class(members)
         if common is None:
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
+        mixed = common in SCALAR_TYPES and spec.role == "$"
+        if common == "float32":  # such constants alone are a vector of .f32
+            mixed = self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
         for element in operand.elements:
             if isinstance(element, Register):
                 result = self._register(spec, wanted, element, common)
-            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, SpecialRegister):
-                result = self._special(spec, wanted, element)
-            elif common in SCALAR_TYPES and spec.role == "$" and isinstance(element, Immediate):
+            elif mixed and isinstance(element, SpecialRegister):
+                result = self._special(spec, common, element)
+            elif mixed and isinstance(element, Immediate):
                 result = element
             else:
                 result = self._scalar(spec, wanted, element)
@@ -650,16 +654,20 @@ class _OperandMatcher:
             return Register(role, operand.member)
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
-        fits = register_fits(wanted, register_class, wider="+" in spec.flags)
-        if fits and "#" in spec.flags:
-            fits = SCALAR_TYPES[register_class].kind == "bits"
-        if fits and register_class == "f16x2" and spec.type in SCALAR_TYPES and "+" not in spec.flags:
-            fits = SCALAR_TYPES[spec.type].kind == "bits"  # it passes as an integer only where the modifiers give the type
-        if not fits and not (
-            "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class)
-        ):
+        if not self._fits(spec, wanted, register_class):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member)
+
+    def _fits(self, spec: OperandSpec, wanted: str, register_class: str) -> bool:
+        if "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class):
+            return True
+        fits = register_fits(wanted, register_class, wider="+" in spec.flags)
+        if fits and "#" in spec.flags:
+            return SCALAR_TYPES[register_class].kind == "bits"
+        fixed = spec.type in SCALAR_TYPES or spec.type == "frag"
+        if fits and register_class == "f16x2" and fixed and "+" not in spec.flags:
+            return SCALAR_TYPES[wanted].kind in ("bits", "packed")  # an integer only where the modifiers give the type
+        return fits
 
     def _immediate(self, spec: OperandSpec, wanted: str, operand: Immediate) -> Operand | str:
         if spec.role != "$":
@@ -724,7 +732,7 @@ def _common_class(members: Sequence[str]) -> str | None:
     """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
 
     Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a bit type. Where
-    the types differ, the vector is of the bit type. Constants alone stay `int` or `float`.
+    the types differ, the vector is of the bit type. Constants alone stay `int`, `float` or `float32`.
     """
     sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
     if len(sizes) > 1 or not all(map(_alike, members, members[1:])):
@@ -733,10 +741,13 @@ def _common_class(members: Sequence[str]) -> str | None:
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
 
 
+_CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
+
+
 def _alike(first: str, second: str) -> bool:
     if first == second:
         return True
-    kinds = {SCALAR_TYPES[m].kind if m in SCALAR_TYPES else {"int": "signed"}.get(m, m) for m in (first, second)}
+    kinds = {SCALAR_TYPES[m].kind if m in SCALAR_TYPES else _CONSTANTS[m] for m in (first, second)}
     return "bits" in kinds or kinds == {"float"} or kinds <= {"signed", "unsigned"}
 
 

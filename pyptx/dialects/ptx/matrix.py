@@ -47,11 +47,11 @@ def _same_types(use: Use) -> str | None:
 # ------------------------------------------------------------------------------------------------------------------- mma
 
 _DENSE = "mma.sync.aligned.shape.alayout.blayout"
-_OPERANDS = "d:frag_, a:frag?%, b:frag?%, c:frag%"
+_TYPES = ".dtype.atype.btype.ctype "
 _PLAIN = "d:frag_, a:frag%, b:frag%, c:frag%"
-_FLOAT = ".dtype.atype.btype.ctype " + _PLAIN
-_SMALL = ".dtype.atype.btype.ctype " + _OPERANDS
 _INTEGER = "d:frag_, a:frag?%, b:frag?%, c:frag"
+"""Operands of 8 bits and less: only the size of their registers counts."""
+_FLOAT, _SMALL = _TYPES + _PLAIN, _TYPES + _INTEGER
 
 
 def _dense(
@@ -82,7 +82,7 @@ def _alternatives(values: tuple[int, ...]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
 
 
-_SCALES = ", scale_a:b32?%, selector_a:u16[2], scale_b:b32?%, selector_b:u16[2]"
+_SCALES = ", scale_a:b32?%*, selector_a:u16[2], scale_b:b32?%*, selector_b:u16[2]"
 
 
 def _scaled(
@@ -110,7 +110,9 @@ def _all_scaled(opcode: str, k: int, operands: str, fours: str, **more: str) -> 
 
 
 _SPARSE = "mma.sparsity.sync.aligned.shape.alayout.blayout"
-_METADATA = ", e:b32?%, f:imm"
+_SPARSE_HALF = _TYPES + "d:frag_?, a:frag%, b:frag%, c:frag?%"
+_SPARSE_WIDE = _TYPES + "d:frag_?, a:frag?%, b:frag?%, c:frag?%"
+_METADATA = ", e:b32?%*, f:imm"
 
 
 def _sparse(
@@ -118,8 +120,9 @@ def _sparse(
     *, same: bool = False, sparsity: str = "sp sp::ordered_metadata", **more: str,
 ) -> Form:  # fmt: skip
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
+    metadata = _METADATA.replace("*", "") if dtype == "s32" else _METADATA
     return form(
-        _SPARSE + modifiers + _METADATA, sparsity=sparsity, shape=shape, alayout="row", blayout="col",
+        _SPARSE + modifiers + metadata, sparsity=sparsity, shape=shape, alayout="row", blayout="col",
         dtype=dtype, atype=ab, btype=ab, ctype=dtype, ptx=ptx, sm=sm, rule=_same_types if same else None,
         ranges={"f": (0, selectors - 1)}, needs={"sp::ordered_metadata": need("8.5")}, **more,
     )  # fmt: skip
@@ -162,10 +165,10 @@ class Mma(Instruction):
         _dense("{.rnd}" + _FLOAT.replace("%", ""), "m8n8k4", "f64", "f64", "7.0", "80+", rnd=ROUND),
         _dense("{.rnd}" + _FLOAT.replace("%", ""), "m16n8k4 m16n8k8 m16n8k16", "f64", "f64", "7.8", "90+", rnd=ROUND),
         # integers
-        _dense("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m8n8k16", "s32", "u8 s8", "6.5", "75+"),
-        _dense("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k16 m16n8k32", "s32", "u8 s8", "7.0", "80+"),
-        _dense("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m8n8k32", "s32", "u4 s4", "6.5", "75+"),
-        _dense("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k32 m16n8k64", "s32", "u4 s4", "7.0", "80+"),
+        _dense("{.satfinite}" + _SMALL, "m8n8k16", "s32", "u8 s8", "6.5", "75+"),
+        _dense("{.satfinite}" + _SMALL, "m16n8k16 m16n8k32", "s32", "u8 s8", "7.0", "80+"),
+        _dense("{.satfinite}" + _SMALL, "m8n8k32", "s32", "u4 s4", "6.5", "75+"),
+        _dense("{.satfinite}" + _SMALL, "m16n8k32 m16n8k64", "s32", "u4 s4", "7.0", "80+"),
         # single bits
         _dense(".dtype.atype.btype.ctype.bitop.popc " + _INTEGER, "m8n8k128", "s32", "b1", "7.0", "75+", bitop="xor"),
         _dense(".dtype.atype.btype.ctype.bitop.popc " + _INTEGER, "m16n8k128 m16n8k256", "s32", "b1", "7.0", "80+", bitop="xor"),
@@ -181,25 +184,26 @@ class Mma(Instruction):
         _dense(".kind::f8f6f4" + _SMALL, "m16n8k16 m16n8k32", "f16", FP8, "8.7", BLACKWELL),
         _dense(".kind::f8f6f4" + _SMALL, "m16n8k32", "f32", FP8_FP6_FP4, "8.7", "120af 121af"),
         _dense(".kind::f8f6f4" + _SMALL, "m16n8k32", "f16", FP8_FP6_FP4, "8.7", "120af 121af"),
-        *_all_scaled("mma", 32, _OPERANDS, "120af 121af"),
+        *_all_scaled("mma", 32, _PLAIN, "120af 121af"),
         # sparse A
         _sparse(_FLOAT, "m16n8k16", "f16", "f16", "7.1", "80+", 4),
-        _sparse(_FLOAT, "m16n8k16", "f32", "f16 bf16", "7.1", "80+", 4, same=True),
+        _sparse(_SPARSE_HALF, "m16n8k16", "f32", "f16", "7.1", "80+", 4),
+        _sparse(_SPARSE_WIDE, "m16n8k16", "f32", "bf16", "7.1", "80+", 4),
         _sparse(_FLOAT, "m16n8k32", "f16", "f16", "7.1", "80+", 2),
-        _sparse(_FLOAT, "m16n8k32", "f32", "f16", "7.1", "80+", 4),
-        _sparse(_FLOAT, "m16n8k32", "f32", "bf16", "7.1", "80+", 2),
-        _sparse(_FLOAT, "m16n8k8", "f32", "tf32", "7.1", "80+", 4),
-        _sparse(_FLOAT, "m16n8k16", "f32", "tf32", "7.1", "80+", 2),
-        _sparse("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k32", "s32", "u8 s8", "7.1", "80+", 2),
-        _sparse("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k64", "s32", "u8 s8", "7.1", "80+", 1),
-        _sparse("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k64", "s32", "u4 s4", "7.1", "80+", 2),
-        _sparse("{.satfinite}.dtype.atype.btype.ctype " + _INTEGER, "m16n8k128", "s32", "u4 s4", "7.1", "80+", 1),
+        _sparse(_SPARSE_HALF, "m16n8k32", "f32", "f16", "7.1", "80+", 4),
+        _sparse(_SPARSE_WIDE, "m16n8k32", "f32", "bf16", "7.1", "80+", 2),
+        _sparse(_SPARSE_WIDE, "m16n8k8", "f32", "tf32", "7.1", "80+", 4),
+        _sparse(_SPARSE_WIDE, "m16n8k16", "f32", "tf32", "7.1", "80+", 2),
+        _sparse("{.satfinite}" + _SMALL, "m16n8k32", "s32", "u8 s8", "7.1", "80+", 2),
+        _sparse("{.satfinite}" + _SMALL, "m16n8k64", "s32", "u8 s8", "7.1", "80+", 1),
+        _sparse("{.satfinite}" + _SMALL, "m16n8k64", "s32", "u4 s4", "7.1", "80+", 2),
+        _sparse("{.satfinite}" + _SMALL, "m16n8k128", "s32", "u4 s4", "7.1", "80+", 1),
         _sparse(_SMALL, "m16n8k64", "f32", FP8, "8.4", "89+", 1),
         _sparse(_SMALL, "m16n8k64", "f16", FP8, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
         _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f32", FP8, "8.6", BLACKWELL, 1, sparsity="sp::ordered_metadata"),
         _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f32", FP8_FP6_FP4, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
         _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f16", FP8_FP6_FP4, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
-        *_all_scaled("mma.sparsity", 64, _OPERANDS + _METADATA, "120a 121a", sparsity="sp::ordered_metadata"),
+        *_all_scaled("mma.sparsity", 64, _PLAIN + _METADATA, "120a 121a", sparsity="sp::ordered_metadata"),
     )  # fmt: skip
 
     @classmethod
@@ -210,7 +214,9 @@ class Mma(Instruction):
         bits = 4 if slots.get("kind") in ("kind::mxf4", "kind::mxf4nvf4") and name in "ab" else 0
         kept = k // 2 if "sparsity" in slots else k
         elements = {"a": m * kept, "b": k * n, "c": m * n, "d": m * n}[name]
-        return fragment_of(element, elements // threads, bits)
+        register, count = fragment_of(element, elements // threads, bits)
+        scaled = "block_scale" in slots and name in "ab"
+        return ("bf16x2" if scaled else register), count  # bit registers only, as for bf16
 
 
 # ------------------------------------------------------------------------------------------------------------------ wmma

@@ -36,12 +36,13 @@ def _sampled(opcode: str, vec: str, dtype: str, ctype: str, geometry: str, tail:
 
 def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple[Form, ...]:
     """The forms of one tex opcode; `level` is its level-of-detail operand (or operands)."""
-    floats = ("f32", "1d 2d 3d a1d a2d cube acube", "1d 2d 3d a1d a2d", "1d 2d a1d a2d cube acube", "1d 2d a1d a2d")
-    integers = ("s32", "1d 2d 3d a1d a2d" + " 2dms a2dms" * multisample, "1d 2d 3d a1d a2d" + " 2dms a2dms" * multisample, "1d 2d a1d a2d", "1d 2d a1d a2d")
+    floats = ("f32", "1d 2d 3d a1d a2d cube acube", "1d 2d a1d a2d", "1d 2d a1d a2d cube acube", "1d 2d a1d a2d")
+    samples = " 2dms a2dms" if multisample else ""
+    integers = ("s32", "1d 2d 3d a1d a2d" + samples, "1d 2d a1d a2d" + samples, "1d 2d a1d a2d", "1d 2d a1d a2d")
     found: list[Form] = []
     for ctype, plain, with_offset, with_depth, with_both in (floats, integers):
         for geometry, tail, since in (
-            (plain, "", ptx), (with_offset, ", e:frag>", "4.3"), (with_depth, ", f:f32", "4.3"), (with_both, ", e:frag>, f:f32", "4.3"),
+            (plain, "", ptx), (with_offset, ", e:frag>", "4.3"), ("3d", ", e:frag", "4.3"), (with_depth, ", f:f32", "4.3"), (with_both, ", e:frag>, f:f32", "4.3"),
         ):  # fmt: skip
             for vec, dtype in (("v4", "u32 s32 f32 f16"), ("v2", "f16x2")):
                 needs = {key: n for key, n in _GEOMETRY_NEEDS.items() if key in ("/p", *geometry.split(), *dtype.split())}

@@ -31,7 +31,7 @@ def _wgmma(
     found: list[Form] = []
     for sp in (False, True) if sparse else (False,):
         for operand in ("a_desc:u64", "a:frag%" if scaled else "a:frag?%"):
-            operands = ["d~:frag", operand, "b_desc:u64", *(["e:b32?%", "f:imm"] if sp else []), "scale_d:pred!"]
+            operands = ["d~:frag", operand, "b_desc:u64", *(["e:b32?%*", "f:imm"] if sp else []), "scale_d:pred!"]
             if scaled:
                 operands += ["imm_scale_a:imm", "imm_scale_b:imm"]
             if transposable:  # registers hold A in one order only
