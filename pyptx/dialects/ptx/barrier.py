@@ -290,7 +290,7 @@ class Fence(Instruction):
 
 
 def _between(kinds: str, tail: str, restricted: bool = False, **more: str) -> Form:
-    """A fence between two proxies; ptxas ignores a state space and, unless the line has one, a restriction."""
+    """A fence between two proxies; ptxas ignores a state space and, unless the line has one, restriction."""
     ignored = "{.space}" if restricted else "{.space}{.restrict}"
     if not restricted:
         more["restrict"] = RESTRICT
