@@ -1,0 +1,284 @@
+"""`Kernel.__call__`: check the inputs, allocate the outputs, run.
+
+On NumPy arrays and CPU torch tensors the kernel runs on the simulator. torch is never imported here: a torch tensor can only come from a
+program that has imported it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..diagnostics import PTXError, SimulationError
+from ..simulator.launch import load_module, simulate_entry
+
+__all__ = ["call_kernel"]
+
+NUMPY_TYPES: dict[str, Any] = {
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "tf32": np.float32,
+    "bf16": ml_dtypes.bfloat16,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "pred": np.bool_,
+    **{f"u{n}": np.dtype(f"u{n // 8}").type for n in (8, 16, 32, 64)},
+    **{f"s{n}": np.dtype(f"i{n // 8}").type for n in (8, 16, 32, 64)},
+    **{f"b{n}": np.dtype(f"u{n // 8}").type for n in (8, 16, 32, 64)},
+}
+"""The NumPy type of a `Tile`'s dtype."""
+
+TORCH_NAMES = {
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "tf32": "float32",
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "pred": "bool",
+    **{f"u{n}": f"uint{n}" for n in (8, 16, 32, 64)},
+    **{f"s{n}": f"int{n}" for n in (8, 16, 32, 64)},
+    **{f"b{n}": f"uint{n}" for n in (8, 16, 32, 64)},
+}
+
+
+def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Run a kernel on its input arrays and return its outputs, one array or a tuple.
+
+    `args` are the inputs, one per `in_specs`: contiguous NumPy arrays or CPU torch tensors, all of one kind; `kwargs` are template
+    parameters, dimensions and scalar raw parameters. Outputs are allocated here, of the inputs' kind. What a kernel does not write stays
+    poisoned (NaN, or bytes 0xCD), never zero.
+
+    PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both; SimulationError for a fault.
+    """
+    in_specs, out_specs = kernel.in_specs, kernel.out_specs
+    if in_specs is None:
+        raise NotImplementedError(
+            f"{_name(kernel)} has no in_specs, so it cannot be called; use pyptx.simulate or give in_specs and out_specs"
+        )
+    in_specs, out_specs = tuple(in_specs), tuple(out_specs or ())
+    names = _parameter_names(kernel, len(in_specs) + len(out_specs))
+    if len(args) != len(in_specs):
+        listed = ", ".join(f"{n}: {describe_tile(s)}" for n, s in zip(names, in_specs, strict=False))
+        raise TypeError(f"{_name(kernel)} takes {len(in_specs)} arrays, not {len(args)}: {listed}")
+    framework = _framework(kernel, args, names)
+    sizes: dict[str, int] = {}
+    for value, spec, name in zip(args, in_specs, names, strict=False):
+        _check(kernel, value, spec, name, framework, sizes)
+    for name, value in kwargs.items():
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            if sizes.get(name, value) != value:
+                raise PTXError(f"{_name(kernel)}: {name}={value}, but the arrays say {name} = {sizes[name]}")
+            if any(name in _dims(s) for s in (*in_specs, *out_specs)):
+                sizes[name] = int(value)
+    outputs = [
+        _allocate(kernel, spec, name, framework, sizes)
+        for spec, name in zip(out_specs, names[len(in_specs) :], strict=False)
+    ]
+    accepted = {**sizes, **kwargs}
+    loaded = load_module(kernel.module(**accepted))
+    entry = next(iter(loaded.entries))
+    parameters = loaded.program(entry).parameters
+    arrays = [*args, *outputs]
+    scalars = _scalars(kernel, parameters[len(arrays) :], accepted)
+    report = simulate_entry(
+        loaded,
+        entry,
+        [*arrays, *scalars],
+        grid=_grid(kernel, sizes, accepted),
+        block=kernel.block,
+        cluster=None if tuple(_tuple(kernel.cluster)) == (1, 1, 1) else kernel.cluster,
+        smem=_dynamic_shared(kernel, loaded, entry),
+    )
+    if report.output:
+        sys.stdout.write(report.output)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _name(kernel: Any) -> str:
+    return getattr(kernel, "__name__", None) or repr(kernel)
+
+
+def _tuple(value: Any) -> tuple[int, ...]:
+    sizes = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    return (*map(int, sizes), 1, 1)[:3]
+
+
+def _dims(spec: Any) -> tuple[Any, ...]:
+    return tuple(spec.dims if hasattr(spec, "dims") else spec.shape)
+
+
+def describe_tile(spec: Any) -> str:
+    """A `Tile` as its author wrote it: `Tile(B, 128, f32)`."""
+    return f"Tile({', '.join(map(str, _dims(spec)))}, {_dtype_name(spec)})"
+
+
+def _dtype_name(spec: Any) -> str:
+    return getattr(spec.dtype, "name", str(spec.dtype)).lstrip(".")
+
+
+def _parameter_names(kernel: Any, count: int) -> list[str]:
+    function = getattr(kernel, "__wrapped__", None) or getattr(kernel, "_fn", None)
+    names: list[str] = []
+    if function is not None:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+    return [*names, *(f"argument {i}" for i in range(len(names), count))][:count]
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
+    """`numpy` or `torch`, the same for all inputs."""
+    kinds: dict[str, str] = {}
+    for value, name in zip(args, names, strict=False):
+        if _is_torch(value):
+            kinds.setdefault("torch", name)
+        elif isinstance(value, np.ndarray):
+            kinds.setdefault("numpy", name)
+        elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            raise PTXError(
+                f"{_name(kernel)}: {name} is a JAX array; calling kernels on JAX arrays is not available in this build yet "
+                "(np.asarray(x) runs it on the CPU)"
+            )
+        else:
+            raise TypeError(
+                f"{_name(kernel)}: {name} must be a NumPy array or a torch tensor, not {type(value).__name__}"
+            )
+    if len(kinds) > 1:
+        raise TypeError(
+            f"{_name(kernel)}: {kinds['torch']} is a torch tensor and {kinds['numpy']} a NumPy array; give all of one kind"
+        )
+    return next(iter(kinds), "numpy")
+
+
+def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes: dict[str, int]) -> None:
+    """Hold one input to its tile; binds symbolic dimensions in `sizes`."""
+    tile = describe_tile(spec)
+
+    def wrong(why: str) -> PTXError:
+        return PTXError(f"{_name(kernel)}: {name} must be {tile}, {why}")
+
+    wanted = _dtype_name(spec)
+    if framework == "torch":
+        if value.device.type != "cpu":
+            raise PTXError(
+                f"{_name(kernel)}: {name} is on {value.device}: launching on a GPU is not available in this build yet; "
+                "CPU tensors and NumPy arrays run on the simulator"
+            )
+        given = str(value.dtype).removeprefix("torch.")
+        legal = {TORCH_NAMES[wanted]} if wanted in TORCH_NAMES else set[str]()
+        if wanted[0] == "u" and wanted[1:].isdigit():
+            legal.add(f"int{wanted[1:]}")  # torch has few operations on unsigned tensors
+        fits = given in legal or (
+            wanted[0] == "b" and wanted[1:].isdigit() and value.element_size() * 8 == int(wanted[1:])
+        )
+        contiguous = value.is_contiguous()
+    else:
+        given = str(value.dtype)
+        dtype = NUMPY_TYPES.get(wanted)
+        legal = {str(np.dtype(dtype))} if dtype is not None else set[str]()
+        fits = given in legal or (
+            wanted[0] == "b" and wanted[1:].isdigit() and value.itemsize * 8 == int(wanted[1:])
+        )
+        contiguous = value.flags.c_contiguous
+    if not fits:
+        raise wrong(f"so of dtype {' or '.join(sorted(legal)) or wanted}, and is {given}")
+    shape = tuple(int(n) for n in value.shape)
+    dims = _dims(spec)
+    if len(shape) != len(dims):
+        raise wrong(f"so of rank {len(dims)}, and has rank {len(shape)} (shape {shape})")
+    for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+        known = sizes.setdefault(dim, size) if isinstance(dim, str) else int(dim)
+        if known != size:
+            because = f" ({dim} = {known} from an earlier argument)" if isinstance(dim, str) else ""
+            raise wrong(f"so of size {known} along axis {axis}{because}, and has shape {shape}")
+    if not contiguous:
+        raise wrong("contiguous (row-major), and its strides are not: pass a contiguous copy")
+
+
+def _allocate(kernel: Any, spec: Any, name: str, framework: str, sizes: Mapping[str, int]) -> Any:
+    shape: list[int] = []
+    for dim in _dims(spec):
+        if isinstance(dim, str) and dim not in sizes:
+            raise PTXError(
+                f"{_name(kernel)}: the size {dim} of the output {name} ({describe_tile(spec)}) follows from no input; "
+                f"pass {dim}=..."
+            )
+        shape.append(sizes[dim] if isinstance(dim, str) else int(dim))
+    wanted = _dtype_name(spec)
+    if wanted not in NUMPY_TYPES:
+        raise PTXError(f"{_name(kernel)}: outputs of dtype {wanted} ({name}) cannot be allocated")
+    if framework == "torch":
+        torch: Any = sys.modules["torch"]
+        dtype = getattr(torch, TORCH_NAMES[wanted], None)
+        if dtype is None:
+            raise PTXError(
+                f"{_name(kernel)}: this torch has no dtype {TORCH_NAMES[wanted]} for the output {name}"
+            )
+        made = torch.empty(shape, dtype=dtype)
+        raw = made.view(-1).view(torch.uint8) if made.numel() else made
+        raw.fill_(0xCD if not dtype.is_floating_point else 0xFF)
+        return made
+    dtype = np.dtype(NUMPY_TYPES[wanted])
+    made = np.empty(shape, dtype)
+    # all bits set is a NaN in every floating-point type with NaNs
+    made.reshape(-1).view(np.uint8)[...] = (
+        0xFF if wanted in ("f16", "f32", "f64", "tf32", "bf16", "e4m3", "e5m2") else 0xCD
+    )
+    return made
+
+
+def _grid(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any]) -> Any:
+    grid = kernel.grid
+    if not callable(grid):
+        return grid
+    try:
+        wanted = inspect.signature(grid).parameters.values()
+    except (TypeError, ValueError):
+        return grid(**sizes)
+    if any(p.kind == p.VAR_KEYWORD for p in wanted):
+        return grid(**sizes)
+    named = [p.name for p in wanted]
+    if all(n in accepted for n in named):
+        return grid(**{n: accepted[n] for n in named})
+    if len(named) <= len(sizes):
+        return grid(*list(sizes.values())[: len(named)])
+    raise TypeError(
+        f"{_name(kernel)}: grid takes {', '.join(named)}; known are {', '.join(accepted) or 'none'}"
+    )
+
+
+def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]) -> list[Any]:
+    """Values of the entry's parameters after the arrays: raw parameters by name."""
+    values: list[Any] = []
+    defaults = dict(getattr(kernel, "template_params", None) or {})
+    for p in parameters:
+        if p.name.endswith("_tma_desc"):
+            raise SimulationError(
+                f"{_name(kernel)} uses a TMA descriptor ({p.name}), which the simulator cannot encode in this build yet"
+            )
+        if p.name in accepted:
+            values.append(accepted[p.name])
+        elif defaults.get(p.name) is not None:
+            values.append(defaults[p.name])
+        else:
+            raise TypeError(f"{_name(kernel)} needs its parameter {p.name}: pass {p.name}=...")
+    return values
+
+
+def _dynamic_shared(kernel: Any, loaded: Any, entry: str) -> int:
+    """Bytes of dynamic shared memory of the launch: what the kernel asks for beyond its static variables."""
+    del loaded, entry
+    size = getattr(kernel, "dynamic_smem", None)
+    return int(size if size is not None else getattr(kernel, "smem", 0) or 0)
