@@ -17,5 +17,9 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "ptx-copy-propagation": _load("copy_propagation", "CopyPropagation"),
     "ptx-cse": _load("cse", "CommonSubexpressions"),
     "ptx-dce": _load("dce", "DeadCode"),
+    "ptx-flatten-scopes": _load("flatten_scopes", "FlattenScopes"),
     "ptx-fold": _load("fold", "Fold"),
+    "ptx-infer-version": _load("infer_version", "InferVersion"),
+    "ptx-retarget": _load("retarget", "Retarget"),
+    "ptx-strip-debug": _load("strip_debug", "StripDebug"),
 }
