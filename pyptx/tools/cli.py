@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 COMMANDS: dict[str, str] = {
+    "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
     "check": "say what is wrong with PTX, as ptxas would and better",
     "info": "versions, tools found, GPU, cache",
 }
