@@ -1,6 +1,9 @@
 """Conversions between types: cvt, cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22).
 
 The first type is d's, the second the inputs'.
+
+Where we are stricter than ptxas 13.5 on purpose: it does not look at the source of `cvt.e2m1x2.bf16x2`, and
+takes a scale in `cvt.ue5m3x2.bf16x2` without `.scaled::n2::ue8m0` (and then fails with an internal error).
 """
 
 from __future__ import annotations

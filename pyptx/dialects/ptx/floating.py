@@ -33,6 +33,7 @@ class Fma(Instruction):
         form("fma.rn{.ftz}.relu.type d, a, b, c", type="f16 f16x2", ptx="7.0", sm="80+"),
         form("fma.rnd{.relu}.type d, a, b, c", rnd=ROUND, type="bf16 bf16x2", ptx="7.0", sm="80+"),
         form("fma.rn.oob{.relu}.type d, a, b, c", type="f16 f16x2", ptx="8.1", sm="90+"),
+        form("fma.rn.oob.sat.type d, a, b, c", type="f16 f16x2", ptx="8.1", sm="90+"),
         form("fma.rnd.oob{.relu}.type d, a, b, c", rnd=ROUND, type="bf16 bf16x2", ptx="8.1", sm="90+"),
         form(
             "fma.rnd{.sat}.f32.atype d, a:atype, b:atype, c",

@@ -86,6 +86,8 @@ class Slot:
             return "type"
         if all(v in SPACES for v in self.values):
             return "space"
+        if set(self.values) <= {"b8x16", "b6x16_p32", "b4x16_p64"}:
+            return "format"
         return "layout" if set(self.values) <= {"row", "col"} else ""
 
 
@@ -110,6 +112,8 @@ class Problem:
     message: str
     operand: int = -1
     hint: str | None = None
+    depth: int = 0
+    """How far the operand fits, to find the closest form: 1, it is a vector as wanted; 2, of the right length; 3, all fit and a rule objects."""
 
 
 @dataclass(slots=True)
@@ -240,7 +244,7 @@ class Form:
             return None
         used = [False] * len(modifiers)
         slots: dict[str, str] = {}
-        last = {"type": -1, "space": -1, "layout": -1}
+        last = {"type": -1, "space": -1, "layout": -1, "format": -1}
         for slot in self.slots:
             for i, token in enumerate(modifiers):
                 if used[i] or token not in slot.values:
@@ -298,13 +302,14 @@ class Form:
         matcher = _OperandMatcher(self, slots, classes, owner)
         placed: list[Operand] = []
         for i, (spec, operand) in enumerate(zip(specs, layout, strict=True)):
+            matcher.depth = 0
             result = matcher.operand(spec, operand)
             if isinstance(result, str):
-                return Problem(result, i, f"syntax: {self.text}")
+                return Problem(result, i, f"syntax: {self.text}", matcher.depth)
             placed.append(result)
         use = Use(self, dict(slots), tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
-            return Problem(message)
+            return Problem(message, depth=3)
         use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
         return use
 
@@ -415,6 +420,7 @@ class _OperandMatcher:
     def __init__(self, form: Form, slots: Slots, classes: tuple[str, ...], owner: Fragments):
         self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
         self.needs: list[tuple[str, Need]] = []  # of special registers
+        self.depth = 0  # see Problem.depth
 
     def operand(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         """The operand with its registers' roles set, or a message."""
@@ -534,7 +540,9 @@ class _OperandMatcher:
             return f"operand {spec.name} must be a vector of {count} elements in braces"
         given = len(operand.elements)
         if given != count and not (loose and given > count and given in (2, 4)):
+            self.depth = 1
             return f"operand {spec.name} must have {count} elements, not {given}"
+        self.depth = 2
         return self._vector(spec, wanted, operand)
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
@@ -555,6 +563,8 @@ class _OperandMatcher:
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
         mixed = common in SCALAR_TYPES and spec.role == "$"
+        if mixed and not any(isinstance(e, Register) for e in operand.elements):
+            mixed = self._fits(spec, wanted, common)
         if common == "float32":  # such constants alone are a vector of .f32
             mixed = self._fits(spec, wanted, "f32")
         elements: list[Operand] = []

@@ -165,13 +165,14 @@ class Instruction(Operation, Fragments):
             return Resolution([], cls.explain_modifiers(modifiers))
         uses: list[Use] = []
         closest: Problem | None = None
-        nearest = (False, -1)  # the operand count fits, operands that fit
+        nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does
         for candidate, slots in candidates:
             result = candidate.match_operands(slots, layout, classes, cls)
             if isinstance(result, Use):
                 uses.append(result)
                 continue
-            distance = (candidate.alternative(layout) is not None, result.operand)
+            fitting = result.operand if result.depth < 3 else len(layout)
+            distance = (candidate.alternative(layout) is not None, fitting, result.depth)
             if closest is None or distance > nearest:
                 closest, nearest = result, distance
         return Resolution(uses, None if uses else closest)
@@ -192,6 +193,10 @@ class Instruction(Operation, Fragments):
             if (fitting, -missing) > best_key:
                 best, best_key = candidate, (fitting, -missing)
         spelled = cls.opcode + "".join("." + m for m in modifiers)
+        for candidate in cls.forms:
+            lacking = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
+            if len(lacking) == 1 and candidate.bind((*modifiers, lacking[0].values[0])) is not None:
+                return Problem(f"{spelled} needs {_one_of(lacking[0].values)}", -1, f"syntax: {candidate.text}")
         for slot in best.slots:
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)

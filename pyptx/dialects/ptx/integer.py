@@ -1,6 +1,10 @@
 """Arithmetic whose first type is an integer, in all its types.
 
 PTX ISA 9.7.1 (integer), 9.7.3 (float), 9.7.4 (half), 9.7.5 (mixed precision).
+
+Where we are stricter than ptxas 13.5 on purpose, here and in the other chapters of arithmetic: it ignores
+`.pred` and the operations of `testp` (`.finite`, ...) as modifiers of any instruction, and takes a function's
+name for any operand.
 """
 
 from __future__ import annotations
@@ -351,7 +355,7 @@ class Brev(Instruction):
 class Bfe(Instruction):
     """Extract a bit field.
 
-    The result is c bits of a from bit b upwards, zero-extended (unsigned types) or sign-extended (signed types).
+    The result is c bits of a from bit b upwards, zero-extended (unsigned types) or sign-extended (signed).
 
     b and c are 32-bit, of which the low 8 bits count.
     """

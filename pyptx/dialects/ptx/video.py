@@ -1,7 +1,8 @@
 """Video instructions: arithmetic on parts of 32-bit registers (PTX ISA 9.7.18).
 
 Scalar ones take one byte (`.b0` to `.b3`) or half (`.h0`, `.h1`) of each source and compute in 34 bits. SIMD
-ones compute two halves or four bytes at once, picked from the eight bytes of b:a.
+ones compute two halves or four bytes at once, picked from the eight bytes of b:a. (ptxas 13.5 lets a constant
+stand for the result of a scalar one; we do not.)
 """
 
 from __future__ import annotations
