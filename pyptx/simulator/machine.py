@@ -41,6 +41,8 @@ _ROW_TYPES = {
     "128": np.uint64,
 }
 POISON = 0xCD
+SMALL = 1024
+"""Up to so many lanes constants are full rows: NumPy broadcasts one element more slowly than it reads a short row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Machine:
         """Lanes that have not exited; None while all lanes are alive."""
         self.clock = 0
         self._special: dict[str, np.ndarray] = {}
+        self._constants: dict[tuple[str, bytes], np.ndarray] = {}
+        self._scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
         self._lanes_of: tuple[Array, Array] = (None, None)
         self.output: list[str] = []
 
@@ -220,7 +224,18 @@ class Machine:
                 ].view(dtype)
             case _:
                 raise SimulationError(f"this operand cannot be read: {operand}")
-        return np.repeat(array, self.lanes) if whole else array
+        if whole or self.lanes <= SMALL:
+            return self._constant(array)
+        return array
+
+    def _constant(self, array: np.ndarray) -> np.ndarray:
+        """A constant as a full row, shared by all instructions that use it."""
+        key = (array.dtype.str, array.tobytes())
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = np.repeat(array, self.lanes)
+            found.flags.writeable = False
+        return found
 
     def destination(self, operand: Operand, type_name: str) -> tuple[np.ndarray, np.dtype[Any] | None] | None:
         """(array to write, dtype to view the result as before, or None), or None for the sink.
@@ -391,11 +406,19 @@ class Machine:
 
     def _bind_pure(self, inst: Inst, what: Pure) -> tuple[Full, Masked]:
         function = what.function
+        if what.scratch:
+            made = self._scratch.get(function)
+            if made is None:
+                made = self._scratch[function] = function(self.lanes)
+            function = made
         flips = [isinstance(o, Not) for o, _ in what.sources]
         sources = [
             self.source(o.operand if isinstance(o, Not) else o, t, whole=what.whole) for o, t in what.sources
         ]
         ufunc = what.ufunc
+        if ufunc:
+            # a ufunc takes a single number faster than an array of one element
+            sources = [s.reshape(()) if s.size == 1 and self.lanes > 1 else s for s in sources]
         if any(flips):
             inner = function
             ufunc = False

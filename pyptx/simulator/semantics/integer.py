@@ -9,7 +9,7 @@ import numpy as np
 
 from ..numerics import approximate, floating, half, integer
 from ..program import Inst
-from .operands import HALVES, PACKED_INTEGERS, Function, float_options, lanewise, with_options
+from .operands import HALVES, PACKED_INTEGERS, Array, Function, float_options, lanewise, with_options
 from .registry import Pure, meaning
 
 
@@ -98,6 +98,65 @@ def mad(inst: Inst) -> Pure:
     return lanewise(inst, lambda a, b, c: a * b + c, kind)
 
 
+_LOW29 = np.array((1 << 29) - 1, np.uint64)
+_HALF29 = np.array(1 << 28, np.uint64)
+_NORMAL = np.array(2.0**-126)
+
+
+_NAN = np.array([0x7FFF_FFFF_E000_0000], np.uint64).view(np.float64)[0]
+"""The float64 that becomes the canonical f32 NaN."""
+_CHUNK = 2048
+
+
+def fused_multiply_add(lanes: int) -> Function:
+    """fma.rn.f32 with its buffers allocated once, in pieces that stay in the caches.
+
+    The product of two f32 is exact in f64. Rounding the sum to f64 and then to f32 goes wrong only where the f64 lies half-way between
+    two f32 or below their normal range: there the sum is rounded to odd first, which makes the second rounding right.
+    """
+    size = min(lanes, _CHUNK)
+    product, addend, total, magnitude = (np.empty(size) for _ in range(4))
+    bits, low = total.view(np.uint64), magnitude.view(np.uint64)
+    half, normal = np.empty(size, np.bool_), np.empty(size, np.bool_)
+    multiply, add_, both, equal = np.multiply, np.add, np.bitwise_and, np.equal
+    absolute_, at_least, some = np.absolute, np.greater_equal, np.count_nonzero
+
+    def piece(a: Array, b: Array, c: Array) -> Array:
+        product[...] = a
+        addend[...] = b
+        multiply(product, addend, product)
+        addend[...] = c
+        add_(product, addend, total)
+        both(bits, _LOW29, low)
+        equal(low, _HALF29, half)
+        absolute_(total, magnitude)
+        at_least(magnitude, _NORMAL, normal)
+        if some(half) or some(normal) != size:
+            again = np.flatnonzero(half | ~normal)
+            values = total[again]
+            nan = values != values
+            if some(nan):
+                total[again[nan]] = _NAN
+            again = again[(values != 0) & ~nan]  # zeros are exact
+            if again.size:
+                total[again] = floating.odd_sum(product[again], addend[again])
+        return total
+
+    if lanes == size:
+        return piece
+    if lanes % size:
+        return floating.fma
+    result = np.empty(lanes, np.float32)
+
+    def pieces(a: Array, b: Array, c: Array) -> Array:
+        for start in range(0, lanes, size):
+            end = start + size
+            result[start:end] = piece(*(v[start:end] if v.size > 1 else v for v in (a, b, c)))
+        return result
+
+    return pieces
+
+
 @meaning("fma")
 def fma(inst: Inst) -> Pure:
     kind = inst.types[0]
@@ -114,6 +173,10 @@ def fma(inst: Inst) -> Pure:
         return lanewise(
             inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True
         )
+    if kind == "f32" and not float_options(inst):
+        pure = lanewise(inst, fused_multiply_add, "f32")
+        pure.scratch = True
+        return pure
     return lanewise(inst, with_options(floating.fma, **float_options(inst)), kind)
 
 

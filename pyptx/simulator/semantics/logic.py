@@ -67,9 +67,7 @@ def _shift(inst: Inst, left: bool) -> Pure:
     amount = inst.operands[2]
     if isinstance(amount, Imm) and 0 <= int(amount.value) < width:
         # the usual case: a constant below the width needs no clamping
-        by = np.array([int(amount.value)]).astype(f"{'i' if kind[0] == 's' else 'u'}{width // 8}")
-        ufunc = np.left_shift if left else np.right_shift
-        return lanewise(inst, lambda a: ufunc(a, by), kind, kind, sources=inst.operands[1:2])
+        return lanewise(inst, np.left_shift if left else np.right_shift, kind, ufunc=True)
     return lanewise(inst, integer.shl if left else integer.shr, kind, kind, "u32")
 
 

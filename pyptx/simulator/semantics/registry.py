@@ -43,6 +43,8 @@ class Pure:
     ufunc: bool = False
     whole: bool = False
     """Constants must come as full lanes (functions that split registers into elements)."""
+    scratch: bool = False
+    """`function(lanes)` makes the function for so many lanes, with buffers of its own that no two instructions use at once."""
 
 
 @dataclass(slots=True)
