@@ -45,6 +45,7 @@ def test_legal(text: str):
         ("add.u64 %d0, %d1, table;", "symbol"),
         ("div.f32 %f0, %f1, %f2;", "needs"),
         ("min.xorsign.f32 %f0, %f1, %f2;", "abs"),
+        ("bfe.u32 %r0, %r1, 256, %r3;", "0..255"),
         ("bfe.u64 %d0, %d1, %d2, %r3;", "operand b must be .u32"),
     ],
 )

@@ -69,7 +69,8 @@ def small_from_halves(dtype: str, atype: str, rnd: str, ptx: str, sm: str) -> Fo
 
 def fixed(rnd: str, ptx: str, sm: str) -> tuple[Form, ...]:
     """To two fixed-point numbers with six fraction bits, plain or scaled."""
-    line, more = ".rnd.satfinite{.relu}", {"rnd": rnd, "ptx": ptx, "sm": sm}
+    line = ".rnd.satfinite{.relu}"
+    more: dict[str, Any] = {"rnd": rnd, "ptx": ptx, "sm": sm}
     one, two = "d:b16, a:atype", "d:b16, a:atype, b:atype"
     return (
         cvt(line, "s2f6x2", "f32", two, **more),

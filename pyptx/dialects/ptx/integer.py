@@ -362,7 +362,15 @@ class Bfe(Instruction):
 
     name = "ptx.bfe"
     section = "9.7.1.19"
-    forms = (form("bfe.type d, a, b:u32, c:u32", type=WORDS, ptx="2.0", sm="20+"),)
+    forms = (
+        form(
+            "bfe.type d, a, b:u32, c:u32",
+            type=WORDS,
+            ptx="2.0",
+            sm="20+",
+            ranges={"b": (0, 255), "c": (0, 255)},
+        ),
+    )
 
 
 @instruction
@@ -374,7 +382,15 @@ class Bfi(Instruction):
 
     name = "ptx.bfi"
     section = "9.7.1.20"
-    forms = (form("bfi.type d, a, b, c:u32, len:u32", type="b32 b64", ptx="2.0", sm="20+"),)
+    forms = (
+        form(
+            "bfi.type d, a, b, c:u32, len:u32",
+            type="b32 b64",
+            ptx="2.0",
+            sm="20+",
+            ranges={"c": (0, 255), "len": (0, 255)},
+        ),
+    )
 
 
 @instruction

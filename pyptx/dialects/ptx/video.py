@@ -7,13 +7,15 @@ stand for the result of a scalar one; we do not.)
 
 from __future__ import annotations
 
+from typing import Any
+
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .syntax import Not
 
-SIGNS = {"dtype": "u32 s32", "atype": "u32 s32", "btype": "u32 s32"}
-SCALAR = {"ptx": "2.0", "sm": "20+"}
-SIMD = {"ptx": "3.0", "sm": "30+"}
+SIGNS: dict[str, Any] = {"dtype": "u32 s32", "atype": "u32 s32", "btype": "u32 s32"}
+SCALAR: dict[str, Any] = {"ptx": "2.0", "sm": "20+"}
+SIMD: dict[str, Any] = {"ptx": "3.0", "sm": "30+"}
 PART = r"b[0-3]|h[01]"
 SOURCES = {"a": PART, "b": PART}
 COMPARISONS = (("eq ne lt le gt ge", "u32 s32"), ("lo ls hi hs", "u32"))
@@ -22,7 +24,7 @@ HALVES = {"d": r"h0|h1|h10", "a": r"h[0-3]{2}", "b": r"h[0-3]{2}"}
 BYTES = {"d": r"b(?=.)3?2?1?0?", "a": r"b[0-7]{4}", "b": r"b[0-7]{4}"}
 
 
-def scalar(line: str, d: str = "dtype", **sets: str) -> tuple[Form, ...]:
+def scalar(line: str, d: str = "dtype", **sets: Any) -> tuple[Form, ...]:
     """The three shapes: plain, with a second operation on c, and merged into c at the part that d names."""
     operands = f"d:{d}, a:atype, b:btype"
     return (
