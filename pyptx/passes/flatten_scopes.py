@@ -91,7 +91,7 @@ def flatten_scopes(function: FunctionOp) -> bool:
             set_type(value, new)
     for op in ops:
         if isinstance(op, (ScopeBeginOp, ScopeEndOp)):
-            erase(op)
+            erase(op, keep_comments=True)
     return True
 
 

@@ -12,12 +12,18 @@ from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TokensAttr
 _SILENT = (FallOp, ParameterOp, UndefOp)
 
 
-def erase(op: Operation) -> None:
-    """Remove an op nobody uses. Comments before it go to the next statement; a shared line keeps its end."""
+def erase(op: Operation, *, keep_comments: bool = False) -> None:
+    """Remove an op nobody uses. Comments before it go to the next statement; a shared line keeps its end.
+
+    With `keep_comments` so do the comments behind it, which else go with it.
+    """
     lead = op.attributes.get("lead")
-    if isinstance(lead, StringAttr) and ("//" in lead.data or "/*" in lead.data):
-        _hand_on(op, lead.data)
     gaps = op.attributes.get("gaps")
+    text = lead.data if isinstance(lead, StringAttr) and _has_comment(lead.data) else ""
+    if keep_comments and isinstance(gaps, TokensAttr) and _has_comment(gaps.data[-1]):
+        text += f"\t{gaps.data[-1].strip()}\n"
+    if text:
+        _hand_on(op, text)
     if isinstance(gaps, TokensAttr) and "\n" in gaps.data[-1]:
         previous = op.prev_op
         kept = previous.attributes.get("gaps") if previous is not None else None
@@ -25,6 +31,10 @@ def erase(op: Operation) -> None:
             previous.attributes["gaps"] = TokensAttr((*kept.data[:-1], kept.data[-1] + "\n"))
     op.detach()
     op.erase()
+
+
+def _has_comment(text: str) -> bool:
+    return "//" in text or "/*" in text
 
 
 def _hand_on(op: Operation, lead: str) -> None:

@@ -13,6 +13,8 @@ from importlib import import_module
 COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
     "check": "say what is wrong with PTX, as ptxas would and better",
+    "diff": "compare two PTX files up to the names of registers and labels",
+    "fmt": "write PTX in one canonical, readable layout",
     "info": "versions, tools found, GPU, cache",
 }
 """Subcommand -> one line of help."""

@@ -1,0 +1,92 @@
+"""Short names for registers and labels, by class and order of appearance: `pyptx fmt --rename`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.ir import Operation
+
+from ..diagnostics import Diagnostic, PTXError
+from ..dialects.ptx.structure import (
+    DirectiveOp,
+    FunctionOp,
+    LabelOp,
+    ModuleOp,
+    RegisterOp,
+    UnknownOp,
+    head_labels,
+)
+from ..dialects.ptx.types import RegType
+from ..ssa.fastir import set_type
+from .flatten_scopes import flatten_scopes
+from .fresh import FreshRegisters
+from .rename import rename_labels
+from .strip_debug import is_debug_directive
+from .trivia import erase
+
+
+def rename_readable(module: ModuleOp) -> None:
+    """Name registers by their class (`%r0`, `%f0`, `%p0`) and labels by what they are (`loop_0`, `L_0`), in
+    order of appearance.
+
+    Scopes are flattened; one declaration per class at the head of each function replaces the old ones;
+    register parameters keep their names. PTXError where DWARF sections describe registers by name (strip them
+    first).
+    """
+    for op in module.body.ops:
+        if isinstance(op, DirectiveOp) and is_debug_directive(op) and op.words[0] == ".section":
+            message = "debug sections describe registers by name, so these cannot be renamed"
+            raise PTXError(Diagnostic("error", message, hint="ptx-strip-debug removes them"))
+    for function in module.functions:
+        if function.is_declaration:
+            continue
+        flatten_scopes(function)
+        _registers(function)
+        _labels(function)
+
+
+def _registers(function: FunctionOp) -> None:
+    fixed = {n for d in (*function.parameters, *function.returns) if d.space == "reg" for n, _ in d.items}
+    ops = [op for block in function.blocks for op in block.ops]
+    if any(isinstance(op, UnknownOp) for op in ops):
+        return
+    for op in ops:
+        if isinstance(op, RegisterOp):
+            erase(op)
+    fresh = FreshRegisters(function)
+    types: dict[RegType, RegType] = {}
+    for block in function.blocks:
+        for value in (*block.args, *(r for op in block.ops for r in op.results)):
+            old = cast(RegType, value.type)
+            if old.register_name in fixed:
+                continue
+            new = types.get(old)
+            if new is None:
+                new = types[old] = fresh.type(old.register_class)
+            set_type(value, new)
+    fresh.declare()
+
+
+def _labels(function: FunctionOp) -> None:
+    position = {block: i for i, block in enumerate(function.blocks)}
+    loops: set[str] = set()
+    for block in function.blocks:
+        for successor in block.last_op.successors if block.last_op is not None else ():
+            if position[successor] <= position[block]:
+                loops.update(label.label for label in head_labels(successor))
+    names: dict[str, str] = {}
+    counts = {"loop": 0, "L": 0}
+    labels = [op.label for block in function.blocks for op in block.ops if isinstance(op, LabelOp)]
+    taken = {w for op in _module_ops(function) if isinstance(op, FunctionOp) for w in (op.symbol,)}
+    for label in labels:
+        stem = "loop" if label in loops else "L"
+        while (new := f"{stem}_{counts[stem]}") in taken:
+            counts[stem] += 1
+        counts[stem] += 1
+        names[label] = new
+    rename_labels(function, lambda name: names.get(name, name))
+
+
+def _module_ops(function: FunctionOp) -> list[Operation]:
+    module = function.parent_op()
+    return list(module.regions[0].blocks[0].ops) if module is not None else []
