@@ -1,14 +1,16 @@
 """Asynchronous copies: cp.async, bulk copies and tensor copies (PTX ISA 9.7.9.25).
 
-The instruction starts the copy and goes on. How one learns that it is complete is in the instruction: cp.async and the
-copies to global memory join a group (`commit_group`, `wait_group`; `.bulk_group`), copies to shared memory lower the
-bytes that an mbarrier expects (`.mbarrier::complete_tx::bytes`, operand mbar). Bulk and tensor copies are issued by one
-thread, through the async proxy.
+The instruction starts the copy and goes on. How one learns that it is complete is in the instruction:
+cp.async and the copies to global memory join a group (`commit_group`, `wait_group`; `.bulk_group`), copies to
+shared memory lower the bytes that an mbarrier expects (`.mbarrier::complete_tx::bytes`, operand mbar). Bulk
+and tensor copies are issued by one thread, through the async proxy.
 """
 
 from __future__ import annotations
 
-from .forms import Form, Use, form
+from typing import NamedTuple
+
+from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .movement import L2_PREFETCH, hinted
 from .syntax import Immediate
@@ -34,7 +36,12 @@ REMAINDER = {**SIZE, "left": (0, 15), "right": (0, 15)}
 
 BULK = {"weak": need("9.3", "90+"), "?report": need("9.4", RUBIN)}
 
-SHARED_REDUCTIONS = (("add", "u32 s32 u64"), ("min max", "u32 s32"), ("inc dec", "u32"), ("and or xor", "b32"))
+SHARED_REDUCTIONS = (
+    ("add", "u32 s32 u64"),
+    ("min max", "u32 s32"),
+    ("inc dec", "u32"),
+    ("and or xor", "b32"),
+)
 GLOBAL_REDUCTIONS = (
     ("add", "u32 s32 u64 f32 f64"),
     ("min max", "u32 s32 u64 s64 f16 bf16"),
@@ -59,11 +66,13 @@ _CP_ASYNC = "cp.async.cop.dst.global"
 
 @instruction
 class CpAsync(Instruction):
-    """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously: the thread goes on and waits for its groups.
+    """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously: the thread goes on and waits for
+    its groups.
 
     Operands: dst, shared address; src, global address; size, a constant, 16 with `.cg` (cached in L2 only);
     source_size, how many bytes to read, the others become zero, or ignore, a predicate that makes all zero;
-    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into L2.
+    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into
+    L2.
     """
 
     name = "ptx.cp.async"
@@ -73,7 +82,8 @@ class CpAsync(Instruction):
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
              cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
              ptx="7.0", sm="80+", needs={"?prefetch": need("7.4")}, ranges=CHUNK, rule=_source_size),
-        form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}, policy:u64",
+        form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}}"
+             " [dst], [src], size:imm{, source_size:u32}, policy:u64",
              cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
              ptx="7.4", sm="80+", ranges=CHUNK, rule=_source_size),
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm, ignore:pred!%",
@@ -122,8 +132,8 @@ class CpAsyncWaitAll(Instruction):
 class CpAsyncMbarrierArrive(Instruction):
     """Arrive at an mbarrier as soon as all cp.async that this thread has issued so far are complete.
 
-    Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is raised by
-    one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
+    Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
+    raised by one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
     """
 
     name = "ptx.cp.async.mbarrier.arrive"
@@ -137,12 +147,14 @@ class CpAsyncMbarrierArrive(Instruction):
 
 @instruction
 class CpAsyncBulk(Instruction):
-    """Copy a run of bytes between global and shared memory, or to another CTA's shared memory, asynchronously.
+    """Copy a run of bytes between global and shared memory, or to another CTA's shared memory,
+    asynchronously.
 
-    Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16; mbar, the
-    mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for each CTA that
-    gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that is written; left
-    and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with `.L2::cache_hint`.
+    Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
+    mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
+    each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
+    is written; left and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with
+    `.L2::cache_hint`.
     """
 
     name = "ptx.cp.async.bulk"
@@ -169,13 +181,13 @@ class CpAsyncBulk(Instruction):
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:b16{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST, report=REPORTS,
             ptx="8.0", sm="90+", needs=BULK, ranges=MASK, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:b32{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST32, report=REPORTS,
             ptx="9.4", sm=RUBIN, ranges=MASK32, rule=hinted,
         ),
@@ -202,8 +214,8 @@ class CpAsyncBulk(Instruction):
 class MultimemCpAsyncBulk(Instruction):
     """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
 
-    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with `.cp_mask`,
-    a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group.
+    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
+    `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group.
     """
 
     name = "ptx.multimem.cp.async.bulk"
@@ -222,8 +234,8 @@ class MultimemCpAsyncBulk(Instruction):
 def _reductions_to_shared(opcode: str) -> tuple[Form, ...]:
     return tuple(
         form(f"{opcode}.dst.src.completion{{.relaxed.scope}}.op.type [dst], [src], size:u32, [mbar:u32+]",
-             dst="shared::cluster", src="shared::cta", completion=BYTES, scope="cta cluster", op=op, type=types,
-             ptx="8.0", sm="90+", needs={"relaxed": need("9.3")}, ranges=SIZE)
+             dst="shared::cluster", src="shared::cta", completion=BYTES, scope="cta cluster",
+             op=op, type=types, ptx="8.0", sm="90+", needs={"relaxed": need("9.3")}, ranges=SIZE)
         for op, types in SHARED_REDUCTIONS
     )  # fmt: skip
 
@@ -238,18 +250,19 @@ def _reductions_to_global(opcode: str, ptx: str, hint: str, policy: str) -> tupl
                ptx=ptx, sm="90+", needs=needs, ranges=SIZE, rule=hinted)
           for op, types in GLOBAL_REDUCTIONS),
         form(f"{head}.noftz.{tail}",
-             dst="global", src="shared::cta", completion="bulk_group", scope=SCOPES, op="add", type="f16 bf16 f32",
-             ptx=ptx, sm="90+", needs=needs, ranges=SIZE, rule=hinted),
+             dst="global", src="shared::cta", completion="bulk_group", scope=SCOPES,
+             op="add", type="f16 bf16 f32", ptx=ptx, sm="90+", needs=needs, ranges=SIZE, rule=hinted),
     )  # fmt: skip
 
 
 @instruction
 class CpReduceAsyncBulk(Instruction):
-    """Combine a run of elements in shared memory into global memory or another CTA's shared memory, asynchronously.
+    """Combine a run of elements in shared memory into global memory or another CTA's shared memory,
+    asynchronously.
 
-    dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of 16;
-    mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each element is
-    updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
+    dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of
+    16; mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each
+    element is updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
     """
 
     name = "ptx.cp.reduce.async.bulk"
@@ -265,8 +278,8 @@ class CpReduceAsyncBulk(Instruction):
 class MultimemCpReduceAsyncBulk(Instruction):
     """Combine a run of elements in shared memory into all memories behind a multimem address, asynchronously.
 
-    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16. Completes through the
-    bulk group. Operations and types are those of `cp.reduce.async.bulk` to global memory.
+    Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16. Completes
+    through the bulk group. Operations and types are those of `cp.reduce.async.bulk` to global memory.
     """
 
     name = "ptx.multimem.cp.reduce.async.bulk"
@@ -288,13 +301,195 @@ class CpAsyncBulkPrefetch(Instruction):
     forms = (
         form("cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [src], size:u32{, policy:u64}",
              ptx="8.0", sm="90+", ranges=SIZE, rule=hinted),
-        form("cp.async.bulk.prefetch.L2.global.L2::evict_last [src], size:u32", ptx="9.4", sm=RUBIN, ranges=SIZE),
+        form("cp.async.bulk.prefetch.L2.global.L2::evict_last [src], size:u32",
+             ptx="9.4", sm=RUBIN, ranges=SIZE),
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------- tensor copies
+
+DIMS = "1d 2d 3d 4d 5d"
+DATA_CENTER = "100af 103af 107af 110af"
+"""The targets with tensor memory; they have the newer access modes and `.cta_group`."""
+
+
+class Mode(NamedTuple):
+    """An access mode: its modifier in a form and the values of that, its dimensions, offsets, since when."""
+
+    modifier: str
+    values: str
+    dims: str
+    offsets: str = ""
+    ptx: str = "8.0"
+    sm: str = "90+"
+    own: str = "90+"
+    """The targets in place of `sm` where the destination is `.shared::cta`."""
+
+
+TILE = Mode("{.mode}", "tile", DIMS)
+GATHER = Mode(".mode", "tile::gather4", "2d", "", "8.6", DATA_CENTER, "100+")
+SCATTER = Mode(".mode", "tile::scatter4", "2d", "", "8.6", DATA_CENTER)
+IM2COL = Mode(".mode", "im2col", "3d 4d 5d", ", offsets:frag")
+IM2COL_W = Mode(".mode", "im2col::w", "3d 4d 5d", ", offsets:frag", "8.6", DATA_CENTER, "100+")
+IM2COL_W128 = Mode(".mode", "im2col::w::128", "3d 4d 5d", ", offsets:frag", "8.6", DATA_CENTER, DATA_CENTER)
+NO_OFFSETS = Mode(".mode", "im2col_no_offs", "3d 4d 5d")
+
+READS = (TILE, IM2COL, IM2COL_W, IM2COL_W128, GATHER)
+WRITES = (TILE, NO_OFFSETS, SCATTER)
+
+OVERRIDES = (
+    ("", "[map, c:frag]"),
+    (".override::global_address", "[map, base:u64%, c:frag]"),
+)
+SHAPES = (
+    ("1d", ".override::global_address.override::global_dim", "[map, base:u64%, extents:frag, c:frag]"),
+    ("2d 3d 4d 5d", ".override::global_address.override::global_dim_stride",
+     "[map, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag]"),
+)  # fmt: skip
+
+
+def _tensor(
+    line: str,
+    modes: tuple[Mode, ...],
+    *,
+    ptx: str = "8.0",
+    sm: str = "",
+    own: bool = False,
+    **slots: str,
+) -> tuple[Form, ...]:
+    """A form for each access mode and override, for which <mode>, <override>, <map> and <offsets> stand in `line`.
+
+    The extents cannot be overridden with `.multicast::cluster`.
+    """
+    multicast = slots.get("multicast")
+    needs = {"?cta_group": need("8.6", DATA_CENTER), "?report": need("9.4", RUBIN)}
+    forms: list[Form] = []
+    for mode in modes:
+        first, targets = max(ptx, mode.ptx), sm or (mode.own if own else mode.sm)
+        kinds = [(mode.dims, *override) for override in OVERRIDES]
+        for dims, override, address in (*kinds, *(SHAPES if mode is TILE and multicast != MULTICAST else ())):
+            text = line.replace("<mode>", mode.modifier).replace("<offsets>", mode.offsets)
+            forms.append(
+                form(
+                    text.replace("<override>", override).replace("<map>", address),
+                    **slots, dim=dims, mode=mode.values,  # pyright: ignore[reportArgumentType]
+                    ptx="9.4" if override else first, sm=RUBIN if override else targets,
+                    needs=needs, ranges=MASK32 if multicast == MULTICAST32 else MASK, rule=hinted,
+                )
+            )  # fmt: skip
+    return tuple(forms)
+
+
+class TensorCopy(Instruction):
+    """What the instructions with a tensor map share: the number of coordinates, offsets, extents and strides."""
+
+    @classmethod
+    def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
+        dim, mode = int(slots["dim"][0]), slots.get("mode", "tile")
+        if name == "c":
+            return "s32", 5 if mode in ("tile::gather4", "tile::scatter4") else dim
+        if name == "offsets":
+            return "u16", dim - 2 if mode == "im2col" else 2
+        return ("u16", dim) if name == "extents" else ("u32", dim - 1)
+
+
+_TO_SHARED = "cp.async.bulk.tensor.dim.dst.src<mode>.completion"
+_LOAD_EXTRAS = "{.cta_group}{.L2::cache_hint}{.report}<override> [dst], <map>, [mbar]<offsets>"
+GROUPS = "cta_group::1 cta_group::2"
+
+
+@instruction
+class CpAsyncBulkTensor(TensorCopy):
+    """Copy a box of a tensor in global memory to shared memory, or back, asynchronously (TMA).
+
+    Operands: `[map, {c...}]`, the address of the 128-byte tensor map and the box's first element, one .b32
+    coordinate for each dimension, fastest first (five with `.tile::gather4` and `.tile::scatter4`: the
+    column, then four rows); dst or src, the box in shared memory; mbar, the mbarrier that counts the bytes,
+    when loading; offsets, in the im2col modes; mask, with `.multicast::cluster` a bit for each CTA that gets
+    the box; policy, with `.L2::cache_hint`. With `.cta_group::2` the mbarrier may be that of the peer CTA.
+    The overrides (sm_107) put base, the tensor's address, its extents, strides and their high bits in place
+    of the map's.
+    """
+
+    name = "ptx.cp.async.bulk.tensor"
+    section = "9.7.9.25.5.2"
+    effect = "order"
+    forms = (
+        *_tensor(
+            f"{_TO_SHARED}{_LOAD_EXTRAS}{{, policy:u64}}", READS, ptx="8.6", own=True,
+            cta_group=GROUPS, report=REPORTS, dst="shared::cta", src="global", completion=BYTES,
+        ),
+        *_tensor(
+            f"{_TO_SHARED}{_LOAD_EXTRAS}{{, policy:u64}}", READS,
+            cta_group=GROUPS, report=REPORTS, dst="shared::cluster", src="global", completion=BYTES,
+        ),
+        *_tensor(
+            f"{_TO_SHARED}.multicast{_LOAD_EXTRAS}, mask:u16{{, policy:u64}}", READS,
+            cta_group=GROUPS, report=REPORTS, dst="shared::cluster", src="global", completion=BYTES,
+            multicast=MULTICAST,
+        ),
+        *_tensor(
+            f"{_TO_SHARED}.multicast{_LOAD_EXTRAS}, mask:u32{{, policy:u64}}", READS,
+            cta_group=GROUPS, report=REPORTS, dst="shared::cluster", src="global", completion=BYTES,
+            multicast=MULTICAST32, ptx="9.4", sm=RUBIN,
+        ),
+        *_tensor(
+            "cp.async.bulk.tensor.dim.dst.src<mode>.completion{.L2::cache_hint}{.report}<override>"
+            " <map>, [src]{, policy:u64}", WRITES, report="mbarrier::report::disabled",
+            dst="global", src="shared::cta", completion="bulk_group",
+        ),
     )  # fmt: skip
 
 
 @instruction
+class CpReduceAsyncBulkTensor(TensorCopy):
+    """Combine a box in shared memory into a tensor in global memory, asynchronously: tensor = tensor op box.
+
+    Operands: `[map, {c...}]`, the tensor map and the coordinates of the box, as for `cp.async.bulk.tensor`;
+    src, the box in shared memory; policy, with `.L2::cache_hint`. The map gives the element type. Completes
+    through the bulk group; each element is updated atomically, relaxed at `.gpu` scope.
+    """
+
+    name = "ptx.cp.reduce.async.bulk.tensor"
+    section = "9.7.9.25.5.3"
+    effect = "order"
+    forms = _tensor(
+        "cp.reduce.async.bulk.tensor.dim.dst.src.op<mode>.completion{.L2::cache_hint}<override>"
+        " <map>, [src]{, policy:u64}", WRITES,
+        dst="global", src="shared::cta", op="add min max inc dec and or xor", completion="bulk_group",
+    )  # fmt: skip
+
+
+@instruction
+class CpAsyncBulkPrefetchTensor(TensorCopy):
+    """Bring a box of a tensor in global memory into the L2 cache, asynchronously.
+
+    Operands: `[map, {c...}]`, offsets and policy as for a load with `cp.async.bulk.tensor`.
+    """
+
+    name = "ptx.cp.async.bulk.prefetch.tensor"
+    section = "9.7.9.25.5.4"
+    effect = "order"
+    forms = (
+        *_tensor(
+            "cp.async.bulk.prefetch.tensor.dim.L2.src<mode>{.L2::cache_hint}<override>"
+            " <map><offsets>{, policy:u64}", READS, src="global",
+        ),
+        *_tensor(
+            "cp.async.bulk.prefetch.tensor.dim.L2.src<mode>.L2::evict_last<override> <map><offsets>", READS,
+            src="global", ptx="9.4", sm=RUBIN,
+        ),
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ completion
+
+
+@instruction
 class CpAsyncBulkCommitGroup(Instruction):
-    """Make one group of all bulk and tensor copies of this thread with `.bulk_group` that are in no group yet."""
+    """Make one group of all bulk and tensor copies of this thread with `.bulk_group` that are in no group
+    yet.
+    """
 
     name = "ptx.cp.async.bulk.commit_group"
     section = "9.7.9.25.6.1"
