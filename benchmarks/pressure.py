@@ -2,7 +2,8 @@
 
     python -m benchmarks.pressure [--every 4]
 
-Prints Pearson and rank (Spearman) correlation for the count as written and for the estimate, and the kernels that are furthest off.
+Prints Pearson and rank (Spearman) correlation for the count as written and for the estimate, and the kernels
+that are furthest off.
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ def main() -> None:
     for name, column in (("written", 2), ("estimated", 3)):
         pearson, spearman = correlations([r[column] for r in rows], theirs)
         error = float(np.median([abs(r[column] - r[4]) for r in rows]))
-        print(
-            f"{name:10} Pearson {pearson:.3f}  Spearman {spearman:.3f}  median distance {error:.0f} registers"
-        )
+        print(f"{name:10} Pearson {pearson:.3f}  Spearman {spearman:.3f}  median distance {error:.0f} registers")
     worst = sorted(rows, key=lambda r: abs(r[3] - r[4]), reverse=True)[:12]
     print("\nwritten  estimated  ptxas  spilled  kernel")
     for file, kernel, written, estimated, registers, spilled in worst:

@@ -1,4 +1,5 @@
-"""The memory accesses of instructions: state space, address, bytes per thread, in the shape that the hardware serves them."""
+"""The memory accesses of instructions: state space, address, bytes per thread, in the shape that the hardware
+serves them."""
 
 from __future__ import annotations
 
@@ -13,14 +14,17 @@ from .operands import Memory, bound_operands
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access: `space` is `global`, `shared`, `local`, `param`, `const` or `generic`; `width` is bytes per thread.
+    """One access: `space` is `global`, `shared`, `local`, `param`, `const` or `generic`; `width` is bytes per
+    thread.
 
-    `whole` is the size in bytes of one bulk copy, which a single thread asks for; None for an ordinary access.
+    `whole` is the size in bytes of one bulk copy, which a single thread asks for; None for an ordinary
+    access.
     """
 
     op: Instruction
     kind: str
-    """`load`, `store`, `copy` (either end of an asynchronous copy), `matrix` (ldmatrix, stmatrix) or `atomic`."""
+    """`load`, `store`, `copy` (either end of an asynchronous copy), `matrix` (ldmatrix, stmatrix) or
+    `atomic`."""
     space: str
     memory: Memory
     width: int
@@ -31,7 +35,8 @@ class Access:
 
 
 def accesses(op: Instruction) -> Iterator[Access]:
-    """The accesses of one instruction whose size can be told from it. Tensor copies and the matrix loads of `wmma` are not here."""
+    """The accesses of one instruction whose size can be told from it. Tensor copies and the matrix loads of
+    `wmma` are not here."""
     opcode = op.opcode
     if opcode in ("ld", "ldu", "st"):
         memory = _memories(op)[:1]

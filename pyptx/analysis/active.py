@@ -1,4 +1,5 @@
-"""Which threads run a block or an instruction, where the branches and guards that decide it are known per thread."""
+"""Which threads run a block or an instruction, where the branches and guards that decide it are known per
+thread."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Mask = NDArray[np.bool_]
 
 
 class ActiveThreads:
-    """Threads that may run a block: those for which every dominating branch on a known predicate went that way."""
+    """Threads that may run a block: those for which every dominating branch on a known predicate went that
+    way."""
 
     def __init__(self, cfg: CFG, threads: Threads):
         self.threads = threads
@@ -31,11 +33,7 @@ class ActiveThreads:
                 taken = self._guard(last)
                 if taken is not None and last.opcode == "bra":
                     mask = mask & (taken if successors[0] == b else ~taken)
-            elif (
-                isinstance(last, Instruction)
-                and last.opcode in ("ret", "exit")
-                and tree.predecessors[b] == [parent]
-            ):
+            elif isinstance(last, Instruction) and last.opcode in ("ret", "exit") and tree.predecessors[b] == [parent]:
                 taken = self._guard(last)
                 mask = mask if taken is None else mask & ~taken
             self.masks[b] = mask

@@ -1,7 +1,9 @@
 """Bank conflicts of shared memory accesses whose addresses are known per thread.
 
-Shared memory has 32 banks of 4 bytes. A warp's request is served in passes over 32 lanes (up to 4 bytes each), 16 lanes (8 bytes) or
-8 lanes (16 bytes, and each matrix of ldmatrix); in a pass, different words of one bank are served one after the other, equal words at once.
+Shared memory has 32 banks of 4 bytes. A warp's request is served in passes over 32 lanes (up to 4 bytes
+each), 16 lanes (8 bytes) or
+8 lanes (16 bytes, and each matrix of ldmatrix); in a pass, different words of one bank are served one after
+the other, equal words at once.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ BANK_BYTES = 4
 class BankUse:
     """How one shared access meets the banks, in the worst warp of the CTA.
 
-    `wavefronts` is how many passes the request takes, `ideal` how many its data needs; `ways` is the worst pass (1: no conflict).
+    `wavefronts` is how many passes the request takes, `ideal` how many its data needs; `ways` is the worst
+    pass (1: no conflict).
     `address` is the address as a sum; ways and counts are None where it is not known.
     """
 
@@ -41,15 +44,14 @@ class BankUse:
 
 
 def is_shared(access: Access, lanes: Lanes | None, shared: frozenset[str]) -> bool:
-    """Whether an access is to shared memory: it says so, or its generic address is based on a shared variable."""
+    """Whether an access is to shared memory: it says so, or its generic address is based on a shared
+    variable."""
     if access.space != "generic":
         return access.space == "shared"
     return lanes is not None and any(name in shared for name, _ in lanes.rest)
 
 
-def bank_uses(
-    cfg: CFG, threads: Threads, active: ActiveThreads, shared: frozenset[str] = frozenset()
-) -> list[BankUse]:
+def bank_uses(cfg: CFG, threads: Threads, active: ActiveThreads, shared: frozenset[str] = frozenset()) -> list[BankUse]:
     """Every ordinary shared access of a function in layout order. `shared`: names of shared variables."""
     found: list[BankUse] = []
     for b, block in enumerate(cfg.blocks):
@@ -58,11 +60,7 @@ def bank_uses(
                 continue
             for access in accesses(op):
                 lanes = threads.address(access.memory)
-                if (
-                    access.whole is not None
-                    or access.kind == "atomic"
-                    or not is_shared(access, lanes, shared)
-                ):
+                if access.whole is not None or access.kind == "atomic" or not is_shared(access, lanes, shared):
                     continue
                 line = line_of(op)
                 if lanes is None:
@@ -76,9 +74,7 @@ def bank_uses(
                     if result[1] - result[2] > wavefronts - ideal or wavefronts == 0:
                         ways, wavefronts, ideal = result
                 found.append(
-                    BankUse(
-                        op, line, access.kind, access.width, threads.describe(lanes), ways, wavefronts, ideal
-                    )
+                    BankUse(op, line, access.kind, access.width, threads.describe(lanes), ways, wavefronts, ideal)
                 )
     return found
 
@@ -86,9 +82,11 @@ def bank_uses(
 def conflicts(
     addresses: NDArray[np.int64], width: int, active: NDArray[np.bool_] | None = None, lanes: int = WARP
 ) -> tuple[int, int, int]:
-    """(ways of the worst pass, passes, passes that the same data needs without conflicts) of one warp's request.
+    """(ways of the worst pass, passes, passes that the same data needs without conflicts) of one warp's
+    request.
 
-    `addresses`: bytes, one per lane; `width`: bytes per lane, a power of two up to 16; `lanes`: how many lanes' addresses count.
+    `addresses`: bytes, one per lane; `width`: bytes per lane, a power of two up to 16; `lanes`: how many
+    lanes' addresses count.
     A common offset of all addresses that is a multiple of 4 changes nothing.
     """
     per_pass = WARP if width <= 4 else WARP * BANK_BYTES // width

@@ -1,7 +1,9 @@
 """Barriers and other whole-warp instructions that threads of one warp may reach without each other.
 
-`bar.sync`, `barrier.sync.aligned`, `mma.sync.aligned`, `ldmatrix.sync.aligned`, ... must be run by all threads of a warp together. One is
-divergent when a branch whose condition differs inside a warp decides whether a thread runs it (PTX ISA 9.7.13.1).
+`bar.sync`, `barrier.sync.aligned`, `mma.sync.aligned`, `ldmatrix.sync.aligned`, ... must be run by all
+threads of a warp together. One is
+divergent when a branch whose condition differs inside a warp decides whether a thread runs it (PTX ISA
+9.7.13.1).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from .threads import VARYING, Threads, branch_level
 
 @dataclass(slots=True)
 class PostDominators:
-    """For each block its immediate post-dominator; None where that is the end of the function (or there is no way to it)."""
+    """For each block its immediate post-dominator; None where that is the end of the function (or there is no
+    way to it)."""
 
     immediate: list[int | None]
 
@@ -49,7 +52,8 @@ def is_aligned(op: Instruction) -> bool:
 
 
 def divergent_barriers(cfg: CFG, threads: Threads) -> list[Finding]:
-    """Findings about whole-warp instructions in divergent code: a warning, or a note where the other threads have left the kernel."""
+    """Findings about whole-warp instructions in divergent code: a warning, or a note where the other threads
+    have left the kernel."""
     aligned = {
         b: [op for op in block.ops if isinstance(op, Instruction) and is_aligned(op)]
         for b, block in enumerate(cfg.blocks)
@@ -68,7 +72,8 @@ def divergent_barriers(cfg: CFG, threads: Threads) -> list[Finding]:
             guard = guard_value(op)
             if guard is not None and threads.level(guard) == VARYING and op not in reported:
                 reported.add(op)
-                text = f"{spelled(op)} must be run by whole warps, and its guard {register_name(guard)} differs inside a warp"
+                which = f"its guard {register_name(guard)} differs inside a warp"
+                text = f"{spelled(op)} must be run by whole warps, and {which}"
                 found.append(Finding("divergence", "warning", text, line_of(op)))
         last = block.last_op
         if not isinstance(last, Instruction) or len(set(cfg.successors[b])) < 2:
@@ -76,9 +81,7 @@ def divergent_barriers(cfg: CFG, threads: Threads) -> list[Finding]:
         if branch_level(last, threads) < VARYING:
             continue
         exits = len(stays[b]) < 2
-        region = _between(
-            cfg.successors if not exits else stays, b, ends[b] if not exits else ends_without_leaving[b]
-        )
+        region = _between(cfg.successors if not exits else stays, b, ends[b] if not exits else ends_without_leaving[b])
         if exits:
             early = early or (last, b)
             continue
@@ -102,7 +105,8 @@ def _finding(op: Instruction, branch: Instruction) -> Finding:
     what = register_name(guard) if guard is not None else "the index"
     line = line_of(branch)
     where = f" at line {line}" if line is not None else ""
-    text = f"{spelled(op)} must be run by whole warps, and the branch{where} parts them ({what} differs inside a warp)"
+    parts = f"the branch{where} parts them ({what} differs inside a warp)"
+    text = f"{spelled(op)} must be run by whole warps, and {parts}"
     return Finding("divergence", "warning", text, line_of(op))
 
 

@@ -10,7 +10,8 @@ Severity = Literal["warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One remark: which analysis, how serious, what, where (the line counts from 1; None if the op has no place)."""
+    """One remark: which analysis, how serious, what, where (the line counts from 1; None if the op has no
+    place)."""
 
     analysis: str
     severity: Severity

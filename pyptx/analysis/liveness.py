@@ -14,7 +14,8 @@ from .cfg import CFG
 class Liveness:
     """Values live at the edges of each block, as bitsets over the values that cross a block boundary.
 
-    A block argument is defined by its block: it is not live into it. What a branch passes is read by the branch.
+    A block argument is defined by its block: it is not live into it. What a branch passes is read by the
+    branch.
     """
 
     cfg: CFG
@@ -36,7 +37,8 @@ class Liveness:
         return list(self.values(self.out_of[block]))
 
     def backwards(self, block: int) -> Iterator[tuple[Operation, set[SSAValue]]]:
-        """The ops of a block from last to first, each with the values live right after it. The set is reused: copy it to keep it."""
+        """The ops of a block from last to first, each with the values live right after it. The set is reused:
+        copy it to keep it."""
         live = set(self.values(self.out_of[block]))
         op = self.cfg.blocks[block].last_op
         while op is not None:

@@ -10,7 +10,8 @@ from .cfg import CFG
 
 @dataclass(slots=True)
 class Loop:
-    """A natural loop: its header dominates its blocks, and its latches branch back to the header. Blocks are numbers in layout order."""
+    """A natural loop: its header dominates its blocks, and its latches branch back to the header. Blocks are
+    numbers in layout order."""
 
     header: int
     latches: tuple[int, ...]
@@ -83,7 +84,8 @@ def find_loops(cfg: CFG, tree: Dominators | None = None) -> LoopForest:
 
 
 def _in_layout_order(forest: LoopForest) -> LoopForest:
-    """Renumber the loops by header (outer first where a block heads two, which cannot happen: they would be one)."""
+    """Renumber the loops by header (outer first where a block heads two, which cannot happen: they would be
+    one)."""
     order = sorted(range(len(forest.loops)), key=lambda i: (forest.loops[i].header, forest.loops[i].depth))
     new = {old: i for i, old in enumerate(order)}
     loops = [forest.loops[i] for i in order]

@@ -11,11 +11,31 @@ from .cfg import CFG
 from .loops import LoopForest
 
 CLASSES: tuple[str, ...] = (
-    "tensor core", "fp64", "fp32", "fp16", "special function", "integer", "logic", "compare", "convert", "move",
-    "global memory", "shared memory", "local memory", "parameter and constant", "generic memory", "texture and surface",
-    "async copy", "atomic", "warp", "barrier", "control", "other",
-)  # fmt: skip
-"""The kinds, by the unit of the SM or the memory that an instruction keeps busy, in the order in which they are shown."""
+    "tensor core",
+    "fp64",
+    "fp32",
+    "fp16",
+    "special function",
+    "integer",
+    "logic",
+    "compare",
+    "convert",
+    "move",
+    "global memory",
+    "shared memory",
+    "local memory",
+    "parameter and constant",
+    "generic memory",
+    "texture and surface",
+    "async copy",
+    "atomic",
+    "warp",
+    "barrier",
+    "control",
+    "other",
+)
+"""The kinds, by the unit of the SM or the memory that an instruction keeps busy, in the order in which they
+are shown."""
 
 _ROOTS: dict[str, str] = {
     root: kind
@@ -36,13 +56,26 @@ _ROOTS: dict[str, str] = {
     for root in roots.split()
 }
 _SPACES = {
-    "global": "global memory", "shared": "shared memory", "shared::cta": "shared memory", "shared::cluster": "shared memory",
-    "local": "local memory", "param": "parameter and constant", "param::entry": "parameter and constant",
-    "param::func": "parameter and constant", "const": "parameter and constant",
-}  # fmt: skip
+    "global": "global memory",
+    "shared": "shared memory",
+    "shared::cta": "shared memory",
+    "shared::cluster": "shared memory",
+    "local": "local memory",
+    "param": "parameter and constant",
+    "param::entry": "parameter and constant",
+    "param::func": "parameter and constant",
+    "const": "parameter and constant",
+}
 _FLOATS = {
-    "f64": "fp64", "f32": "fp32", "f32x2": "fp32", "tf32": "fp32", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
-}  # fmt: skip
+    "f64": "fp64",
+    "f32": "fp32",
+    "f32x2": "fp32",
+    "tf32": "fp32",
+    "f16": "fp16",
+    "f16x2": "fp16",
+    "bf16": "fp16",
+    "bf16x2": "fp16",
+}
 _MEMORY = frozenset("ld ldu st ldmatrix stmatrix".split())
 _SHARED_ONLY = frozenset("ldmatrix stmatrix".split())
 
@@ -108,7 +141,8 @@ def _space(modifiers: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class Mix:
-    """Counts of a function: instructions by kind and by spelled opcode (`fma.rn.f32`); for each loop, those inside it."""
+    """Counts of a function: instructions by kind and by spelled opcode (`fma.rn.f32`); for each loop, those
+    inside it."""
 
     kinds: Counter[str] = field(default_factory=Counter[str])
     opcodes: Counter[str] = field(default_factory=Counter[str])

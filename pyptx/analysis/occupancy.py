@@ -1,7 +1,9 @@
 """How many CTAs of a kernel fit on one multiprocessor, and what stops more.
 
-The rules and the limits on CTAs, barriers and allocation are those of NVIDIA's `cuda_occupancy.h` (CUDA 13.5); threads, registers and
-shared memory per multiprocessor are those of the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+The rules and the limits on CTAs, barriers and allocation are those of NVIDIA's `cuda_occupancy.h` (CUDA
+13.5); threads, registers and
+shared memory per multiprocessor are those of the CUDA C++ Programming Guide, "Technical Specifications per
+Compute Capability".
 """
 
 from __future__ import annotations
@@ -59,9 +61,17 @@ def _limits(
     recent = major >= 8
     barriers = None if major < 9 else ctas if (major, minor) in _ONE_BARRIER_EACH else 2 * ctas
     return Limits(
-        (major, minor), ctas, warps, shared * _KB, per_cta * _KB, _KB if recent else 0, 128 if recent else 256, barriers,
-        registers_per_cta=registers, partitions=partitions,
-    )  # fmt: skip
+        (major, minor),
+        ctas,
+        warps,
+        shared * _KB,
+        per_cta * _KB,
+        _KB if recent else 0,
+        128 if recent else 256,
+        barriers,
+        registers_per_cta=registers,
+        partitions=partitions,
+    )
 
 
 _ONE_BARRIER_EACH = {(10, 1), (10, 3), (10, 7), (11, 0), (12, 0), (12, 1)}
@@ -97,7 +107,8 @@ LIMITS: dict[tuple[int, int], Limits] = {
 def limits_of(target: str) -> Limits:
     """The limits of a target such as `sm_90a`. ValueError before sm_50.
 
-    A target whose limits are not published gets those of the nearest older capability, and says so in `assumed`.
+    A target whose limits are not published gets those of the nearest older capability, and says so in
+    `assumed`.
     """
     number = target_of(target).number
     wanted = (number // 10, number % 10)
@@ -109,15 +120,25 @@ def limits_of(target: str) -> Limits:
         raise ValueError(f"no occupancy limits are known for {target}; they are for sm_50 and newer")
     nearest = LIMITS[max(older)]
     return Limits(
-        wanted, nearest.ctas, nearest.warps, nearest.shared, nearest.shared_per_cta, nearest.reserved_shared,
-        nearest.shared_unit, nearest.barriers, nearest.registers, nearest.registers_per_cta, nearest.partitions,
+        wanted,
+        nearest.ctas,
+        nearest.warps,
+        nearest.shared,
+        nearest.shared_per_cta,
+        nearest.reserved_shared,
+        nearest.shared_unit,
+        nearest.barriers,
+        nearest.registers,
+        nearest.registers_per_cta,
+        nearest.partitions,
         f"limits of compute capability {nearest.name}; those of {wanted[0]}.{wanted[1]} are not published",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """CTAs and warps per SM; `by` maps each resource to how many CTAs it alone would allow (None: no limit)."""
+    """CTAs and warps per SM; `by` maps each resource to how many CTAs it alone would allow (None: no
+    limit)."""
 
     limits: Limits
     threads: int
@@ -142,7 +163,8 @@ class Occupancy:
 
 
 def occupancy(target: str, *, threads: int, registers: int, shared: int = 0, barriers: int = 0) -> Occupancy:
-    """Occupancy of a kernel on a target: `threads` per CTA, `registers` per thread, `shared` bytes (static and dynamic) and
+    """Occupancy of a kernel on a target: `threads` per CTA, `registers` per thread, `shared` bytes (static
+    and dynamic) and
     named `barriers` per CTA."""
     limits = limits_of(target)
     warps = -(-threads // WARP)
@@ -155,9 +177,7 @@ def occupancy(target: str, *, threads: int, registers: int, shared: int = 0, bar
     elif registers > most or per_warp * _round_up(warps, 4) > limits.registers_per_cta:
         by["registers"] = 0  # in fours even on 6.0, where nothing may run that would not run on 6.1
     else:
-        by["registers"] = (
-            limits.registers // limits.partitions // per_warp * limits.partitions // max(warps, 1)
-        )
+        by["registers"] = limits.registers // limits.partitions // per_warp * limits.partitions // max(warps, 1)
     allocated = _round_up(shared + limits.reserved_shared, limits.shared_unit)
     if shared > limits.shared_per_cta:
         by["shared memory"] = 0

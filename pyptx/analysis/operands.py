@@ -31,7 +31,8 @@ from ..dialects.ptx.types import RegType
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A register of the operand list. `value` is what is read, or for a written one the result; `member` such as `.x`."""
+    """A register of the operand list. `value` is what is read, or for a written one the result; `member` such
+    as `.x`."""
 
     value: SSAValue
     written: bool
@@ -107,7 +108,8 @@ def guard_value(op: Instruction) -> SSAValue | None:
 
 
 def read_values(op: Instruction) -> list[SSAValue]:
-    """The values an instruction reads as data: its own operands and its guard, not the old values that a guard may keep."""
+    """The values an instruction reads as data: its own operands and its guard, not the old values that a
+    guard may keep."""
     placed = registers(op.layout)
     reads = sum(1 for r in placed if r.role == "$")
     found = list(op.operands[:reads])

@@ -1,7 +1,9 @@
 """Register pressure: how many 32-bit registers (and predicates) hold live values at each point.
 
-Two counts. *Written* takes the PTX at its word: every live register by its size (64 bits: an aligned pair). *Estimated* is closer to what
-ptxas needs: values that are the same bits share registers (moves, packing, cvta, zero-extension), and what costs nothing to make again
+Two counts. *Written* takes the PTX at its word: every live register by its size (64 bits: an aligned pair).
+*Estimated* is closer to what
+ptxas needs: values that are the same bits share registers (moves, packing, cvta, zero-extension), and what
+costs nothing to make again
 where it is used (constants, addresses of variables, kernel parameters, launch dimensions) takes none.
 """
 
@@ -20,12 +22,14 @@ from .liveness import Liveness
 from .operands import Bound, Group, Value, bound_operands, register_class, register_name
 
 Units = tuple[int, ...]
-"""The 32-bit registers a value occupies, low bits first; values that share bits share numbers, and what is free has none."""
+"""The 32-bit registers a value occupies, low bits first; values that share bits share numbers, and what is
+free has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Registers at one op: the larger of what is live before it and what is live after it with its own results."""
+    """Registers at one op: the larger of what is live before it and what is live after it with its own
+    results."""
 
     written: int
     estimated: int
@@ -70,9 +74,7 @@ def register_pressure(function: FunctionOp, live: Liveness) -> Pressure:
             before = held.point()
             point = points[op] = Point(*map(max, zip(after, before, strict=True)))
             written, predicates = max(written, point.written), max(predicates, point.predicates)
-            if point.estimated >= estimated and (
-                top is None or point.estimated > estimated or top.parent is op.parent
-            ):
+            if point.estimated >= estimated and (top is None or point.estimated > estimated or top.parent is op.parent):
                 top = op  # walking backwards, so within a block the last one seen is the first in the text
                 estimated = point.estimated
             op = op.prev_op
@@ -86,9 +88,7 @@ def _live_at(live: Liveness, storage: Storage, at: Operation | None) -> tuple[SS
         if op is at:
             chosen = after.union(op.results) if op.results else after.union(op.operands)
             found = [v for v in chosen if storage.weight(v)]
-            return tuple(
-                sorted(found, key=lambda v: (-storage.weight(v), register_class(v), register_name(v)))
-            )
+            return tuple(sorted(found, key=lambda v: (-storage.weight(v), register_class(v), register_name(v))))
     return ()
 
 

@@ -73,7 +73,8 @@ def analyse(
 ) -> list[FunctionReport]:
     """Analyse the functions of a module that have a body, or only the one named `kernel`.
 
-    `shape`: threads per CTA in x, y, z (default: what the kernel states, else a guess); `dynamic_shared`: bytes that the launch
+    `shape`: threads per CTA in x, y, z (default: what the kernel states, else a guess); `dynamic_shared`:
+    bytes that the launch
     adds; `registers`: what ptxas allocates per thread, by entry. PTXError if there is no such kernel.
     """
     functions = [f for f in module.functions if not f.is_declaration]
@@ -115,9 +116,7 @@ def analyse_function(
         except ValueError:
             pass
         else:
-            fits = occupancy(
-                target, threads=threads.count, registers=count, shared=shared.size + dynamic_shared
-            )
+            fits = occupancy(target, threads=threads.count, registers=count, shared=shared.size + dynamic_shared)
     findings = [
         *uninitialised_reads(cfg),
         *unreachable_code(cfg, tree),
@@ -125,26 +124,34 @@ def analyse_function(
         *_conflicts(banks),
         *_strided(traffic),
     ]
-    for source, target_block in loops.irreducible:
+    for source, _ in loops.irreducible:
         last = cfg.blocks[source].last_op
-        text = "this branch enters a loop past its head (irreducible control flow), which compilers optimise poorly"
+        text = "this branch enters a loop past its head (irreducible), which compilers optimise poorly"
         findings.append(Finding("loops", "note", text, line_of(last) if last is not None else None))
-        del target_block
     if pressure.estimated > 255:
         line = line_of(pressure.top) if pressure.top is not None else None
-        text = (
-            f"about {pressure.estimated} registers hold live values here and a thread has 255: expect spills"
-        )
+        text = f"about {pressure.estimated} registers hold live values here and a thread has 255: expect spills"
         findings.append(
-            Finding(
-                "pressure", "note", text, line, "ptxas may still avoid them by moving loads to their uses"
-            )
+            Finding("pressure", "note", text, line, "ptxas may still avoid them by moving loads to their uses")
         )
     findings.sort(key=lambda f: (f.line or 0, f.severity != "warning"))
     return FunctionReport(
-        function, cfg, tree, loops, trips, pressure, instruction_mix(cfg, loops), shared, threads, banks, traffic,
-        count, measured is not None, fits, findings,
-    )  # fmt: skip
+        function,
+        cfg,
+        tree,
+        loops,
+        trips,
+        pressure,
+        instruction_mix(cfg, loops),
+        shared,
+        threads,
+        banks,
+        traffic,
+        count,
+        measured is not None,
+        fits,
+        findings,
+    )
 
 
 def _conflicts(banks: list[BankUse]) -> list[Finding]:
@@ -155,12 +162,10 @@ def _conflicts(banks: list[BankUse]) -> list[Finding]:
         if use.wavefronts <= use.ideal:
             continue
         text = (
-            f"{use.ways}-way bank conflict: {spelled(use.op)} takes {use.wavefronts} passes where {use.ideal} would do"
-            f" (address {use.address})"
+            f"{use.ways}-way bank conflict: {spelled(use.op)} takes {use.wavefronts} passes"
+            f" where {use.ideal} would do (address {use.address})"
         )
-        found.append(
-            Finding("banks", "warning", text, use.line, "pad the rows, or swizzle the column with the row")
-        )
+        found.append(Finding("banks", "warning", text, use.line, "pad the rows, or swizzle the column with the row"))
     return found
 
 
@@ -170,8 +175,8 @@ def _strided(traffic: Traffic) -> list[Finding]:
         if access.per_request is None or not access.ideal or access.per_request < 2 * access.ideal + 1:
             continue
         text = (
-            f"scattered access: {access.per_request:.0f} sectors of 32 bytes per warp where {access.ideal:.0f} would do"
-            f" (address {access.address})"
+            f"scattered access: {access.per_request:.0f} sectors of 32 bytes per warp"
+            f" where {access.ideal:.0f} would do (address {access.address})"
         )
         found.append(
             Finding(

@@ -1,4 +1,5 @@
-"""Static shared memory of a kernel: its own variables and those of the module that it, or what it calls, names."""
+"""Static shared memory of a kernel: its own variables and those of the module that it, or what it calls,
+names."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ..dialects.ptx.types import SCALAR_TYPES
 
 @dataclass(frozen=True, slots=True)
 class SharedVariable:
-    """One variable in shared memory: bytes, alignment and where it lies if variables are placed in order of declaration."""
+    """One variable in shared memory: bytes, alignment and where it lies if variables are placed in order of
+    declaration."""
 
     name: str
     size: int

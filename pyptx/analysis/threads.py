@@ -1,8 +1,12 @@
-"""How values depend on the thread: evaluated for every thread of a CTA, up to an unknown that is the same in each warp.
+"""How values depend on the thread: evaluated for every thread of a CTA, up to an unknown that is the same in
+each warp.
 
-A value is followed through the integer instructions as `lanes + rest`: `lanes` is an exact number per thread (so XOR swizzles, masks and
-shifts of the thread index are exact too), `rest` a sum of unknowns that do not differ inside a warp (parameters, CTA indices, addresses
-of variables, loop counters). What cannot be followed keeps its *level*: the same in the CTA, the same in each warp, or varying.
+A value is followed through the integer instructions as `lanes + rest`: `lanes` is an exact number per thread
+(so XOR swizzles, masks and
+shifts of the thread index are exact too), `rest` a sum of unknowns that do not differ inside a warp
+(parameters, CTA indices, addresses
+of variables, loop counters). What cannot be followed keeps its *level*: the same in the CTA, the same in each
+warp, or varying.
 
 Assumptions: threads of a warp run loops together; sums of addresses do not wrap around.
 """
@@ -49,7 +53,8 @@ Rest = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """One number per thread (or a single one for all), plus unknowns. Of a predicate: 0 or 1, without unknowns."""
+    """One number per thread (or a single one for all), plus unknowns. Of a predicate: 0 or 1, without
+    unknowns."""
 
     numbers: Numbers
     rest: Rest = ()
@@ -103,7 +108,8 @@ class Threads:
         return None if base is None else Lanes(base.numbers + memory.offset, base.rest)
 
     def describe(self, lanes: Lanes) -> str:
-        """`4*tid.x + 128*tid.y + smem + 16`, or `f(tid) + smem` where it is not affine in the thread index."""
+        """`4*tid.x + 128*tid.y + smem + 16`, or `f(tid) + smem` where it is not affine in the thread
+        index."""
         terms: list[str] = []
         numbers = self.per_thread(lanes)
         base = int(numbers[0])
@@ -126,7 +132,8 @@ class Threads:
 
 
 def cta_shape(function: FunctionOp) -> tuple[tuple[int, int, int], bool]:
-    """(threads per CTA in x, y, z; whether they are what every launch has). From `.reqntid`, else `.maxntid`, else 128 in
+    """(threads per CTA in x, y, z; whether they are what every launch has). From `.reqntid`, else `.maxntid`,
+    else 128 in
     one row, or 32 by 4 where the kernel reads `%tid.y`."""
     for name in (".reqntid", ".maxntid"):
         words = function.directive(name)
@@ -140,7 +147,8 @@ def cta_shape(function: FunctionOp) -> tuple[tuple[int, int, int], bool]:
 
 
 def thread_values(function: FunctionOp, cfg: CFG, shape: tuple[int, int, int] | None = None) -> Threads:
-    """Follow every value of a function through its threads. `shape`: threads per CTA in x, y, z, if the caller knows them."""
+    """Follow every value of a function through its threads. `shape`: threads per CTA in x, y, z, if the
+    caller knows them."""
     known = (shape, True) if shape is not None else cta_shape(function)
     threads = Threads(*known, {}, {})
     _Evaluation(threads, cfg).run()
@@ -187,7 +195,8 @@ class _Evaluation:
                 return
         self.values.clear()  # guesses that were not confirmed are worth nothing
 
-    # ------------------------------------------------------------------------------------------------------- blocks
+    # -------------------------------------------------------------------------------------------------------
+    # blocks
 
     def _block(self, b: int) -> None:
         block = self.cfg.blocks[b]
@@ -213,9 +222,7 @@ class _Evaluation:
             found: Lanes | None = None
             lanes = [self.values.get(v) for v in first]
             if lanes and all(x is not None for x in lanes) and argument not in self.unknown:
-                found = self._joined(
-                    argument, cast("list[Lanes]", lanes), len(first) < len(sources), divergent
-                )
+                found = self._joined(argument, cast("list[Lanes]", lanes), len(first) < len(sources), divergent)
             if found is None:
                 self._set(argument, None, max(level, divergent))
             elif found is lanes[0]:
@@ -229,9 +236,7 @@ class _Evaluation:
         if all(first.same(other) for other in lanes[1:]):
             if not loop:
                 return first
-            return Lanes(
-                first.numbers, _plus(first.rest, ((self._name(argument), self.step.get(argument, 1)),))
-            )
+            return Lanes(first.numbers, _plus(first.rest, ((self._name(argument), self.step.get(argument, 1)),)))
         if divergent >= VARYING:
             return None
         shift = lanes[0].numbers
@@ -240,7 +245,8 @@ class _Evaluation:
         return Lanes(first.numbers - first.numbers[0], ((self._name(argument), 1),))
 
     def _check_loops(self) -> bool:
-        """Whether what comes around each loop has the form that was guessed: the same numbers up to a constant."""
+        """Whether what comes around each loop has the form that was guessed: the same numbers up to a
+        constant."""
         settled = True
         for b in self.tree.order:
             block = self.cfg.blocks[b]
@@ -290,13 +296,12 @@ class _Evaluation:
                         changed = True
         return changed
 
-    # ----------------------------------------------------------------------------------------------------------- ops
+    # --------------------------------------------------------------------------------------------------------
+    # --- ops
 
     def _op(self, op: Operation) -> None:
         if not isinstance(op, Instruction):
-            level = (
-                CTA if isinstance(op, UndefOp) else VARYING
-            )  # parameters of a device function may be anything
+            level = CTA if isinstance(op, UndefOp) else VARYING  # parameters of a device function may be anything
             for result in op.results:
                 self._set(result, None, level)
             return
@@ -314,10 +319,7 @@ class _Evaluation:
                 if isinstance(old.owner, UndefOp) and found_here is not None:
                     found[result] = found_here  # where it does not run nobody may look
                 elif (
-                    active is not None
-                    and found_here is not None
-                    and kept is not None
-                    and found_here.rest == kept.rest
+                    active is not None and found_here is not None and kept is not None and found_here.rest == kept.rest
                 ):
                     wanted = active.numbers != (op.guard == "@!")
                     found[result] = Lanes(np.where(wanted, found_here.numbers, kept.numbers), kept.rest)
@@ -339,11 +341,7 @@ class _Evaluation:
                 own = self.special.get(operand.name)
                 level = max(level, self._level_of(own) if own is not None else _SPECIAL_LEVEL.get(name, CTA))
         if opcode in ("vote", "match", "activemask", "redux"):
-            return (
-                VARYING
-                if opcode == "match" and "any" in op.modifiers
-                else max(min(level, PER_WARP), PER_WARP)
-            )
+            return VARYING if opcode == "match" and "any" in op.modifiers else max(min(level, PER_WARP), PER_WARP)
         if opcode in _VARYING or opcode.startswith(("atom", "tcgen05.ld", "wmma.load")):
             return VARYING
         return level
@@ -371,7 +369,8 @@ class _Evaluation:
         prefix = "warp " if self.levels.get(value, CTA) == PER_WARP else ""
         return f"{prefix}{register_name(value)}{where}"
 
-    # -------------------------------------------------------------------------------------------------------- operands
+    # --------------------------------------------------------------------------------------------------------
+    # operands
 
     def read(self, operand: Bound) -> Lanes | None:
         """The value of an operand per thread, or None where it is not known."""
@@ -406,16 +405,18 @@ def branch_level(op: Instruction, threads: Threads) -> int:
     return CTA
 
 
-_VARYING = frozenset(
-    "shfl elect mma ldmatrix movmatrix call wgmma.mma_async wmma.mma clock mbarrier.arrive".split()
-)
+_VARYING = frozenset("shfl elect mma ldmatrix movmatrix call wgmma.mma_async wmma.mma clock mbarrier.arrive".split())
 _SPECIAL_LEVEL = {
     name: VARYING
-    for name in "%tid %laneid %lanemask_eq %lanemask_lt %lanemask_le %lanemask_ge %lanemask_gt %clock %clock64 %clock_hi %globaltimer".split()
-} | {"%warpid": PER_WARP}  # fmt: skip
+    for name in (
+        "%tid %laneid %lanemask_eq %lanemask_lt %lanemask_le %lanemask_ge %lanemask_gt"
+        " %clock %clock64 %clock_hi %globaltimer"
+    ).split()
+} | {"%warpid": PER_WARP}
 
 
-# ------------------------------------------------------------------------------------------------------------ arithmetic
+# ------------------------------------------------------------------------------------------------------------
+# arithmetic
 
 
 def _number(value: int) -> Lanes:
@@ -447,9 +448,7 @@ def _plus(a: Rest, b: Rest, sign: int = 1) -> Rest:
 
 
 def _times(lanes: Lanes, factor: int, bits: int) -> Lanes:
-    return Lanes(
-        _wrap(lanes.numbers * factor, bits), tuple((n, f * factor) for n, f in lanes.rest) if factor else ()
-    )
+    return Lanes(_wrap(lanes.numbers * factor, bits), tuple((n, f * factor) for n, f in lanes.rest) if factor else ())
 
 
 Results = Iterator[tuple[SSAValue, Lanes]]
@@ -514,7 +513,8 @@ def _extended(lanes: Lanes, bits: int, signed: bool) -> Lanes | None:
 
 
 def _eval_bits(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Results:
-    """and, or, xor, lop3 and the like: exact on known numbers; `or` with a known zero, `and` with all ones pass unknowns."""
+    """and, or, xor, lop3 and the like: exact on known numbers; `or` with a known zero, `and` with all ones
+    pass unknowns."""
     d, found = _result(bound), _sources(e, bound[1:3])
     if d is None or found is None:
         return
@@ -536,11 +536,7 @@ def _eval_bits(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Res
             return
         if constant == -1:
             yield d, left
-        elif (
-            constant > 0
-            and constant & (constant + 1) == 0
-            and _low_zero_bits_of_rest(left) >= constant.bit_length()
-        ):
+        elif constant > 0 and constant & (constant + 1) == 0 and _low_zero_bits_of_rest(left) >= constant.bit_length():
             yield d, Lanes(left.numbers & constant)  # the unknowns have no bits there
         elif (
             constant < 0
@@ -557,7 +553,8 @@ def _eval_bits(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Res
 
 
 def _low_zero_bits_of_rest(lanes: Lanes) -> int:
-    """How many low bits the unknowns leave zero: those of their factors; a variable is taken to be aligned to 16 bytes."""
+    """How many low bits the unknowns leave zero: those of their factors; a variable is taken to be aligned to
+    16 bytes."""
     return min((_zeros(f) + (4 if n.isidentifier() else 0) for n, f in lanes.rest), default=64)
 
 
@@ -662,9 +659,7 @@ def _eval_cvt(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Resu
     to, source = types
     value = found[0]
     if to.bits > source.bits:
-        wide = _extended(
-            Lanes(_wrap(value.numbers, source.bits), value.rest), source.bits, source.kind == "signed"
-        )
+        wide = _extended(Lanes(_wrap(value.numbers, source.bits), value.rest), source.bits, source.kind == "signed")
         if wide is not None:
             yield d, wide
     else:
@@ -695,9 +690,17 @@ def _eval_setp(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Res
 
 
 _COMPARE: dict[str, Callable[[Numbers, Numbers], NDArray[np.bool_]]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
-}  # fmt: skip
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
 
 
 def _eval_selp(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Results:
@@ -743,10 +746,30 @@ def _eval_elect(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Re
 
 
 _EVALUATE: dict[str, Evaluate] = {
-    "mov": _eval_mov, "cvta": _eval_mov, "add": _eval_add, "sub": _eval_add, "mul": _eval_mul, "mad": _eval_mul,
-    "and": _eval_bits, "or": _eval_bits, "xor": _eval_bits, "shl": _eval_shift, "shr": _eval_shift, "cvt": _eval_cvt,
-    "setp": _eval_setp, "selp": _eval_selp, "ld": _eval_ld, "shfl": _eval_shfl, "elect": _eval_elect, "lop3": _lop3, "bfe": _bfe,
-    "not": _elementwise(lambda a: ~a), "neg": _elementwise(lambda a: -a), "abs": _elementwise(np.abs),
-    "min": _elementwise(np.minimum), "max": _elementwise(np.maximum), "div": _elementwise(_divide),
+    "mov": _eval_mov,
+    "cvta": _eval_mov,
+    "add": _eval_add,
+    "sub": _eval_add,
+    "mul": _eval_mul,
+    "mad": _eval_mul,
+    "and": _eval_bits,
+    "or": _eval_bits,
+    "xor": _eval_bits,
+    "shl": _eval_shift,
+    "shr": _eval_shift,
+    "cvt": _eval_cvt,
+    "setp": _eval_setp,
+    "selp": _eval_selp,
+    "ld": _eval_ld,
+    "shfl": _eval_shfl,
+    "elect": _eval_elect,
+    "lop3": _lop3,
+    "bfe": _bfe,
+    "not": _elementwise(lambda a: ~a),
+    "neg": _elementwise(lambda a: -a),
+    "abs": _elementwise(np.abs),
+    "min": _elementwise(np.minimum),
+    "max": _elementwise(np.maximum),
+    "div": _elementwise(_divide),
     "rem": _elementwise(lambda a, b: np.where(b == 0, a, a - _divide(a, b) * b)),
-}  # fmt: skip
+}

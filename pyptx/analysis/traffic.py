@@ -1,4 +1,5 @@
-"""Global memory traffic per CTA where addresses are known per thread: bytes asked for, and 32-byte sectors per warp request."""
+"""Global memory traffic per CTA where addresses are known per thread: bytes asked for, and 32-byte sectors
+per warp request."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ SECTOR = 32
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """One global access, each time the CTA runs it: `requested` bytes of all its threads, `sectors` of all its warps.
+    """One global access, each time the CTA runs it: `requested` bytes of all its threads, `sectors` of all
+    its warps.
 
-    `per_request` is sectors per warp request, `ideal` what the same bytes would need if they lay side by side. `times` is how often
-    the CTA runs it (the product of known trip counts; None if a loop around it has an unknown one). What is not known is None.
+    `per_request` is sectors per warp request, `ideal` what the same bytes would need if they lay side by
+    side. `times` is how often
+    the CTA runs it (the product of known trip counts; None if a loop around it has an unknown one). What is
+    not known is None.
     Addresses shared by all threads of a warp are taken to be aligned to a sector.
     """
 
@@ -51,7 +55,8 @@ class GlobalAccess:
 
 @dataclass(slots=True)
 class Traffic:
-    """Global accesses of a function in layout order, and the totals of those that are known completely (bytes per CTA)."""
+    """Global accesses of a function in layout order, and the totals of those that are known completely (bytes
+    per CTA)."""
 
     accesses: list[GlobalAccess]
     read: int
@@ -80,9 +85,7 @@ def memory_traffic(
         for op in block.ops:
             if not isinstance(op, Instruction):
                 continue
-            if op.opcode.startswith(
-                ("cp.async.bulk.tensor", "cp.reduce", "tex", "suld", "wmma.load", "wmma.store")
-            ):
+            if op.opcode.startswith(("cp.async.bulk.tensor", "cp.reduce", "tex", "suld", "wmma.load", "wmma.store")):
                 complete = False
             for access in accesses(op):
                 lanes = threads.address(access.memory)
@@ -134,7 +137,5 @@ def warp_sectors(addresses: NDArray[np.int64], width: int) -> tuple[int, int]:
     """(32-byte sectors that the lanes touch, sectors that as many different bytes need at least)."""
     starts = np.unique(addresses)
     last = (starts + width - 1) // SECTOR
-    touched = np.unique(
-        np.concatenate([starts // SECTOR, last] + ([starts // SECTOR + 1] if width > SECTOR else []))
-    )
+    touched = np.unique(np.concatenate([starts // SECTOR, last] + ([starts // SECTOR + 1] if width > SECTOR else [])))
     return len(touched), -(-len(starts) * width // SECTOR)

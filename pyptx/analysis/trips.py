@@ -15,7 +15,8 @@ _MOST = 1 << 20
 
 
 def trip_count(cfg: CFG, loop: Loop, threads: Threads) -> int | None:
-    """How often the body of a loop runs, or None. Only for a loop with one exit, by a comparison with a constant."""
+    """How often the body of a loop runs, or None. Only for a loop with one exit, by a comparison with a
+    constant."""
     sources = {e[0] for e in loop.exits}
     if len(sources) != 1:
         return None
@@ -68,7 +69,8 @@ def _constant(operand: Bound, threads: Threads) -> int | None:
 
 
 def _counter(cfg: CFG, loop: Loop, operand: Bound, threads: Threads) -> tuple[int, int, int] | None:
-    """(start, step, how far the operand is ahead of the counter) of a loop counter with constant start and step."""
+    """(start, step, how far the operand is ahead of the counter) of a loop counter with constant start and
+    step."""
     if isinstance(operand, Negated) or not isinstance(operand, Value):
         return None
     base, ahead = _minus_constants(operand.value, threads)
@@ -103,20 +105,12 @@ def _counter(cfg: CFG, loop: Loop, operand: Bound, threads: Threads) -> tuple[in
 def _minus_constants(value: SSAValue, threads: Threads) -> tuple[SSAValue, int]:
     """Strip additions of constants: `(base, sum)`."""
     total = 0
-    while (
-        isinstance(value.owner, Instruction)
-        and value.owner.opcode in ("add", "sub")
-        and not value.owner.guard
-    ):
+    while isinstance(value.owner, Instruction) and value.owner.opcode in ("add", "sub") and not value.owner.guard:
         _, a, b = bound_operands(value.owner)
         if (amount := _constant(b, threads)) is not None and isinstance(a, Value):
             total += -amount if value.owner.opcode == "sub" else amount
             value = a.value
-        elif (
-            (amount := _constant(a, threads)) is not None
-            and isinstance(b, Value)
-            and value.owner.opcode == "add"
-        ):
+        elif (amount := _constant(a, threads)) is not None and isinstance(b, Value) and value.owner.opcode == "add":
             total += amount
             value = b.value
         else:

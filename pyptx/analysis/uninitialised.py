@@ -14,9 +14,11 @@ Guard = tuple[SSAValue, str]
 
 
 def uninitialised_reads(cfg: CFG) -> list[Finding]:
-    """One finding per register and reading op: a warning where no path writes the register, a note where some path does not.
+    """One finding per register and reading op: a warning where no path writes the register, a note where some
+    path does not.
 
-    What a guarded instruction keeps of an unwritten register is no read; if it is read under the same guard, it is initialised.
+    What a guarded instruction keeps of an unwritten register is no read; if it is read under the same guard,
+    it is initialised.
     """
     never: set[SSAValue] = set()
     partly: dict[SSAValue, Guard | None] = {}  # value -> the guard under which it is initialised

@@ -1,4 +1,5 @@
-"""`pyptx analyse`: what the analyses say about the kernels of a PTX file, as text, JSON or one self-contained HTML page."""
+"""`pyptx analyse`: what the analyses say about the kernels of a PTX file, as text, JSON or one self-contained
+HTML page."""
 
 from __future__ import annotations
 
@@ -64,9 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         from ..report.page import page
 
-        Path(options.html).write_text(
-            page(text, name, module, reports, assembled), encoding="utf-8", errors="replace"
-        )
+        Path(options.html).write_text(page(text, name, module, reports, assembled), encoding="utf-8", errors="replace")
         if not options.json:
             print(f"wrote {options.html}")
             return 0
@@ -83,7 +82,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _assembled(text: str, target: str) -> PtxasResult | None:
-    """What ptxas makes of the text with line information; None without ptxas, for a target it does not know, or refused text."""
+    """What ptxas makes of the text with line information; None without ptxas, for a target it does not know,
+    or refused text."""
     try:
         if target.removeprefix("sm_") not in supported_archs():
             return None
@@ -93,7 +93,8 @@ def _assembled(text: str, target: str) -> PtxasResult | None:
     return result if result.ok else None
 
 
-# ----------------------------------------------------------------------------------------------------------------- text
+# ------------------------------------------------------------------------------------------------------------
+# ----- text
 
 
 def as_text(report: FunctionReport, filename: str) -> str:
@@ -111,15 +112,12 @@ def as_text(report: FunctionReport, filename: str) -> str:
         "instructions",
         f"{report.mix.total} in {len(report.cfg.blocks)} blocks, {len(report.loops.loops)} loops",
     )
-    top = (
-        f", highest at line {line_of(pressure.top)}"
-        if pressure.top is not None and line_of(pressure.top)
-        else ""
-    )
+    top = f", highest at line {line_of(pressure.top)}" if pressure.top is not None and line_of(pressure.top) else ""
     measured = f", ptxas: {report.registers}" if report.registers_measured else ""
     row(
         "registers",
-        f"{pressure.estimated} estimated ({pressure.written} as written, {pressure.predicates} predicates){top}{measured}",
+        f"{pressure.estimated} estimated ({pressure.written} as written, {pressure.predicates} predicates)"
+        f"{top}{measured}",
     )
     dynamic = f", and {', '.join(report.shared.dynamic)} sized by the launch" if report.shared.dynamic else ""
     row("shared memory", f"{report.shared.size} bytes{dynamic}")
@@ -127,7 +125,8 @@ def as_text(report: FunctionReport, filename: str) -> str:
         o = report.occupancy
         row(
             "occupancy",
-            f"{o.fraction:.0%}: {o.ctas} CTAs, {o.warps} of {o.limits.warps} warps per SM, limited by {', '.join(o.limited_by)}",
+            f"{o.fraction:.0%}: {o.ctas} CTAs, {o.warps} of {o.limits.warps} warps per SM, "
+            f"limited by {', '.join(o.limited_by)}",
         )
         if o.limits.assumed:
             row("", f"({o.limits.assumed})")
@@ -146,9 +145,7 @@ def as_text(report: FunctionReport, filename: str) -> str:
         worst = max((u.ways or 0 for u in told), default=0)
         row(
             "banks",
-            f"{len(told)} of {len(report.banks)} shared accesses known, worst {worst}-way"
-            if told
-            else "not known",
+            f"{len(told)} of {len(report.banks)} shared accesses known, worst {worst}-way" if told else "not known",
         )
     for finding in report.findings:
         where = f"{filename}:{finding.line}: " if finding.line else ""
@@ -163,9 +160,7 @@ def loop_text(report: FunctionReport, loop: Loop, index: int) -> str:
     head = next(iter(report.cfg.blocks[loop.header].ops), None)
     line = line_of(head) if head is not None else None
     times = f", runs {trips} times" if trips is not None else ""
-    return (
-        f"{report.block_name(loop.header)}{f' at line {line}' if line else ''}: {count} instructions{times}"
-    )
+    return f"{report.block_name(loop.header)}{f' at line {line}' if line else ''}: {count} instructions{times}"
 
 
 def traffic_text(report: FunctionReport) -> str:
@@ -174,7 +169,8 @@ def traffic_text(report: FunctionReport) -> str:
     return f"{'' if t.complete else 'at least '}{t.read:,} bytes read and {t.written:,} written per CTA"
 
 
-# ----------------------------------------------------------------------------------------------------------------- JSON
+# ------------------------------------------------------------------------------------------------------------
+# ----- JSON
 
 
 def as_json(report: FunctionReport) -> dict[str, Any]:
@@ -190,8 +186,12 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
         ],
         "loops": [
             {
-                "header": loop.header, "blocks": loop.blocks, "depth": loop.depth, "parent": loop.parent,
-                "trips": report.trips[i], "mix": dict(report.mix.loops[i]),
+                "header": loop.header,
+                "blocks": loop.blocks,
+                "depth": loop.depth,
+                "parent": loop.parent,
+                "trips": report.trips[i],
+                "mix": dict(report.mix.loops[i]),
             }
             for i, loop in enumerate(report.loops.loops)
         ],
@@ -218,12 +218,21 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
         "occupancy": None
         if o is None
         else {
-            "ctas": o.ctas, "warps": o.warps, "fraction": o.fraction, "limited_by": o.limited_by, "by": o.by,
-            "capability": o.limits.name, "assumed": o.limits.assumed,
+            "ctas": o.ctas,
+            "warps": o.warps,
+            "fraction": o.fraction,
+            "limited_by": o.limited_by,
+            "by": o.by,
+            "capability": o.limits.name,
+            "assumed": o.limits.assumed,
         },
         "banks": [
             {
-                "line": u.line, "opcode": spelled(u.op), "address": u.address, "ways": u.ways, "passes": u.wavefronts,
+                "line": u.line,
+                "opcode": spelled(u.op),
+                "address": u.address,
+                "ways": u.ways,
+                "passes": u.wavefronts,
                 "ideal": u.ideal,
             }
             for u in report.banks
@@ -234,8 +243,14 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
             "complete": report.traffic.complete,
             "accesses": [
                 {
-                    "line": a.line, "opcode": spelled(a.op), "address": a.address, "bytes": a.requested,
-                    "sectors": a.sectors, "per_request": a.per_request, "ideal": a.ideal, "times": a.times,
+                    "line": a.line,
+                    "opcode": spelled(a.op),
+                    "address": a.address,
+                    "bytes": a.requested,
+                    "sectors": a.sectors,
+                    "per_request": a.per_request,
+                    "ideal": a.ideal,
+                    "times": a.times,
                 }
                 for a in report.traffic.accesses
             ],
@@ -244,4 +259,4 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
             {"analysis": f.analysis, "severity": f.severity, "line": f.line, "message": f.message, "hint": f.hint}
             for f in report.findings
         ],
-    }  # fmt: skip
+    }

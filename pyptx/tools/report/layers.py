@@ -1,13 +1,16 @@
-"""A layered drawing of a control-flow graph: ranks from top to bottom, few crossings, long edges bent around boxes.
+"""A layered drawing of a control-flow graph: ranks from top to bottom, few crossings, long edges bent around
+boxes.
 
-The usual four steps (Sugiyama, Tagawa, Toda 1981), each in its simplest form: reverse the back edges, rank by longest path, order
+The usual four steps (Sugiyama, Tagawa, Toda 1981), each in its simplest form: reverse the back edges, rank by
+longest path, order
 each rank by the mean position of its neighbours, place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ...ssa.graph import dominators
 
@@ -27,7 +30,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An edge as the points of a line, from the lower side of one box to the upper side of another. `back`: it closes a loop."""
+    """An edge as the points of a line, from the lower side of one box to the upper side of another. `back`:
+    it closes a loop."""
 
     source: int
     target: int
@@ -44,7 +48,8 @@ class Drawing:
 
 
 def draw(successors: Sequence[Sequence[int]], sizes: Sequence[tuple[float, float]]) -> Drawing:
-    """Lay out a graph entered at node 0, given the (width, height) of each node. Unreachable nodes come last, below the others."""
+    """Lay out a graph entered at node 0, given the (width, height) of each node. Unreachable nodes come last,
+    below the others."""
     count = len(successors)
     tree = dominators(successors)
     order = tree.order + [b for b in range(count) if not tree.reachable(b)]
@@ -83,7 +88,7 @@ def draw(successors: Sequence[Sequence[int]], sizes: Sequence[tuple[float, float
                 nodes += 1
             chain.append(s)
             chains[b, s] = chain
-            for a, c in zip(chain, chain[1:], strict=False):
+            for a, c in pairwise(chain):
                 down[a].append(c)
                 up[c].append(a)
     _untangle(ranks, up, down)
@@ -100,11 +105,11 @@ def _untangle(ranks: list[list[int]], up: dict[int, list[int]], down: dict[int, 
         for row in sequence:
             old = {node: i for i, node in enumerate(row)}
 
-            def mean(node: int, old: dict[int, int] = old) -> float:
-                near = neighbours[node]
-                return sum(where[n] for n in near) / len(near) if near else float(old[node])
-
-            row.sort(key=mean)
+            means = {
+                node: sum(where[n] for n in neighbours[node]) / len(neighbours[node]) if neighbours[node] else old[node]
+                for node in row
+            }
+            row.sort(key=means.__getitem__)
             where.update({node: float(i) for i, node in enumerate(row)})
 
 
@@ -129,9 +134,7 @@ def _place(
     for sweep in range(8):  # pull each node over its neighbours as far as the ones beside it let it
         rows = ranks if sweep % 2 == 0 else ranks[::-1]
         for row in rows:
-            near = {
-                n: (up if sweep % 2 == 0 else down)[n] or (down if sweep % 2 == 0 else up)[n] for n in row
-            }
+            near = {n: (up if sweep % 2 == 0 else down)[n] or (down if sweep % 2 == 0 else up)[n] for n in row}
             wish = {n: sum(centre[m] for m in near[n]) / len(near[n]) if near[n] else centre[n] for n in row}
             _settle(row, wish, centre, width)
     left = min(centre[n] - width(n) / 2 for row in ranks for n in row)
@@ -157,25 +160,23 @@ def _place(
     return Drawing(boxes, routes, far + 8, y - GAP_Y + (18 if back else 0))
 
 
-def _settle(row: list[int], wish: dict[int, float], centre: dict[int, float], width: object) -> None:
-    """Move the nodes of a rank towards their wishes without overlap or change of order: blocks of nodes that touch move as one."""
-    assert callable(width)
+def _settle(row: list[int], wish: dict[int, float], centre: dict[int, float], width: Callable[[int], float]) -> None:
+    """Move the nodes of a rank towards their wishes without overlap or change of order: blocks of nodes that
+    touch move as one."""
     groups: list[tuple[list[int], float, float]] = []  # nodes, left edge wished for, width of the group
     for node in row:
-        size = float(width(node)) + GAP_X  # pyright: ignore
+        size = width(node) + GAP_X
         groups.append(([node], wish[node] - size / 2, size))
         while len(groups) > 1 and groups[-2][1] + groups[-2][2] > groups[-1][1]:
             nodes, start, size = groups.pop()
             before, start_before, size_before = groups.pop()
             # both parts get what they want on average
-            wanted = (start_before * len(before) + (start - size_before) * len(nodes)) / (
-                len(before) + len(nodes)
-            )
+            wanted = (start_before * len(before) + (start - size_before) * len(nodes)) / (len(before) + len(nodes))
             groups.append((before + nodes, wanted, size_before + size))
     for nodes, start, _ in groups:
         x = start
         for node in nodes:
-            size = float(width(node)) + GAP_X  # pyright: ignore
+            size = width(node) + GAP_X
             centre[node] = x + size / 2
             x += size
 
@@ -188,6 +189,4 @@ def _loop_back(a: Box, b: Box, lane: float, source: int, target: int) -> Route:
     start = (a.x + a.width * 0.75, a.y + a.height)
     end = (b.x + b.width * 0.75, b.y)
     below, above = a.y + a.height + 12, b.y - 12
-    return Route(
-        source, target, (start, (start[0], below), (lane, below), (lane, above), (end[0], above), end), True
-    )
+    return Route(source, target, (start, (start[0], below), (lane, below), (lane, above), (end[0], above), end), True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
+from itertools import pairwise
+
 from ...analysis.operands import line_of
 from ...analysis.report import FunctionReport, instructions
 
@@ -11,7 +14,7 @@ _STOPS = ((0.0, (214, 228, 220)), (0.5, (240, 200, 110)), (0.8, (230, 130, 70)),
 def heat(part: float, opacity: float = 1.0) -> str:
     """A CSS colour for a part (0 to 1) of the highest pressure: pale green, yellow, orange, red."""
     part = min(max(part, 0.0), 1.0)
-    for (low, a), (high, b) in zip(_STOPS, _STOPS[1:], strict=False):
+    for (low, a), (high, b) in pairwise(_STOPS):
         if part <= high:
             t = (part - low) / (high - low)
             r, g, c = (round(x + (y - x) * t) for x, y in zip(a, b, strict=True))
@@ -20,7 +23,8 @@ def heat(part: float, opacity: float = 1.0) -> str:
 
 
 def scale(report: FunctionReport) -> int:
-    """The pressure that is drawn in full red: the kernel's peak, but not less than 64, with which an SM is still half full."""
+    """The pressure that is drawn in full red: the kernel's peak, but not less than 64, with which an SM is
+    still half full."""
     return max(report.pressure.estimated, 64)
 
 
@@ -38,33 +42,24 @@ def overview(report: FunctionReport, lines: range) -> str:
     ordered = sorted(values)
     for line, following in zip(ordered, [*ordered[1:], lines[-1]], strict=True):
         x = (line - lines[0]) / span * width
-        wide = (
-            max((following - line) / span * width, 0.8) + 0.2
-        )  # lines without instructions continue the one before
+        wide = max((following - line) / span * width, 0.8) + 0.2  # lines without instructions continue the one before
         tall = values[line] / most * (base - 12)
         colour = heat(values[line] / scale(report))
-        bars.append(
-            f'<rect x="{x:.1f}" y="{base - tall:.1f}" width="{wide:.2f}" height="{tall:.1f}" fill="{colour}"/>'
-        )
+        bars.append(f'<rect x="{x:.1f}" y="{base - tall:.1f}" width="{wide:.2f}" height="{tall:.1f}" fill="{colour}"/>')
     loops: list[str] = []
     for loop in report.loops.loops:
-        inside = [
-            line for b in loop.blocks for op in report.cfg.blocks[b].ops if (line := line_of(op)) is not None
-        ]
+        inside = [line for b in loop.blocks for op in report.cfg.blocks[b].ops if (line := line_of(op)) is not None]
         if inside:
             x0, x1 = ((edge - lines[0]) / span * width for edge in (min(inside), max(inside) + 1))
-            y = base + 3 + 4 * (loop.depth - 1)
-            loops.append(
-                f'<rect x="{x0:.1f}" y="{y}" width="{max(x1 - x0, 2):.1f}" height="3" fill="var(--note)"><title>loop {report.block_name(loop.header)}</title></rect>'
-            )
+            place = f'x="{x0:.1f}" y="{base + 3 + 4 * (loop.depth - 1)}" width="{max(x1 - x0, 2):.1f}" height="3"'
+            title = f"<title>loop {escape(report.block_name(loop.header))}</title>"
+            loops.append(f'<rect {place} fill="var(--note)">{title}</rect>')
     top = line_of(report.pressure.top) if report.pressure.top is not None else None
-    label = (
-        f"pressure by line, at most {report.pressure.estimated}"
-        + (f" at line {top}" if top else "")
-        + (", loops below" if loops else "")
-    )
+    label = f"registers live by line, at most {report.pressure.estimated}"
+    label += (f" at line {top}" if top else "") + ("; the bars below are loops" if loops else "")
+    view = f'viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
     return (
-        f'<svg class="overview" data-first="{lines[0]}" data-last="{lines[-1]}" viewBox="0 0 {width} {height}" preserveAspectRatio="none">'
+        f'<svg class="overview" data-first="{lines[0]}" data-last="{lines[-1]}" {view}>'
         f'<line x1="0" x2="{width}" y1="{base}" y2="{base}" stroke="var(--line)"/>{"".join(bars)}{"".join(loops)}</svg>'
-        f'<div class="meta" style="margin:-12px 0 12px;color:var(--soft);font-size:12px">{label}</div>'
+        f'<div class="caption">{label}</div>'
     )

@@ -1,0 +1,121 @@
+"""`pyptx analyse`: the three outputs of one file, and the drawing of graphs."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyptx.tools.cli import main
+from pyptx.tools.ptxas import ToolNotFound, find_tool
+from pyptx.tools.report.layers import draw
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
+KERNEL = DATA / "nvcc_shmem.ptx"
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", str(KERNEL), "--no-ptxas", "--block", "64"]) == 0
+    text = capsys.readouterr().out
+    assert "64 x 1 x 1 per CTA\n" in text
+    assert re.search(r"occupancy +\d+%: \d+ CTAs, \d+ of \d+ warps", text)
+
+
+def test_json_agrees_with_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", str(KERNEL), "--no-ptxas", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert main(["analyse", str(KERNEL), "--no-ptxas"]) == 0
+    text = capsys.readouterr().out
+    for function in facts["functions"]:
+        assert f"{function['name']} " in text
+        assert f"{function['pressure']['estimated']} estimated" in text
+        assert sum(function["mix"]["kinds"].values()) == len(function["pressure"]["points"])
+
+
+def test_unknown_kernel_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", str(KERNEL), "--no-ptxas", "--kernel", "nothing"]) == 1
+    assert "there is no function nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("block", ["0", "1,2,3,4", "x", "1024,2"])
+def test_bad_block_is_a_usage_error(block: str) -> None:
+    with pytest.raises(SystemExit) as failed:
+        main(["analyse", str(KERNEL), "--block", block])
+    assert failed.value.code == 2
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.lines: set[int] = set()
+        self.external: list[str] = []
+        self.text: list[str] = []
+        self.row = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag not in ("meta", "br", "rect", "path", "line"):
+            self.open.append(tag)
+        if known.get("class") == "row":
+            self.lines.add(int(known["data-line"] or 0))
+        self.external += [v for k, v in attrs if k in ("src", "href") and v]
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_page_is_whole_and_self_contained(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert main(["analyse", str(KERNEL), "--html", str(out)]) == 0
+    html = out.read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(html)
+    assert page.open == []
+    assert page.external == []
+    assert "http://" not in html
+    assert "https://" not in html
+    source = KERNEL.read_text().split("\n")
+    entry = next(i for i, line in enumerate(source, 1) if ".entry" in line)
+    end = max(i for i, line in enumerate(source, 1) if line.startswith("}"))
+    assert set(range(entry, end + 1)) <= page.lines
+    try:
+        find_tool("nvdisasm")
+    except ToolNotFound:
+        return
+    assert 'data-tab="sass"' in html
+    assert "EXIT" in "".join(page.text)
+
+
+@st.composite
+def graphs(draw_: st.DrawFn) -> list[list[int]]:
+    count = draw_(st.integers(1, 14))
+    return [draw_(st.lists(st.integers(0, count - 1), max_size=2)) for _ in range(count)]
+
+
+@given(graphs())
+def test_boxes_do_not_overlap_and_every_edge_is_drawn(successors: list[list[int]]) -> None:
+    sizes = [(40.0 + 13 * (i % 4), 38.0) for i in range(len(successors))]
+    drawing = draw(successors, sizes)
+    boxes = list(drawing.boxes.values())
+    assert len(boxes) == len(successors)
+    for i, a in enumerate(boxes):
+        assert 0 <= a.x
+        assert a.x + a.width <= drawing.width
+        for b in boxes[:i]:
+            apart = a.x + a.width <= b.x or b.x + b.width <= a.x or a.y + a.height <= b.y or b.y + b.height <= a.y
+            assert apart
+    edges = {(b, s) for b, nexts in enumerate(successors) for s in nexts}
+    assert {(r.source, r.target) for r in drawing.routes} == edges
+    for r in drawing.routes:
+        if not r.back:
+            assert drawing.boxes[r.target].y > drawing.boxes[r.source].y
