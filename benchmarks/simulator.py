@@ -1,4 +1,5 @@
-"""Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20 instructions.
+"""Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20
+instructions.
 
 python -m benchmarks.simulator
 """
@@ -69,7 +70,9 @@ $loop:
     ret;
 }
 """
-"""Two shared-memory gathers, eight fused multiply-adds, integer work, a select and the loop branch: 20 instructions."""
+"""Two shared-memory gathers, eight fused multiply-adds, integer work, a select and the loop branch: 20
+instructions.
+"""
 
 
 def speed(ctas: int, rounds: int, repeats: int = 5) -> float:

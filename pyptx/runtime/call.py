@@ -1,6 +1,7 @@
 """`Kernel.__call__`: check the inputs, allocate the outputs, run.
 
-On NumPy arrays and CPU torch tensors the kernel runs on the simulator. torch is never imported here: a torch tensor can only come from a
+On NumPy arrays and CPU torch tensors the kernel runs on the simulator. torch is never imported here: a torch
+tensor can only come from a
 program that has imported it.
 """
 
@@ -52,16 +53,20 @@ TORCH_NAMES = {
 def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run a kernel on its input arrays and return its outputs, one array or a tuple.
 
-    `args` are the inputs, one per `in_specs`: contiguous NumPy arrays or CPU torch tensors, all of one kind; `kwargs` are template
-    parameters, dimensions and scalar raw parameters. Outputs are allocated here, of the inputs' kind. What a kernel does not write stays
+    `args` are the inputs, one per `in_specs`: contiguous NumPy arrays or CPU torch tensors, all of one kind;
+    `kwargs` are template
+    parameters, dimensions and scalar raw parameters. Outputs are allocated here, of the inputs' kind. What a
+    kernel does not write stays
     poisoned (NaN, or bytes 0xCD), never zero.
 
-    PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both; SimulationError for a fault.
+    PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both;
+    SimulationError for a fault.
     """
     in_specs, out_specs = kernel.in_specs, kernel.out_specs
     if in_specs is None:
         raise NotImplementedError(
-            f"{_name(kernel)} has no in_specs, so it cannot be called; use pyptx.simulate or give in_specs and out_specs"
+            f"{_name(kernel)} has no in_specs, so it cannot be called; use "
+            "pyptx.simulate or give in_specs and out_specs"
         )
     in_specs, out_specs = tuple(in_specs), tuple(out_specs or ())
     names = _parameter_names(kernel, len(in_specs) + len(out_specs))
@@ -148,7 +153,8 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
             kinds.setdefault("numpy", name)
         elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
             raise PTXError(
-                f"{_name(kernel)}: {name} is a JAX array; calling kernels on JAX arrays is not available in this build yet "
+                f"{_name(kernel)}: {name} is a JAX array; calling kernels on "
+                "JAX arrays is not available in this build yet "
                 "(np.asarray(x) runs it on the CPU)"
             )
         else:
@@ -157,7 +163,8 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
             )
     if len(kinds) > 1:
         raise TypeError(
-            f"{_name(kernel)}: {kinds['torch']} is a torch tensor and {kinds['numpy']} a NumPy array; give all of one kind"
+            f"{_name(kernel)}: {kinds['torch']} is a torch tensor and "
+            f"{kinds['numpy']} a NumPy array; give all of one kind"
         )
     return next(iter(kinds), "numpy")
 
@@ -173,7 +180,8 @@ def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes:
     if framework == "torch":
         if value.device.type != "cpu":
             raise PTXError(
-                f"{_name(kernel)}: {name} is on {value.device}: launching on a GPU is not available in this build yet; "
+                f"{_name(kernel)}: {name} is on {value.device}: launching "
+                "on a GPU is not available in this build yet; "
                 "CPU tensors and NumPy arrays run on the simulator"
             )
         given = str(value.dtype).removeprefix("torch.")
@@ -188,9 +196,7 @@ def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes:
         given = str(value.dtype)
         dtype = NUMPY_TYPES.get(wanted)
         legal = {str(np.dtype(dtype))} if dtype is not None else set[str]()
-        fits = given in legal or (
-            wanted[0] == "b" and wanted[1:].isdigit() and value.itemsize * 8 == int(wanted[1:])
-        )
+        fits = given in legal or (wanted[0] == "b" and wanted[1:].isdigit() and value.itemsize * 8 == int(wanted[1:]))
         contiguous = value.flags.c_contiguous
     if not fits:
         raise wrong(f"so of dtype {' or '.join(sorted(legal)) or wanted}, and is {given}")
@@ -212,7 +218,8 @@ def _allocate(kernel: Any, spec: Any, name: str, framework: str, sizes: Mapping[
     for dim in _dims(spec):
         if isinstance(dim, str) and dim not in sizes:
             raise PTXError(
-                f"{_name(kernel)}: the size {dim} of the output {name} ({describe_tile(spec)}) follows from no input; "
+                f"{_name(kernel)}: the size {dim} of the output {name} "
+                f"({describe_tile(spec)}) follows from no input; "
                 f"pass {dim}=..."
             )
         shape.append(sizes[dim] if isinstance(dim, str) else int(dim))
@@ -223,9 +230,7 @@ def _allocate(kernel: Any, spec: Any, name: str, framework: str, sizes: Mapping[
         torch: Any = sys.modules["torch"]
         dtype = getattr(torch, TORCH_NAMES[wanted], None)
         if dtype is None:
-            raise PTXError(
-                f"{_name(kernel)}: this torch has no dtype {TORCH_NAMES[wanted]} for the output {name}"
-            )
+            raise PTXError(f"{_name(kernel)}: this torch has no dtype {TORCH_NAMES[wanted]} for the output {name}")
         made = torch.empty(shape, dtype=dtype)
         raw = made.view(-1).view(torch.uint8) if made.numel() else made
         raw.fill_(0xCD if not dtype.is_floating_point else 0xFF)
@@ -254,9 +259,7 @@ def _grid(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any]) ->
         return grid(**{n: accepted[n] for n in named})
     if len(named) <= len(sizes):
         return grid(*list(sizes.values())[: len(named)])
-    raise TypeError(
-        f"{_name(kernel)}: grid takes {', '.join(named)}; known are {', '.join(accepted) or 'none'}"
-    )
+    raise TypeError(f"{_name(kernel)}: grid takes {', '.join(named)}; known are {', '.join(accepted) or 'none'}")
 
 
 def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]) -> list[Any]:

@@ -1,8 +1,10 @@
-"""The CPU machine: kernels run without a GPU, bit for bit, and what a GPU would fault on stops with its place.
+"""The CPU machine: kernels run without a GPU, bit for bit, and what a GPU would fault on stops with its
+place.
 
     report = simulate(kernel, x, y, n, grid=16, block=128)
 
-decode -> `program` (plain data) -> `engine` on a `machine` (NumPy, all threads of a batch of CTAs at once); `semantics` holds one
+decode -> `program` (plain data) -> `engine` on a `machine` (NumPy, all threads of a batch of CTAs at once);
+`semantics` holds one
 meaning per instruction, `numerics` the arithmetic, `memory` the address map.
 """
 
@@ -34,25 +36,29 @@ def simulate(
 ) -> Report:
     """Run a kernel on the CPU.
 
-    `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in parameter order: NumPy arrays and CPU
-    torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs. `grid`, `block`, `cluster`: an
-    integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be issued to one batch of CTAs.
+    `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in
+    parameter order: NumPy arrays and CPU
+    torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs.
+    `grid`, `block`, `cluster`: an
+    integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
+    issued to one batch of CTAs.
 
-    SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too many steps.
+    SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
+    many steps.
     """
-    launch = {
-        "grid": grid,
-        "block": block,
-        "cluster": cluster,
-        "smem": smem,
-        "check": check,
-        "seed": seed,
-        "max_steps": max_steps,
-    }
-    if isinstance(kernel, LoadedKernel):
-        return kernel.simulate(*args, **launch)
-    loaded, name = _find(kernel)
-    return simulate_entry(loaded, name, args, **launch)  # pyright: ignore[reportArgumentType]
+    loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
+    return simulate_entry(
+        loaded,
+        name,
+        args,
+        grid=grid,
+        block=block,
+        cluster=cluster,
+        smem=smem,
+        check=check,
+        seed=seed,
+        max_steps=max_steps,
+    )
 
 
 def _find(kernel: Any) -> tuple[LoadedModule, str]:
@@ -68,7 +74,5 @@ def _find(kernel: Any) -> tuple[LoadedModule, str]:
     loaded = load_module(module)
     entries = list(loaded.entries)
     if len(entries) != 1:
-        raise SimulationError(
-            f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one"
-        )
+        raise SimulationError(f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one")
     return loaded, entries[0]

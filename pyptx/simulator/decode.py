@@ -1,7 +1,9 @@
 """`ptx.entry` -> `Program`: the one place of the simulator that reads the IR.
 
-Registers become slots, symbols become addresses, blocks become segments, labels become numbers. Silent ops (undef, fall, scopes,
-registers, directives) vanish. Functions the entry can reach are placed before their callers, so that running the lowest segment first
+Registers become slots, symbols become addresses, blocks become segments, labels become numbers. Silent ops
+(undef, fall, scopes,
+registers, directives) vanish. Functions the entry can reach are placed before their callers, so that running
+the lowest segment first
 brings threads of different call sites together again.
 """
 
@@ -67,7 +69,9 @@ def pool_of(bits: int) -> str:
 
 
 def decode(image: Image, entry: FunctionOp, target: str) -> Program:
-    """Decode one entry and what it calls. SimulationError for what has no place in a program (an undefined function)."""
+    """Decode one entry and what it calls. SimulationError for what has no place in a program (an undefined
+    function).
+    """
     return _Decoder(image, entry, target).decode()
 
 
@@ -120,7 +124,8 @@ class _Decoder:
             function.builtin = self.image.operations[symbol].is_declaration
             if function.builtin and symbol not in BUILTINS:
                 raise SimulationError(
-                    f"the kernel calls {symbol}, which is declared but not defined in this module: link its definition in"
+                    f"the kernel calls {symbol}, which is declared but not "
+                    "defined in this module: link its definition in"
                 )
             self.functions[symbol] = function
             if symbol in recursive:
@@ -138,12 +143,24 @@ class _Decoder:
             if (words := self.entry.directive(name)) is not None
         }
         return Program(
-            self.entry.symbol, self.segments, list(self.functions.values()), self.functions[self.entry.symbol].entry, parameters,
-            self.pools, self.shared_top - SHARED_BASE, align(self.shared_top, self.dynamic_alignment),
-            stack + (STACK_LIMIT if recursive else 0), stack, self.frame_pointers, self.target, directives, self.instructions,
-        )  # fmt: skip
+            self.entry.symbol,
+            self.segments,
+            list(self.functions.values()),
+            self.functions[self.entry.symbol].entry,
+            parameters,
+            self.pools,
+            self.shared_top - SHARED_BASE,
+            align(self.shared_top, self.dynamic_alignment),
+            stack + (STACK_LIMIT if recursive else 0),
+            stack,
+            self.frame_pointers,
+            self.target,
+            directives,
+            self.instructions,
+        )
 
-    # ---------------------------------------------------------------------------------------------------- call graph
+    # ----------------------------------------------------------------------------------------------------
+    # call graph
 
     def _reach(self) -> tuple[list[str], set[str]]:
         """Functions in the order callees first, and those that may be active twice in one thread."""
@@ -203,11 +220,7 @@ class _Decoder:
 
     def _place_shared(self, order: Sequence[str]) -> None:
         used = {
-            s
-            for symbol in order
-            for b in self.image.operations[symbol].blocks
-            for op in b.ops
-            for s in symbols_in(op)
+            s for symbol in order for b in self.image.operations[symbol].blocks for op in b.ops for s in symbols_in(op)
         }
         for v in self.image.variables.values():
             if v.space != "shared" or v.name not in used:
@@ -237,7 +250,9 @@ class _Decoder:
     new_reg = _new_reg
 
     def _find_local_registers(self) -> None:
-        """Which registers no segment reads before it writes them: those need not be kept for inactive lanes."""
+        """Which registers no segment reads before it writes them: those need not be kept for inactive
+        lanes.
+        """
         exposed: set[Reg] = set()
         for segment in self.segments:
             defined: set[Reg] = set()
@@ -252,9 +267,7 @@ class _Decoder:
             if segment.ends == "sync" and segment.last is not None:
                 exposed.update(segment.last.written)
         for function in self.functions.values():
-            exposed.update(
-                f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg)
-            )
+            exposed.update(f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg))
         for inst in self.instructions:
             inst.local = frozenset(r for r in inst.written if r not in exposed)
 
@@ -297,6 +310,10 @@ class _FunctionDecoder:
         self.cc = Reg("p", -1)
         self.pool_start = dict(decoder.pools)
 
+    #
+    #
+    #
+    #
     # ---------------------------------------------------------------------------------------------------------- names
 
     def _declare(self, declaration: DeclarationAttr, index: int) -> Place:
@@ -321,11 +338,7 @@ class _FunctionDecoder:
         for scope in reversed(self.names):
             if name in scope:
                 place = scope[name]
-                return (
-                    Place(place.space, place.address + offset, name, place.size, place.frame)
-                    if offset
-                    else place
-                )
+                return Place(place.space, place.address + offset, name, place.size, place.frame) if offset else place
         image = self.decoder.image
         if name in self.decoder.shared:
             place = self.decoder.shared[name]
@@ -339,7 +352,8 @@ class _FunctionDecoder:
             return Place("code", code_address(image.functions[name]), name)
         return Name(name)
 
-    # ------------------------------------------------------------------------------------------------------- registers
+    # -------------------------------------------------------------------------------------------------------
+    # registers
 
     def _value(self, value: SSAValue) -> Reg | Vec:
         register_class, name, scope = cast(RegType, value.type).data
@@ -370,6 +384,10 @@ class _FunctionDecoder:
                 ]
         return moves
 
+    #
+    #
+    #
+    #
     # --------------------------------------------------------------------------------------------------------- segments
 
     def decode(self) -> None:
@@ -417,22 +435,16 @@ class _FunctionDecoder:
                     place = self._value(registers[taken])
                     taken += 1
                     assert isinstance(place, Reg)
-                    self.function.parameters.append(
-                        Formal(place, class_bits(declaration.register_class) // 8)
-                    )
+                    self.function.parameters.append(Formal(place, class_bits(declaration.register_class) // 8))
                 else:
-                    self.function.parameters.append(
-                        Formal(self._declare(declaration, index), declaration.size(index))
-                    )
+                    self.function.parameters.append(Formal(self._declare(declaration, index), declaration.size(index)))
         for declaration in self.op.returns:
             for index, (name, _) in enumerate(declaration.items):
                 if declaration.space == "reg":
                     place = self._output(name, declaration.register_class)
                     self.function.returns.append(Formal(place, class_bits(declaration.register_class) // 8))
                 else:
-                    self.function.returns.append(
-                        Formal(self._declare(declaration, index), declaration.size(index))
-                    )
+                    self.function.returns.append(Formal(self._declare(declaration, index), declaration.size(index)))
 
     def _output(self, name: str, register_class: str) -> Reg:
         """The register of a `.reg` return parameter."""
@@ -451,9 +463,7 @@ class _FunctionDecoder:
         start = self.starts[block]
         if not moves:
             return start
-        self.decoder.segments.append(
-            Segment([self._copies(moves)], "next", None, self.function.number, (), start)
-        )
+        self.decoder.segments.append(Segment([self._copies(moves)], "next", None, self.function.number, (), start))
         return len(self.decoder.segments) - 1
 
     def _copies(self, moves: list[tuple[Reg, Reg]]) -> Inst:
@@ -508,7 +518,7 @@ class _FunctionDecoder:
                 self._place(inst, op)
                 body.append(self._number(inst))
         last = block.last_op
-        successors = list(last._successors) if last is not None else []  # pyright: ignore[reportPrivateUsage]
+        successors = list(last._successors) if last is not None else []
         if not successors:
             self._segment(body, "return", None)
             return
@@ -522,7 +532,7 @@ class _FunctionDecoder:
 
     def _terminator(self, op: Instruction, body: list[Inst], following: Block | None) -> None:
         _, inst = self._instruction(op)
-        successors = list(op._successors)  # pyright: ignore[reportPrivateUsage]
+        successors = list(op._successors)
         total = sum(len(s.args) for s in successors)
         values = list(op.operands)[len(op.operands) - total :]
         edges: list[tuple[Block, list[tuple[Reg, Reg]]]] = []
@@ -550,7 +560,8 @@ class _FunctionDecoder:
             if guarded and following is not None:
                 self.fixes.append((segment, [], following))
 
-    # ------------------------------------------------------------------------------------------------------ instructions
+    # ------------------------------------------------------------------------------------------------------
+    # instructions
 
     def _instruction(self, op: Instruction) -> tuple[list[tuple[Reg, Reg]], Inst]:
         values, results = list(op.operands), list(op.results)
@@ -639,12 +650,10 @@ class _FunctionDecoder:
 def _text(op: Instruction) -> str:
     """The instruction as PTX, with the names of the labels it jumps to."""
     text = print_op(op)
-    successors = list(op._successors)  # pyright: ignore[reportPrivateUsage]
+    successors = list(op._successors)
     if successors and "<no label" in text:
         labels = head_labels(successors[0])
-        text = re.sub(
-            r"<no label (\d+)>", lambda m: labels[int(m[1])].label if int(m[1]) < len(labels) else m[0], text
-        )
+        text = re.sub(r"<no label (\d+)>", lambda m: labels[int(m[1])].label if int(m[1]) < len(labels) else m[0], text)
     return text
 
 

@@ -1,8 +1,11 @@
 """The NumPy engine: runs one batch of CTAs to its end.
 
-Threads that are at the same segment form a group, a mask over lanes. While all living threads are in one group, whole chains of segments
-run without masks. Otherwise the group at the lowest segment runs first, which brings threads together again where their paths meet.
-A group that polls memory (a loop around an atomic, volatile or acquiring access, or a try_wait) gives way to the others after each round,
+Threads that are at the same segment form a group, a mask over lanes. While all living threads are in one
+group, whole chains of segments
+run without masks. Otherwise the group at the lowest segment runs first, which brings threads together again
+where their paths meet.
+A group that polls memory (a loop around an atomic, volatile or acquiring access, or a try_wait) gives way to
+the others after each round,
 and no group waits for ever, so threads make progress independently of each other (PTX ISA 3.1).
 """
 
@@ -90,6 +93,10 @@ class Engine:
                 return True
         return False
 
+    #
+    #
+    #
+    #
     # ------------------------------------------------------------------------------------------------------------ batch
 
     def run(self, first_cta: int, count: int) -> None:
@@ -125,7 +132,9 @@ class Engine:
             self._deadlock()
 
     def _choose(self) -> int:
-        """The group to run: the lowest one that has not given way; one that has waited too long goes first."""
+        """The group to run: the lowest one that has not given way; one that has waited too long goes
+        first.
+        """
         self.turn += 1
         groups = self.groups
         best = -1
@@ -151,7 +160,8 @@ class Engine:
         if self.max_steps is not None and self.steps > self.max_steps:
             self._too_long(segment)
 
-    # --------------------------------------------------------------------------------------------------- all together
+    # --------------------------------------------------------------------------------------------------- all
+    # together
 
     def _run_all(self, segment: int) -> None:
         """Run all living lanes from a segment on, as long as they stay together."""
@@ -209,12 +219,7 @@ class Engine:
         def fall_back() -> None:
             raise _Fallback(at)
 
-        if (
-            isinstance(what, Barrier)
-            and inst.guard is None
-            and not what.arrive_only
-            and isinstance(what.number, Imm)
-        ):
+        if isinstance(what, Barrier) and inst.guard is None and not what.arrive_only and isinstance(what.number, Imm):
             count = what.count
             number = int(what.number.value)
             if count is None or (isinstance(count, Imm) and int(count.value) == machine.launch.threads):
@@ -275,7 +280,8 @@ class Engine:
 
         return generic
 
-    # ----------------------------------------------------------------------------------------------------- one group
+    # -----------------------------------------------------------------------------------------------------
+    # one group
 
     def _add(self, segment: int, mask: np.ndarray) -> None:
         known = self.groups.get(segment)
@@ -341,9 +347,10 @@ class Engine:
             here = mask & (index == value)
             if value >= len(segment.targets):
                 self.machine.fault(
-                    segment.last, f"index {value} is outside its table of {len(segment.targets)} targets",
+                    segment.last,
+                    f"index {value} is outside its table of {len(segment.targets)} targets",
                     int(np.flatnonzero(here)[0]),
-                )  # fmt: skip
+                )
             self._add(segment.targets[int(value)], here)
 
     def _exit(self, mask: np.ndarray) -> None:
@@ -355,6 +362,10 @@ class Engine:
             self._retry_waiting()
             self._check_barriers()
 
+    #
+    #
+    #
+    #
     # ----------------------------------------------------------------------------------------------------------- calls
 
     def _return(self, mask: np.ndarray) -> None:
@@ -413,9 +424,7 @@ class Engine:
             self._add(segment.after, mask)
             return
         if len(arguments) != len(function.parameters):
-            machine.fault(
-                inst, f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}"
-            )
+            machine.fault(inst, f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}")
         caller = next(f for f in self.program.functions if f.number == segment.function)
         values = [self._read(a, f.size, lanes) for a, f in zip(arguments, function.parameters, strict=True)]
         level = self.depth[lanes]
@@ -448,7 +457,8 @@ class Engine:
         if isinstance(target, (Place, Name)):
             function = next(f for f in self.program.functions if f.name == target.name)
         else:
-            # the register still holds the function's address: a function does not write its caller's registers, recursion restores them
+            # the register still holds the function's address: a function does not write its caller's
+            # registers, recursion restores them
             function = None
         caller = next(f for f in self.program.functions if f.number == segment.function)
         values: list[np.ndarray] = []
@@ -533,6 +543,10 @@ class Engine:
         start, offsets = self._bytes(operand, min(value.shape[1], operand.size or value.shape[1]), lanes)
         self.machine.local.reshape(-1)[start[:, None] + offsets] = value[:, : offsets.size]
 
+    #
+    #
+    #
+    #
     # -------------------------------------------------------------------------------------------------------- waiting
 
     def _sync(self, at: int, segment: Segment, mask: np.ndarray) -> None:
@@ -549,7 +563,9 @@ class Engine:
             raise AssertionError(f"{inst.opcode} does not wait")
 
     def _collective(self, at: int, segment: Segment, inst: Inst, what: Collective, mask: np.ndarray) -> None:
-        """A warp-wide instruction: the threads its mask names go on when all of them that are alive have come."""
+        """A warp-wide instruction: the threads its mask names go on when all of them that are alive have
+        come.
+        """
         machine = self.machine
         before = self.waiting.pop(at, None)
         if before is not None:
@@ -619,7 +635,11 @@ class Engine:
                 counts = np.broadcast_to(machine.source(what.count, "u32"), machine.lanes)[lanes]
                 wrong = np.flatnonzero((counts % 32 != 0) | (counts == 0))
                 if wrong.size:
-                    machine.fault(inst, f"the thread count {counts[wrong[0]]} of a barrier must be a multiple of 32", int(lanes[wrong[0]]))  # fmt: skip
+                    machine.fault(
+                        inst,
+                        f"the thread count {counts[wrong[0]]} of a barrier must be a multiple of 32",
+                        int(lanes[wrong[0]]),
+                    )
                 self.barrier_count[number, ctas] = counts
             elif not what.arrive_only:
                 self.barrier_count[number, ctas] = 0  # all threads
@@ -677,7 +697,8 @@ class Engine:
             return None
         machine = self.machine
         predicate, destination = what.predicate, what.destination
-        assert predicate is not None and destination is not None
+        assert predicate is not None
+        assert destination is not None
         flip = isinstance(predicate, Not)
         p = machine.source(predicate.operand if isinstance(predicate, Not) else predicate, "pred")
 
@@ -730,6 +751,10 @@ class Engine:
                     del self.cluster_waiting[at]
                 self._add(self.segments[at].after, go)
 
+    #
+    #
+    #
+    #
     # --------------------------------------------------------------------------------------------------------- reports
 
     def counts(self) -> list[int]:
@@ -756,7 +781,10 @@ class Engine:
             cta = int(machine.cta_of_lane[lanes[0]])
             here = int(np.count_nonzero(machine.cta_of_lane[lanes] == cta))
             total = int(np.count_nonzero(machine.executing(None).reshape(machine.ctas, -1)[cta]))
-            message = f"deadlock: {lanes.size} threads wait here for ever; of the {total} living threads of the CTA of the first one, {here} are here"  # fmt: skip
+            message = (
+                f"deadlock: {lanes.size} threads wait here for ever; of the {total} living "
+                f"threads of the CTA of the first one, {here} are here"
+            )
             hint = None
             if at in self.at_barrier:
                 hint = "a barrier needs all its threads: is it in a branch that some do not take, or is a count wrong?"

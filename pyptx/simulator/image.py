@@ -1,4 +1,6 @@
-"""The module's variables: where they lie, and what they hold before the first launch (PTX ISA 5.4, initialisers)."""
+"""The module's variables: where they lie, and what they hold before the first launch (PTX ISA 5.4,
+initialisers).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from .program import CODE_BASE, MODULE_BASE
 
 @dataclass(slots=True)
 class Variable:
-    """A module variable with its contents; `space` is global, const or shared, `address` its address there."""
+    """A module variable with its contents; `space` is global, const or shared, `address` its address
+    there.
+    """
 
     name: str
     space: str
@@ -71,7 +75,9 @@ class Image:
         return data
 
     def _value(self, words: Sequence[str]) -> tuple[int | float, int | None]:
-        """The value of one initialiser: a number, `symbol`, `generic(symbol)+4`, or `0xFF(symbol)`, a byte of an address."""
+        """The value of one initialiser: a number, `symbol`, `generic(symbol)+4`, or `0xFF(symbol)`, a byte
+        of an address.
+        """
         text = "".join(words)
         mask: int | None = None
         if len(words) > 3 and words[1] == "(" and words[0][:2].lower() == "0x":
@@ -85,11 +91,7 @@ class Image:
             return evaluate(text), None
         at = words.index(symbol)
         rest = "".join(words[at + 1 :]).lstrip(")")
-        address = (
-            self.variables[symbol].address
-            if symbol in self.variables
-            else code_address(self.functions[symbol])
-        )
+        address = self.variables[symbol].address if symbol in self.variables else code_address(self.functions[symbol])
         address += int(evaluate("0" + rest)) if rest else 0
         if mask:
             while not mask & 1:
@@ -136,7 +138,9 @@ def natural_alignment(declaration: DeclarationAttr) -> int:
 
 
 def build_image(module: ModuleOp) -> Image:
-    """Place the module's .global and .const variables and number its functions. Shared variables get their place per entry."""
+    """Place the module's .global and .const variables and number its functions. Shared variables get their
+    place per entry.
+    """
     image = Image()
     top = MODULE_BASE
     for op in module.body.ops:

@@ -47,7 +47,9 @@ def find_ptx_module(module: Operation) -> ModuleOp:
 
 
 class LoadedModule:
-    """A module ready to run: its entries decoded on demand, its variables with what earlier launches left in them."""
+    """A module ready to run: its entries decoded on demand, its variables with what earlier launches left in
+    them.
+    """
 
     def __init__(self, module: Operation):
         self.module = find_ptx_module(module)
@@ -57,9 +59,7 @@ class LoadedModule:
 
     @property
     def entries(self) -> dict[str, EntryOp]:
-        return {
-            op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration
-        }
+        return {op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration}
 
     def program(self, name: str) -> Program:
         """The decoded entry. SimulationError if there is none of that name."""
@@ -68,11 +68,10 @@ class LoadedModule:
             entries = self.entries
             if name not in entries:
                 raise SimulationError(
-                    f"the module has no entry {name}: {did_you_mean(name, entries) or 'it has ' + (', '.join(entries) or 'none')}"
+                    f"the module has no entry {name}: "
+                    f"{did_you_mean(name, entries) or 'it has ' + (', '.join(entries) or 'none')}"
                 )
-            found = self._programs[name] = decoding.decode(
-                self.image, entries[name], self.module.target.target
-            )
+            found = self._programs[name] = decoding.decode(self.image, entries[name], self.module.target.target)
         return found
 
 
@@ -97,9 +96,7 @@ def simulate_entry(
     for variable in loaded.image.variables.values():
         if variable.space in ("global", "const"):
             memory.add(
-                Allocation(
-                    variable.name, variable.address, loaded.contents[variable.name], variable.space == "const"
-                )
+                Allocation(variable.name, variable.address, loaded.contents[variable.name], variable.space == "const")
             )
     parameters, finish = _place_arguments(program, args, memory)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
@@ -131,6 +128,10 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
             report.lines.append(Line(inst.filename, inst.line, inst.text, count))
 
 
+#
+#
+#
+#
 # ------------------------------------------------------------------------------------------------------------- launch
 
 
@@ -147,7 +148,9 @@ def _triple(value: Any, what: str) -> tuple[int, int, int]:
 
 
 def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: int) -> Launch:
-    """The launch, or SimulationError for what a driver would refuse. PTX ISA 11.4 (.maxntid, .reqntid, .reqnctapercluster)."""
+    """The launch, or SimulationError for what a driver would refuse. PTX ISA 11.4 (.maxntid, .reqntid,
+    .reqnctapercluster).
+    """
     directives = program.directives
     required = directives.get(".reqntid")
     if block is None and required:
@@ -163,14 +166,10 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
     if g[0] >= 1 << 31 or g[1] > 65535 or g[2] > 65535:
         raise SimulationError(f"grid {g} is too large: x to 2**31 - 1, y and z to 65535")
     if required and _triple(tuple(int(w, 0) for w in required), ".reqntid") != b:
-        raise SimulationError(
-            f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}"
-        )
+        raise SimulationError(f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}")
     most = directives.get(".maxntid")
     if most and threads > int(np.prod([int(w, 0) for w in most])):
-        raise SimulationError(
-            f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger"
-        )
+        raise SimulationError(f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger")
     explicit = cluster is not None
     wanted = directives.get(".reqnctapercluster")
     if cluster is None:
@@ -188,7 +187,8 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
         raise SimulationError(f"cluster {c} does not divide grid {g}")
     if smem < 0 or program.dynamic_offset - 0x400 + smem > SHARED_LIMIT:
         raise SimulationError(
-            f"{program.shared_size} bytes of static and {smem} of dynamic shared memory exceed the {SHARED_LIMIT} bytes of a CTA"
+            f"{program.shared_size} bytes of static and {smem} of dynamic shared "
+            f"memory exceed the {SHARED_LIMIT} bytes of a CTA"
         )
     return Launch(g, b, c, int(smem), explicit)
 
@@ -200,30 +200,25 @@ def _batch_size(program: Program, launch: Launch) -> int:
     per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)
     per_cta = padded * per_thread + program.dynamic_offset + launch.dynamic_shared
     waits_for_grid = any(
-        i.opcode == "ld" and {"acquire", "relaxed", "volatile"} & set(i.modifiers) or i.opcode == "atom"
+        (i.opcode == "ld" and {"acquire", "relaxed", "volatile"} & set(i.modifiers)) or i.opcode == "atom"
         for s in program.segments
         for i in s.body
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
-    lanes = TARGET_LANES * (
-        16 if waits_for_grid else 1
-    )  # CTAs that may wait for each other must be live together
+    lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
     return min(count, launch.grid_size)
 
 
-# ---------------------------------------------------------------------------------------------------------- arguments
+# ----------------------------------------------------------------------------------------------------------
+# arguments
 
 
-def _place_arguments(
-    program: Program, args: Sequence[object], memory: GlobalMemory
-) -> tuple[np.ndarray, list[Any]]:
+def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMemory) -> tuple[np.ndarray, list[Any]]:
     """The parameter buffer, and what to do with the arrays after the launch."""
     if len(args) != len(program.parameters):
         listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
-        raise SimulationError(
-            f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}"
-        )
+        raise SimulationError(f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}")
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
     finish: list[Any] = []
     top = ARGUMENT_BASE
@@ -241,9 +236,7 @@ def _place_arguments(
             else:
                 base = top
                 placed[key] = base
-                memory.add(
-                    Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable)
-                )
+                memory.add(Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable))
                 top = (base + max(data.size, 1) + 255) // 256 * 256 + 4096
             raw = base.to_bytes(8, "little")[: parameter.size]
         else:
@@ -252,9 +245,11 @@ def _place_arguments(
     return buffer, finish
 
 
-def as_array(value: object, what: str) -> np.ndarray | None:
-    """An argument's memory as a contiguous NumPy array, or None if it is no array. SimulationError for one that cannot be used."""
-    torch = sys.modules.get("torch")
+def as_array(value: Any, what: str) -> np.ndarray | None:
+    """An argument's memory as a contiguous NumPy array, or None if it is no array. SimulationError for one
+    that cannot be used.
+    """
+    torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             raise SimulationError(f"{what} is a tensor on {value.device}; the simulator takes CPU tensors")

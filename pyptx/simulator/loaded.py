@@ -56,17 +56,23 @@ class LoadedKernel:
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
-            self.loaded, self.name, args, grid=grid, block=block, cluster=cluster, smem=smem, check=check, seed=seed,
+            self.loaded,
+            self.name,
+            args,
+            grid=grid,
+            block=block,
+            cluster=cluster,
+            smem=smem,
+            check=check,
+            seed=seed,
             max_steps=max_steps,
-        )  # fmt: skip
+        )
 
 
 def load(source: str | Path | Operation) -> Mapping[str, LoadedKernel]:
     """The entries of PTX text, of a file or of a module, by name. PTXError if the text cannot be read."""
     filename = None
-    if isinstance(source, Path) or (
-        isinstance(source, str) and "\n" not in source and source.endswith(".ptx")
-    ):
+    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and source.endswith(".ptx")):
         filename = str(source)
         source = Path(source).read_text()
     module = parse_text(source, filename or "<ptx>") if isinstance(source, str) else source

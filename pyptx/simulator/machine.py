@@ -1,7 +1,9 @@
 """The state of a batch of CTAs that run together, and the binding of decoded instructions to it.
 
-All threads of a batch are one array axis (`lanes`): lane = cta * padded + thread, where each CTA is padded to whole warps. A register is
-a row over all lanes. Binding an instruction gives closures over rows, so that nothing is looked up while it runs.
+All threads of a batch are one array axis (`lanes`): lane = cta * padded + thread, where each CTA is padded
+to whole warps. A register is
+a row over all lanes. Binding an instruction gives closures over rows, so that nothing is looked up while it
+runs.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ _ROW_TYPES = {
 }
 POISON = 0xCD
 SMALL = 1024
-"""Up to so many lanes constants are full rows: NumPy broadcasts one element more slowly than it reads a short row."""
+"""Up to so many lanes constants are full rows: NumPy broadcasts one element more slowly than it reads a
+short row.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,10 @@ class Machine:
         self._lanes_of: tuple[Array, Array] = (None, None)
         self.output: list[str] = []
 
+    #
+    #
+    #
+    #
     # ----------------------------------------------------------------------------------------------------------- batch
 
     def start(self, first_cta: int, count: int) -> None:
@@ -139,17 +147,23 @@ class Machine:
         self._lanes_of = (None, None)
 
     def cluster_start(self, cta: np.ndarray) -> np.ndarray:
-        """Batch numbers of the first CTA of the clusters that CTAs are in. CTAs of a cluster are neighbours in a batch."""
+        """Batch numbers of the first CTA of the clusters that CTAs are in. CTAs of a cluster are neighbours
+        in a batch.
+        """
         return cta // self.cluster_size * self.cluster_size
 
     def lanes_of(self, mask: np.ndarray) -> np.ndarray:
-        """The numbers of the lanes in a mask; the answer for the latest mask is kept (masks are never changed in place)."""
+        """The numbers of the lanes in a mask; the answer for the latest mask is kept (masks are never
+        changed in place).
+        """
         if self._lanes_of[0] is not mask:
             self._lanes_of = (mask, np.flatnonzero(mask))
         return self._lanes_of[1]
 
     def cta_index(self, cta: np.ndarray | int) -> tuple[Array, Array, Array]:
-        """%ctaid of CTAs given by their number in the batch. With clusters, CTAs are numbered cluster by cluster."""
+        """%ctaid of CTAs given by their number in the batch. With clusters, CTAs are numbered cluster by
+        cluster.
+        """
         number = np.asarray(cta) + self.first_cta
         gx, gy, _ = self.launch.grid
         if self.cluster_size == 1:
@@ -173,17 +187,21 @@ class Machine:
         """Stop with a SimulationError that names the instruction, its place and the thread."""
         raise SimulationError(self.diagnostic(inst, message, lane, hint))
 
-    def diagnostic(
-        self, inst: Inst, message: str, lane: int | None = None, hint: str | None = None
-    ) -> Diagnostic:
+    def diagnostic(self, inst: Inst, message: str, lane: int | None = None, hint: str | None = None) -> Diagnostic:
         where = "" if lane is None else f", {self.describe_thread(lane)}"
         text = f"{message} (instruction `{inst.text}`{where})"
         return Diagnostic("error", text, inst.filename, inst.line, inst.column, hint)
 
+    #
+    #
+    #
+    #
     # -------------------------------------------------------------------------------------------------------- operands
 
     def row(self, reg: Reg) -> np.ndarray:
-        """A register's storage over all lanes: unsigned of its width, or bool. Shape (lanes,), 128-bit ones (2, lanes)."""
+        """A register's storage over all lanes: unsigned of its width, or bool. Shape (lanes,), 128-bit ones
+        (2, lanes).
+        """
         return self.pools[reg.pool][reg.slot]
 
     def address_of(self, place: Place) -> int:
@@ -193,7 +211,9 @@ class Machine:
         return place.address
 
     def source(self, operand: Operand, type_name: str, *, whole: bool = False) -> np.ndarray:
-        """A readable array of an operand in a scalar type: a view of the register, or one element for a constant."""
+        """A readable array of an operand in a scalar type: a view of the register, or one element for a
+        constant.
+        """
         dtype = dtype_of(type_name)
         match operand:
             case Reg():
@@ -209,9 +229,7 @@ class Machine:
                 array = operand.array(dtype)
             case Place():
                 array = (
-                    np.array([self.address_of(operand)], np.uint64)
-                    .astype(np.dtype(f"u{dtype.itemsize}"))
-                    .view(dtype)
+                    np.array([self.address_of(operand)], np.uint64).astype(np.dtype(f"u{dtype.itemsize}")).view(dtype)
                 )
             case Special(name):
                 special = self.special(name)
@@ -219,9 +237,9 @@ class Machine:
                     return special.astype(dtype)
                 if special.dtype == dtype:
                     return special
-                return special.view(np.dtype(f"u{dtype.itemsize}"))[
-                    :: special.dtype.itemsize // dtype.itemsize
-                ].view(dtype)
+                return special.view(np.dtype(f"u{dtype.itemsize}"))[:: special.dtype.itemsize // dtype.itemsize].view(
+                    dtype
+                )
             case _:
                 raise SimulationError(f"this operand cannot be read: {operand}")
         if whole or self.lanes <= SMALL:
@@ -240,7 +258,8 @@ class Machine:
     def destination(self, operand: Operand, type_name: str) -> tuple[np.ndarray, np.dtype[Any] | None] | None:
         """(array to write, dtype to view the result as before, or None), or None for the sink.
 
-        A register wider than the type gets the value extended: sign-extended for signed types, else with zeros.
+        A register wider than the type gets the value extended: sign-extended for signed types, else with
+        zeros.
         """
         if isinstance(operand, Sink):
             return None
@@ -255,7 +274,8 @@ class Machine:
             return row.view(np.dtype(f"i{row.dtype.itemsize}")), None
         return row, (np.dtype(f"u{dtype.itemsize}") if dtype.kind == "f" else None)
 
-    # ------------------------------------------------------------------------------------------------ special registers
+    # ------------------------------------------------------------------------------------------------
+    # special registers
 
     def special(self, name: str) -> np.ndarray:
         """The values of a special register, one per lane; refreshed for each batch."""
@@ -342,6 +362,10 @@ class Machine:
                 wide = base.endswith("_64") or base == "current_graph_exec"
                 return np.zeros(1, np.uint64 if wide else u32)
 
+    #
+    #
+    #
+    #
     # ---------------------------------------------------------------------------------------------------------- warps
 
     def ballot(self, lanes: np.ndarray) -> np.ndarray:
@@ -357,6 +381,10 @@ class Machine:
             return mask
         return np.ones(self.lanes, np.bool_) if self.alive is None else self.alive
 
+    #
+    #
+    #
+    #
     # --------------------------------------------------------------------------------------------------------- binding
 
     def meaning(self, inst: Inst) -> Meaning:
@@ -412,9 +440,7 @@ class Machine:
                 made = self._scratch[function] = function(self.lanes)
             function = made
         flips = [isinstance(o, Not) for o, _ in what.sources]
-        sources = [
-            self.source(o.operand if isinstance(o, Not) else o, t, whole=what.whole) for o, t in what.sources
-        ]
+        sources = [self.source(o.operand if isinstance(o, Not) else o, t, whole=what.whole) for o, t in what.sources]
         ufunc = what.ufunc
         if ufunc:
             # a ufunc takes a single number faster than an array of one element

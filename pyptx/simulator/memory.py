@@ -1,7 +1,9 @@
 """Memory: allocations in one address map, and the checked access of one instruction to it.
 
-Addresses are made up but behave as on a GPU: allocations are aligned to 256 bytes with gaps between them, .shared and .local live in
-their windows of the generic space (PTX ISA 5.1, 6.4.1). Every access is checked for its alignment and its allocation.
+Addresses are made up but behave as on a GPU: allocations are aligned to 256 bytes with gaps between them,
+.shared and .local live in
+their windows of the generic space (PTX ISA 5.1, 6.4.1). Every access is checked for its alignment and its
+allocation.
 """
 
 from __future__ import annotations
@@ -90,9 +92,11 @@ class GlobalMemory:
 
 
 class Window:
-    """A stretch of memory that an access of one size goes to without further questions: index = (address - start) >> shift."""
+    """A stretch of memory that an access of one size goes to without further questions: index = (address -
+    start) >> shift.
+    """
 
-    __slots__ = ("view", "start", "low", "shift", "last", "rows", "checked", "read_only")
+    __slots__ = ("checked", "last", "low", "read_only", "rows", "shift", "start", "view")
 
     def __init__(
         self,
@@ -117,7 +121,8 @@ class Window:
 
 
 class Access:
-    """The memory operand of one instruction, bound to a machine: gathers and scatters elements of `dtype`, `count` at a time.
+    """The memory operand of one instruction, bound to a machine: gathers and scatters elements of `dtype`,
+    `count` at a time.
 
     Values have shape (lanes,) or, for vectors, (lanes, count).
     """
@@ -141,18 +146,14 @@ class Access:
         self.space = space
         if isinstance(base, Place):
             self.space = (
-                base.space
-                if space in ("param", "param::func", "param::entry", "generic", base.space)
-                else space
+                base.space if space in ("param", "param::func", "param::entry", "generic", base.space) else space
             )
             start = machine.address_of(base)
             if base.frame is not None:
                 self.row = machine.row(base.frame)
                 self.offset += start
             else:
-                self.row = np.full(
-                    machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64
-                )
+                self.row = np.full(machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64)
                 if space == "generic" and base.space in ("shared", "local"):
                     self.space = base.space
         elif isinstance(base, Imm):
@@ -171,6 +172,10 @@ class Access:
             self.window = self._local_window(0)
         self.wide = self.row.itemsize == 8
 
+    #
+    #
+    #
+    #
     # -------------------------------------------------------------------------------------------------------- windows
 
     def _typed(self, data: np.ndarray) -> np.ndarray:
@@ -185,24 +190,57 @@ class Access:
         m = self.machine
         start = window + SHARED_BASE - self.offset
         if m.ctas == 1:
-            return Window(self._typed(m.shared[0, : m.shared_size]), start, self.row.dtype, self.size, m.shared_size // self.size - 1, None, False)  # fmt: skip
+            return Window(
+                self._typed(m.shared[0, : m.shared_size]),
+                start,
+                self.row.dtype,
+                self.size,
+                m.shared_size // self.size - 1,
+                None,
+                False,
+            )
         rows = self._rows(m.cta_of_lane, m.shared.shape[1])
-        return Window(self._typed(m.shared.reshape(-1)), start, self.row.dtype, self.size, m.shared_size // self.size - 1, rows, False)  # fmt: skip
+        return Window(
+            self._typed(m.shared.reshape(-1)),
+            start,
+            self.row.dtype,
+            self.size,
+            m.shared_size // self.size - 1,
+            rows,
+            False,
+        )
 
     def _local_window(self, window: int) -> Window:
         m = self.machine
         rows = self._rows(m.lane_numbers, m.local.shape[1])
         start = window + LOCAL_BASE - self.offset
         # the local array starts at LOCAL_BASE, so that 0 is no valid address
-        return Window(self._typed(m.local.reshape(-1)), start, self.row.dtype, self.size, m.local_size // self.size - 1, rows, False)  # fmt: skip
+        return Window(
+            self._typed(m.local.reshape(-1)),
+            start,
+            self.row.dtype,
+            self.size,
+            m.local_size // self.size - 1,
+            rows,
+            False,
+        )
 
     def _global_window(self, allocation: Allocation) -> Window:
         last = allocation.size // self.size - 1
         return Window(
-            self._typed(allocation.data), allocation.base - self.offset, self.row.dtype, self.size, last, None,
+            self._typed(allocation.data),
+            allocation.base - self.offset,
+            self.row.dtype,
+            self.size,
+            last,
+            None,
             allocation.read_only,
-        )  # fmt: skip
+        )
 
+    #
+    #
+    #
+    #
     # --------------------------------------------------------------------------------------------------------- access
 
     def load(self, lanes: Array) -> Array:
@@ -261,7 +299,9 @@ class Access:
             view[index] = values[where]
 
     def locate(self, lanes: Array, write: bool) -> list[tuple[Array, Array, Array]]:
-        """[(typed view, index of each lane's element, which of the lanes; None: all)], checked. SimulationError on a fault."""
+        """[(typed view, index of each lane's element, which of the lanes; None: all)], checked.
+        SimulationError on a fault.
+        """
         a = self.row if lanes is None else self.row[lanes]
         if a.size == 0:
             return []
@@ -283,7 +323,13 @@ class Access:
         numbers = np.arange(m.lanes) if lanes is None else lanes
         wrong = np.flatnonzero(full & np.uint64(self.align - 1))
         if wrong.size:
-            self._fault(full, numbers, int(wrong[0]), f"misaligned: an access of {self.align} bytes needs an address divisible by {self.align}", write)  # fmt: skip
+            self._fault(
+                full,
+                numbers,
+                int(wrong[0]),
+                f"misaligned: an access of {self.align} bytes needs an address divisible by {self.align}",
+                write,
+            )
         parts: list[tuple[Array, Array, Array]] = []
         left = np.ones(a.size, np.bool_)
         spaces: list[tuple[str, int]] = []
@@ -325,10 +371,8 @@ class Access:
             parts.append((self._typed(flat.reshape(-1)), index, where))
             left[where] = False
             if where.size == a.size:
-                if not (kind == "shared" and np.count_nonzero(cta != m.cta_of_lane[owner])):
-                    self.window = (
-                        self._shared_window(window) if kind == "shared" else self._local_window(window)
-                    )
+                if kind == "local" or not np.count_nonzero(row != m.cta_of_lane[owner]):
+                    self.window = self._shared_window(window) if kind == "shared" else self._local_window(window)
                 return [(parts[0][0], index, None)]
         while True:
             where = np.flatnonzero(left)
@@ -339,9 +383,7 @@ class Access:
             if allocation is None:
                 where_text = m.memory.describe(address)
                 if self.space == "generic" and address < 1 << 32:
-                    where_text += (
-                        "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
-                    )
+                    where_text += "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
                 self._fault(full, numbers, int(where[0]), f"out of bounds: {where_text}", write)
                 return parts
             if write and allocation.read_only:

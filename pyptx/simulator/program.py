@@ -1,10 +1,13 @@
 """The decoded program: what the engines run. Plain data, no IR and no text to interpret.
 
-A `Program` holds the segments of one entry and of every function it may reach. A *segment* is a run of instructions that a thread
-executes without having to wait for another: blocks are cut after branches and calls and around barriers and warp-wide instructions. The
+A `Program` holds the segments of one entry and of every function it may reach. A *segment* is a run of
+instructions that a thread
+executes without having to wait for another: blocks are cut after branches and calls and around barriers and
+warp-wide instructions. The
 numbers of segments are the program counters.
 
-Registers are storage slots: `Reg("32", 5)` is row 5 of the pool of 32-bit registers. A slot belongs to a register of the PTX text (its
+Registers are storage slots: `Reg("32", 5)` is row 5 of the pool of 32-bit registers. A slot belongs to a
+register of the PTX text (its
 type in the IR), not to an SSA value, so block arguments and ties need no copies.
 """
 
@@ -19,18 +22,24 @@ POOLS = ("p", "8", "16", "32", "64", "128")
 """Register pools by width: predicates, then sizes in bits."""
 
 SHARED_BASE = 0x400
-"""First address of a CTA's shared memory in the .shared space; the system keeps what lies below, as on sm_90."""
+"""First address of a CTA's shared memory in the .shared space; the system keeps what lies below, as on
+sm_90.
+"""
 SHARED_WINDOW = 0x0000_7000_0000_0000
 """Generic address of .shared address 0."""
 CLUSTER_SHIFT = 24
-"""In a .shared::cluster address, bits 24 and up hold the CTA's rank in the cluster plus one; zero is the CTA itself."""
+"""In a .shared::cluster address, bits 24 and up hold the CTA's rank in the cluster plus one; zero is the CTA
+itself.
+"""
 LOCAL_WINDOW = 0x0000_7100_0000_0000
 """Generic address of .local address 0."""
 LOCAL_BASE = 0x10
 PARAMETER_BASE = 0x0000_7200_0000_0000
 """Where the parameters of the running entry lie (.param and generic addresses are the same)."""
 MODULE_BASE = 0x0000_7300_0000_0000
-"""Where the module's .global and .const variables lie (generic, .global and .const addresses are the same)."""
+"""Where the module's .global and .const variables lie (generic, .global and .const addresses are the
+same).
+"""
 ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
 HEAP_BASE = 0x0000_7500_0000_0000
@@ -60,9 +69,7 @@ class Imm:
             return np.array([bool(self.value)])
         if dtype.kind == "f":
             if self.exact is not None:
-                word = np.array(
-                    [self.exact], np.uint32 if self.exact >> 32 == 0 and bits == 32 else np.uint64
-                )
+                word = np.array([self.exact], np.uint32 if self.exact >> 32 == 0 and bits == 32 else np.uint64)
                 return word.view(dtype) if word.itemsize == dtype.itemsize else np.array([self.value], dtype)
             return np.array([self.value], dtype)
         if isinstance(self.value, float):
@@ -84,7 +91,9 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A variable's address: its state space, its address there, its name. `frame`: relative to the function's frame pointer."""
+    """A variable's address: its state space, its address there, its name. `frame`: relative to the
+    function's frame pointer.
+    """
 
     space: str
     address: int
@@ -188,7 +197,8 @@ class Inst:
 class Segment:
     """A run of instructions and how it ends.
 
-    `ends` is `next`, `branch` (targets: taken; `after`: not taken), `table` (brx.idx), `return`, `exit`, `call`, `trap` or `sync` (the
+    `ends` is `next`, `branch` (targets: taken; `after`: not taken), `table` (brx.idx), `return`, `exit`,
+    `call`, `trap` or `sync` (the
     last instruction may have to wait for other threads). The ending instruction is `last`, not among `body`.
     """
 
@@ -202,7 +212,9 @@ class Segment:
 
 @dataclass(slots=True)
 class Formal:
-    """A parameter or return parameter of a function: where it lies in its frame (or its register), and its size in bytes."""
+    """A parameter or return parameter of a function: where it lies in its frame (or its register), and its
+    size in bytes.
+    """
 
     place: Place | Reg
     size: int
@@ -210,7 +222,9 @@ class Formal:
 
 @dataclass(slots=True)
 class Function:
-    """A function's code: its first segment, its registers (for saving around recursion) and its parameters."""
+    """A function's code: its first segment, its registers (for saving around recursion) and its
+    parameters.
+    """
 
     name: str
     number: int
@@ -227,7 +241,9 @@ class Function:
 
 @dataclass(slots=True)
 class Parameter:
-    """A kernel parameter: name, scalar type, byte size and offset in the parameter buffer; `array`: it is passed by value as bytes."""
+    """A kernel parameter: name, scalar type, byte size and offset in the parameter buffer; `array`: it is
+    passed by value as bytes.
+    """
 
     name: str
     type: str
@@ -249,7 +265,9 @@ class Program:
     pools: dict[str, int]
     """Number of registers in each pool."""
     shared_size: int
-    """Bytes of static shared memory from SHARED_BASE on; dynamic shared memory follows at `dynamic_offset`."""
+    """Bytes of static shared memory from SHARED_BASE on; dynamic shared memory follows at
+    `dynamic_offset`.
+    """
     dynamic_offset: int
     local_size: int
     stack_start: int

@@ -20,7 +20,8 @@ class Line:
 
 @dataclass(slots=True)
 class Report:
-    """Counts of executed instructions (one per thread), what the kernel printed, and findings (none stops the kernel).
+    """Counts of executed instructions (one per thread), what the kernel printed, and findings (none stops
+    the kernel).
 
     `opcodes` counts by opcode, `lines` by instruction in program order; `instructions` is the total.
     """
@@ -37,7 +38,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: {self.instructions:,} thread instructions"
+            f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: "
+            f"{self.instructions:,} thread instructions"
         ]
         lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
         lines += [f.render() for f in self.findings]

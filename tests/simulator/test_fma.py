@@ -1,4 +1,6 @@
-"""The engine's own fma.rn.f32 against exact rational arithmetic, where rounding twice would go wrong and everywhere else."""
+"""The engine's own fma.rn.f32 against exact rational arithmetic, where rounding twice would go wrong and
+everywhere else.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,7 @@ def exact(a: np.float32, b: np.float32, c: np.float32) -> float:
     """a * b + c rounded to the nearest f32, ties to even."""
     value = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if value == 0:
-        return float(
-            np.float64(a) * np.float64(b) + np.float64(c)
-        )  # the sign of zero is IEEE's in any precision
+        return float(np.float64(a) * np.float64(b) + np.float64(c))  # the sign of zero is IEEE's in any precision
     exponent = -149
     size = abs(value)
     while size >= Fraction(2) ** (exponent + 24):
@@ -50,9 +50,7 @@ def test_fma_is_rounded_once(lanes: int) -> None:
     third = slice(0, lanes // 3)
     a[third] = np.float32(1 + 2**-12)
     b[third] = np.float32(1 + 2**-12)
-    c[third] = (rng.choice([-1, 1], lanes // 3) * 2.0 ** rng.integers(-60, -20, lanes // 3)).astype(
-        np.float32
-    )
+    c[third] = (rng.choice([-1, 1], lanes // 3) * 2.0 ** rng.integers(-60, -20, lanes // 3)).astype(np.float32)
     tiny = slice(lanes // 3, lanes // 2)
     a[tiny] *= np.float32(2.0**-70)
     b[tiny] *= np.float32(2.0**-70)
@@ -61,9 +59,9 @@ def test_fma_is_rounded_once(lanes: int) -> None:
         got = np.empty(lanes, np.float32)
         got[...] = fused_multiply_add(lanes)(a, b, c)
     finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
-    want = np.array(
-        [exact(*v) if ok else 0.0 for *v, ok in zip(a, b, c, finite, strict=True)], np.float64
-    ).astype(np.float32)
+    want = np.array([exact(*v) if ok else 0.0 for *v, ok in zip(a, b, c, finite, strict=True)], np.float64).astype(
+        np.float32
+    )
     assert np.array_equal(got.view(np.uint32)[finite], want.view(np.uint32)[finite])
     with quiet():
         other = (a.astype(np.float64) * b + c)[~finite]

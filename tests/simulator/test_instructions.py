@@ -1,6 +1,8 @@
-"""Each scalar instruction through the whole path (text, decoding, engine), against a Python version of its definition.
+"""Each scalar instruction through the whole path (text, decoding, engine), against a Python version of its
+definition.
 
-The arithmetic itself is tested in `numerics`; here it is operand order, types, modifiers and masks that can be wrong.
+The arithmetic itself is tested in `numerics`; here it is operand order, types, modifiers and masks that can
+be wrong.
 """
 
 from __future__ import annotations
@@ -54,9 +56,7 @@ def b16(x: float) -> int:
 
 
 def halves(f: Callable[[float, float, float], float]) -> Callable[[int, int, int], int]:
-    return lambda a, b, c: (
-        b16(f(f16(a), f16(b), f16(c))) | b16(f(f16(a >> 16), f16(b >> 16), f16(c >> 16))) << 16
-    )
+    return lambda a, b, c: b16(f(f16(a), f16(b), f16(c))) | b16(f(f16(a >> 16), f16(b >> 16), f16(c >> 16))) << 16
 
 
 def exact_fma(a: int, b: int, c: int) -> int:
@@ -70,7 +70,13 @@ def exact_fma(a: int, b: int, c: int) -> int:
     if abs(value) >= 2**128 - 2**103:
         return 0xFF800000 if value < 0 else 0x7F800000
     low, high = np.float32(float(value)), np.float32(float(value))
-    best = min((low, high, np.nextafter(low, np.float32(np.inf)), np.nextafter(low, np.float32(-np.inf))), key=lambda r: (abs(Fraction(float(r)) - value) if np.isfinite(r) else Fraction(2) ** 200, int(r.view(np.uint32)) & 1))  # fmt: skip
+    best = min(
+        (low, high, np.nextafter(low, np.float32(np.inf)), np.nextafter(low, np.float32(-np.inf))),
+        key=lambda r: (
+            abs(Fraction(float(r)) - value) if np.isfinite(r) else Fraction(2) ** 200,
+            int(r.view(np.uint32)) & 1,
+        ),
+    )
     return int(best.view(np.uint32))
 
 
@@ -154,10 +160,10 @@ WORD = [
     ("clz.b32 %d, %a;", lambda a, b, c: 32 - a.bit_length()),
     ("brev.b32 %d, %a;", lambda a, b, c: brev(a, 32)),
     ("bfind.u32 %d, %a;", lambda a, b, c: a.bit_length() - 1),
-    ("bfind.shiftamt.s32 %d, %a;", lambda a, b, c: 31 - ((a if s32(a) >= 0 else ~a & M32).bit_length() - 1) if (a if s32(a) >= 0 else ~a & M32) else M32),  # fmt: skip
+    ("bfind.shiftamt.s32 %d, %a;", lambda a, b, c: 31 - ((a if s32(a) >= 0 else ~a & M32).bit_length() - 1) if (a if s32(a) >= 0 else ~a & M32) else M32),
     ("prmt.b32 %d, %a, %b, %c;", prmt),
     ("prmt.b32 %d, %a, %b, 0x5410;", lambda a, b, c: a & 0xFFFF | (b & 0xFFFF) << 16),
-    ("dp4a.u32.s32 %d, %a, %b, %c;", lambda a, b, c: c + sum(x * y for x, y in zip(bytes_of(a, False), bytes_of(b, True), strict=True))),  # fmt: skip
+    ("dp4a.u32.s32 %d, %a, %b, %c;", lambda a, b, c: c + sum(x * y for x, y in zip(bytes_of(a, False), bytes_of(b, True), strict=True))),
     ("selp.b32 %d, %a, %b, %p;", lambda a, b, c: a if s32(c) < 0 else b),
     ("selp.u32 %d, 7, %b, !%p;", lambda a, b, c: b if s32(c) < 0 else 7),
     ("slct.s32.s32 %d, %a, %b, %c;", lambda a, b, c: a if s32(c) >= 0 else b),
@@ -165,9 +171,9 @@ WORD = [
     ("set.gt.f32.u32 %d, %a, %b;", lambda a, b, c: b32(float(a > b))),
     ("setp.lt.s32 %q, %a, %b; selp.u32 %d, 1, 0, %q;", lambda a, b, c: int(s32(a) < s32(b))),
     ("setp.hi.u32 %q, %a, %b; selp.u32 %d, 1, 0, %q;", lambda a, b, c: int(a > b)),
-    ("setp.le.and.s32 %q|%r, %a, %b, %p; selp.u32 %d, 1, 0, %q; @%r add.u32 %d, %d, 2;", lambda a, b, c: (1 if s32(a) <= s32(b) else 2) if s32(c) < 0 else 0),  # fmt: skip
-    ("setp.ne.xor.u32 %q, %a, %b, !%p; selp.u32 %d, 1, 0, %q;", lambda a, b, c: int((a != b) ^ (not s32(c) < 0))),
-    ("and.pred %q, %p, !%p; or.pred %q, %q, %p; not.pred %q, %q; selp.u32 %d, 1, 0, %q;", lambda a, b, c: int(not s32(c) < 0)),  # fmt: skip
+    ("setp.le.and.s32 %q|%r, %a, " "%b, %p; selp.u32 " "%d, 1, 0, %q; @%r add.u32 %d, %d, 2;", lambda a, b, c: (1 if s32(a) <= s32(b) else 2) if s32(c) < 0 else 0),
+    ("setp.ne.xor.u32 %q, %a, %b, !%p; " "selp.u32 %d, 1, 0, %q;", lambda a, b, c: int((a != b) ^ (not s32(c) < 0))),
+    ("and.pred %q, %p, !%p; " "or.pred %q, %q, %p; " "not.pred %q, %q; selp.u32 %d, 1, 0, %q;", lambda a, b, c: int(not s32(c) < 0)),
     ("mov.b32 {%h, %k}, %a; mov.b32 %d, {%k, %h};", lambda a, b, c: a >> 16 | (a & 0xFFFF) << 16),
     ("mov.b32 {_, %k}, %a; cvt.u32.u16 %d, %k;", lambda a, b, c: a >> 16),
     ("cvt.s32.s8 %d, %a;", lambda a, b, c: ((a & 255) ^ 128) - 128),
@@ -188,10 +194,8 @@ FLOAT = [
     ("mad.rn.f32 %d, %a, %b, %c;", exact_fma),
     (
         "add.sat.f32 %d, %a, %b;",
-        lambda a, b, c: b32(
-            0.0 if math.isnan(f32(a) + f32(b)) else max(0.0, min(1.0, f32(a) + f32(b))) + 0.0
-        ),
-    ),  # fmt: skip
+        lambda a, b, c: b32(0.0 if math.isnan(f32(a) + f32(b)) else max(0.0, min(1.0, f32(a) + f32(b))) + 0.0),
+    ),
     ("div.rn.f32 %d, %a, %b;", lambda a, b, c: b32(quotient(f32(a), f32(b)))),
     ("neg.f32 %d, %a;", lambda a, b, c: b32(-f32(a))),
     ("abs.f32 %d, %a;", lambda a, b, c: b32(abs(f32(a)))),
@@ -217,20 +221,18 @@ FLOAT = [
     (
         "cvt.rni.u32.f32 %d, %a;",
         lambda a, b, c: (
-            0
-            if math.isnan(f32(a))
-            else int(max(0, min(M32, round(f32(a)) if abs(f32(a)) < 1e30 else f32(a))))
+            0 if math.isnan(f32(a)) else int(max(0, min(M32, round(f32(a)) if abs(f32(a)) < 1e30 else f32(a))))
         ),
-    ),  # fmt: skip
+    ),
     (
         "cvt.rn.f16.f32 %h, %a; cvt.f32.f16 %d, %h;",
         lambda a, b, c: b32(f16(b16(f32(a)))) if not math.isnan(f32(a)) else 0x7FFFFFFF,
-    ),  # fmt: skip
+    ),
     ("cvt.rn.f16x2.f32 %d, %a, %b;", lambda a, b, c: b16(f32(a)) << 16 | b16(f32(b))),
     (
         "cvt.ftz.f64.f32 %D, %a; cvt.rn.f32.f64 %d, %D;",
         lambda a, b, c: a & 2**31 if abs(f32(a)) < 2**-126 else b32(f32(a)),
-    ),  # fmt: skip
+    ),
 ]
 
 HALF = [
@@ -239,7 +241,7 @@ HALF = [
     ("mul.f16x2 %d, %a, %b;", halves(lambda x, y, z: x * y)),
     ("neg.f16x2 %d, %a;", halves(lambda x, y, z: -x)),
     ("max.f16x2 %d, %a, %b;", halves(lambda x, y, z: y if math.isnan(x) else x if math.isnan(y) else max(x, y))),
-    ("setp.lt.f16x2 %q|%r, %a, %b; selp.u32 %d, 1, 0, %q; @%r add.u32 %d, %d, 2;", lambda a, b, c: int(f16(a) < f16(b)) + 2 * int(f16(a >> 16) < f16(b >> 16))),  # fmt: skip
+    ("setp.lt.f16x2 %q|%r, %a, " "%b; selp.u32 %d, " "1, 0, %q; @%r add.u32 %d, %d, 2;", lambda a, b, c: int(f16(a) < f16(b)) + 2 * int(f16(a >> 16) < f16(b >> 16))),
 ]  # fmt: skip
 
 LONG = [
@@ -272,10 +274,8 @@ DOUBLE = [
     ("sqrt.rn.f64 %d, %a;", lambda a, b, c: math.sqrt(f64(a)) if f64(a) >= 0 else math.nan),
     (
         "max.f64 %d, %a, %b;",
-        lambda a, b, c: (
-            f64(b) if math.isnan(f64(a)) else f64(a) if math.isnan(f64(b)) else max(f64(a), f64(b))
-        ),
-    ),  # fmt: skip
+        lambda a, b, c: f64(b) if math.isnan(f64(a)) else f64(a) if math.isnan(f64(b)) else max(f64(a), f64(b)),
+    ),
     (
         "cvt.rn.f32.f64 %w, %a; cvt.f64.f32 %d, %w;",
         lambda a, b, c: float(np.array([f64(a)]).astype(np.float32)[0]),
@@ -285,7 +285,9 @@ DOUBLE = [
 
 
 def run(instruction: str, bits: int, values: list[np.ndarray], guarded: bool) -> np.ndarray:
-    """Execute on all values; `guarded`: in a branch that only odd threads take, the others must keep their register."""
+    """Execute on all values; `guarded`: in a branch that only odd threads take, the others must keep their
+    register.
+    """
     word = f"b{bits}"
     names = {
         "%D": "%scratch64",
@@ -298,11 +300,7 @@ def run(instruction: str, bits: int, values: list[np.ndarray], guarded: bool) ->
     }
     text = instruction
     for short, name in names.items():
-        text = (
-            text.replace(short + ",", name + ",")
-            .replace(short + ";", name + ";")
-            .replace(short + "}", name + "}")
-        )
+        text = text.replace(short + ",", name + ",").replace(short + ";", name + ";").replace(short + "}", name + "}")
     kernel = f""".version 9.0
 .target sm_100a
 .address_size 64
@@ -372,7 +370,11 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "bits", "instruction", "reference"), ROWS, ids=[row[2].partition(" ")[0] + f"-{i}" for i, row in enumerate(ROWS)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "bits", "instruction", "reference"),
+    ROWS,
+    ids=[row[2].partition(" ")[0] + f"-{i}" for i, row in enumerate(ROWS)],
+)
 @pytest.mark.parametrize("guarded", [False, True], ids=["all", "half"])
 def test_instruction(
     kind: str, bits: int, instruction: str, reference: Callable[[int, int, int], float], guarded: bool

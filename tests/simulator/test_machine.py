@@ -1,4 +1,6 @@
-"""The machine itself: divergence, barriers, scheduling, memory spaces, faults, launches. Kernels are written here, results come from NumPy."""
+"""The machine itself: divergence, barriers, scheduling, memory spaces, faults, launches. Kernels are written
+here, results come from NumPy.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load, simulate
 
 
-def ptx(
-    body: str, parameters: str = ".param .u64 out", before: str = "", directives: str = ""
-) -> LoadedKernel:
-    """A kernel `k` with plenty of registers; %rd1 holds the first parameter, %r1 %tid.x, %r2 %ctaid.x, %r3 the global index, %rd3 &out[%r3]."""
+def ptx(body: str, parameters: str = ".param .u64 out", before: str = "", directives: str = "") -> LoadedKernel:
+    """A kernel `k` with plenty of registers; %rd1 holds the first parameter, %r1 %tid.x, %r2 %ctaid.x, %r3
+    the global index, %rd3 &out[%r3].
+    """
     text = f""".version 8.7
 .target sm_90a
 .address_size 64
@@ -43,9 +45,11 @@ def poison(count: int, dtype: type = np.uint32) -> np.ndarray:
     return a
 
 
-@pytest.mark.parametrize("grid,block", [(1, 32), (3, 100), (70, 128), (2, 1024), (1, 1)])
+@pytest.mark.parametrize(("grid", "block"), [(1, 32), (3, 100), (70, 128), (2, 1024), (1, 1)])
 def test_loops_of_different_length(grid: int, block: int) -> None:
-    """Collatz steps: every thread leaves the loop at its own time, and a value from before the loop survives it."""
+    """Collatz steps: every thread leaves the loop at its own time, and a value from before the loop survives
+    it.
+    """
     k = ptx("""
     add.s32 %r5, %r3, 1;
     mov.u32 %r6, 0;
@@ -155,7 +159,9 @@ $skip:
 
 
 def test_dynamic_shared_memory_and_generic_addresses() -> None:
-    """One load instruction sees shared, local and global memory through generic addresses, thread by thread."""
+    """One load instruction sees shared, local and global memory through generic addresses, thread by
+    thread.
+    """
     k = ptx(
         """
     .local .align 4 .b8 mine[16];
@@ -245,7 +251,9 @@ $end:
 
 
 def test_spinning_threads_let_others_go_on() -> None:
-    """Thread 0, at the lower address, spins on a flag that thread 1 of the same warp sets later; a lock is handed around."""
+    """Thread 0, at the lower address, spins on a flag that thread 1 of the same warp sets later; a lock is
+    handed around.
+    """
     k = ptx("""
     setp.ne.u32 %p1, %r1, 0;
     @%p1 bra $others;
@@ -281,7 +289,9 @@ $try:
 
 
 def test_warp_instructions_in_divergent_code() -> None:
-    """shfl, vote and redux among half a warp, while the other half waits at another place; threads arrive one after the other."""
+    """shfl, vote and redux among half a warp, while the other half waits at another place; threads arrive
+    one after the other.
+    """
     k = ptx("""
     and.b32 %r5, %r1, 1;
     setp.eq.u32 %p1, %r5, 1;
@@ -379,10 +389,15 @@ def test_wider_registers_extend() -> None:
     b = given.view(np.uint8).reshape(-1, 4)
     total = b[:, 0].view(np.int8).astype(np.int64) + b[:, 1] - (b[:, 3] >= 128)
     got = out.view(np.uint8).reshape(-1, 4)
-    assert np.array_equal(got[:, 0], b[:, 2]) and np.array_equal(got[:, 1], b[:, 1])
+    assert np.array_equal(got[:, 0], b[:, 2])
+    assert np.array_equal(got[:, 1], b[:, 1])
     assert np.array_equal(out.view(np.uint16).reshape(-1, 2)[:, 1], total.astype(np.uint16))
 
 
+#
+#
+#
+#
 # ------------------------------------------------------------------------------------------------------------ faults
 
 
@@ -393,9 +408,9 @@ def fault(k: LoadedKernel, *args: object, **launch: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "access,words",
+    ("access", "words"),
     [
-        ("ld.global.u32 %r5, [%rd3];", ("load of 4 bytes at", "past the end of out (argument 0) (256 bytes", "`ld.global.u32 %r5, [%rd3];`")),
+        ("ld.global.u32 %r5, [%rd3];", ("load of 4 bytes at", "past the end of out " "(argument 0) (256 bytes", "`ld.global.u32 %r5, [%rd3];`")),
         ("st.global.u32 [%rd3+-1024], %r5;", ("store of 4 bytes", "before out")),
         ("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd3];", ("misaligned", "divisible by 16")),
         ("ld.global.u16 %h1, [%rd1+1];", ("misaligned", "divisible by 2")),
@@ -418,36 +433,38 @@ def test_faults_name_their_place(access: str, words: tuple[str, ...]) -> None:
     text = fault(k, np.zeros(64, np.uint32), grid=3, block=32)
     for word in words:
         assert word in text, text
-    assert "of CTA (" in text and "<ptx>:" in text
+    assert "of CTA (" in text
+    assert "<ptx>:" in text
 
 
 def test_the_thread_that_faults_is_named() -> None:
     k = ptx("    setp.lt.u32 %p1, %r1, 37;\n    @%p1 exit;\n    st.global.u32 [%rd3], %r1;\n    ret;")
     text = fault(k, np.zeros(37 + 64, np.uint32), grid=2, block=64)
-    assert "thread (37, 0, 0) of CTA (1, 0, 0)" in text and "0 bytes past the end" in text
+    assert "thread (37, 0, 0) of CTA (1, 0, 0)" in text
+    assert "0 bytes past the end" in text
 
 
 def test_deadlocks_say_who_waits_where() -> None:
     k = ptx(
-        "    setp.ge.u32 %p1, %r1, 48;\n    @%p1 bra $b;\n    bar.sync 1, 96;\n    ret;\n$b:\n    bar.sync 2, 64;\n    ret;"
+        "    setp.ge.u32 %p1, %r1, 48;\n    @%p1 bra $b;\n    bar.sync 1, "
+        "96;\n    ret;\n$b:\n    bar.sync 2, 64;\n    ret;"
     )
     text = fault(k, np.zeros(64, np.uint32), grid=1, block=64)
-    assert (
-        text.count("deadlock") == 2
-        and "48 threads" in text
-        and "16 threads" in text
-        and "bar.sync 1, 96" in text
-    )
+    assert text.count("deadlock") == 2
+    assert "48 threads" in text
+    assert "16 threads" in text
+    assert "bar.sync 1, 96" in text
 
 
 def test_endless_loops_stop() -> None:
     k = ptx("$l:\n    add.s32 %r1, %r1, 1;\n    bra $l;\n    ret;")
     text = fault(k, np.zeros(64, np.uint32), grid=1, block=64, max_steps=10_000)
-    assert "10000 steps" in text and "bra $l" in text
+    assert "10000 steps" in text
+    assert "bra $l" in text
 
 
 @pytest.mark.parametrize(
-    "args,launch,words",
+    ("args", "launch", "words"),
     [
         ((), {"grid": 1, "block": 32}, "takes 2 arguments, not 0"),
         ((0, 1), {"grid": 1, "block": 1025}, "at most 1024"),
@@ -484,7 +501,11 @@ def test_unknown_entry_and_function() -> None:
 
 
 def test_empty_arrays_and_shared_arguments() -> None:
-    k = ptx("    ld.global.u32 %r5, [%rd3];\n    ld.param.u64 %rd5, [b];\n    add.s64 %rd5, %rd5, %rd2;\n    st.global.u32 [%rd5], %r5;\n    ret;", ".param .u64 out, .param .u64 b")  # fmt: skip
+    k = ptx(
+        "    ld.global.u32 %r5, [%rd3];\n    ld.param.u64 %rd5, [b];\n    add.s64 "
+        "%rd5, %rd5, %rd2;\n    st.global.u32 [%rd5], %r5;\n    ret;",
+        ".param .u64 out, .param .u64 b",
+    )
     a = np.arange(64, dtype=np.uint32)
     k.simulate(a, a, grid=2, block=32)  # the same array twice is one allocation
     assert "out of bounds" in fault(k, np.zeros(0, np.uint32), a, grid=1, block=32)
@@ -495,9 +516,7 @@ def test_empty_arrays_and_shared_arguments() -> None:
 
 def test_torch_tensors_are_changed_in_place() -> None:
     torch = pytest.importorskip("torch")
-    k = ptx(
-        "    ld.global.u32 %r5, [%rd3];\n    add.s32 %r5, %r5, 1;\n    st.global.u32 [%rd3], %r5;\n    ret;"
-    )
+    k = ptx("    ld.global.u32 %r5, [%rd3];\n    add.s32 %r5, %r5, 1;\n    st.global.u32 [%rd3], %r5;\n    ret;")
     t = torch.arange(64, dtype=torch.int32)
     k.simulate(t, grid=2, block=32)
     assert t.tolist() == list(range(1, 65))

@@ -61,7 +61,8 @@ def test_shared_memory(hard: Path) -> None:
     o = rng(3).normal(size=n + 2).astype(np.float32)
     i = np.arange(n + 1)
     given = o.copy()
-    # s[i][i & 7] = o[i]; s[i ^ 1][3] is read where it was written: (i ^ 1) & 7 == 3. All else there is undefined,
+    # s[i][i & 7] = o[i]; s[i ^ 1][3] is read where it was written: (i ^ 1) & 7 == 3. All else there is
+    # undefined,
     # so the kernel runs with a table that is poisoned, and only the defined threads are compared.
     dynamic = given[1 : n + 2]
     report = kernel(hard, "shmem", "k_sh").simulate(o, n, grid=1, block=n + 1, smem=4 * (n + 1))
@@ -90,12 +91,10 @@ def test_vectors(hard: Path) -> None:
     D[1, 0] = D[0, 1]
     E[0, 0] = E[1, 1]
     A[7, 3] = c[5, 2] + c[3, 0]
-    assert (
-        np.allclose(a, A, atol=0, rtol=1e-6)
-        and np.array_equal(b, B)
-        and np.array_equal(d, D)
-        and np.array_equal(e, E)
-    )
+    assert np.allclose(a, A, atol=0, rtol=1e-6)
+    assert np.array_equal(b, B)
+    assert np.array_equal(d, D)
+    assert np.array_equal(e, E)
 
 
 def test_atomics(hard: Path) -> None:
@@ -104,10 +103,16 @@ def test_atomics(hard: Path) -> None:
     p = np.array([10, 0, 0, 0b1111, 0, 3, -1], np.int32)
     f, u, d = np.array([0.5, 9], np.float32), np.array([3], np.uint64), np.array([0.25])
     kernel(hard, "atomics", "k_atomics").simulate(p, f, u, d, grid=ctas, block=threads)
-    assert p[0] == 10 + total and p[1] == 5 and p[2] == 3 * total and p[3] == 1
-    assert p[5] == (3 + total) % 10 and 0 <= p[4] <= 9
+    assert p[0] == 10 + total
+    assert p[1] == 5
+    assert p[2] == 3 * total
+    assert p[3] == 1
+    assert p[5] == (3 + total) % 10
+    assert 0 <= p[4] <= 9
     assert p[6] == threads * (threads - 1) // 2
-    assert f.tolist() == [0.5 + total, 2.0] and u[0] == 7 and d[0] == 0.25 + total
+    assert f.tolist() == [0.5 + total, 2.0]
+    assert u[0] == 7
+    assert d[0] == 0.25 + total
 
 
 def test_votes(hard: Path) -> None:
@@ -183,14 +188,14 @@ def test_halves(hard: Path) -> None:
     A[0] = (A[0].astype(np.float64) * A[1].astype(np.float64) + A[2].astype(np.float64)).astype(np.float16)
     exact = np.exp(A[0].astype(np.float64))
     assert np.allclose(a[0].astype(np.float64), exact, rtol=2e-3)
-    product = (
-        (B[0].astype(np.float64) * B[1].astype(np.float64)).astype(np.float32).astype(ml_dtypes.bfloat16)
-    )
+    product = (B[0].astype(np.float64) * B[1].astype(np.float64)).astype(np.float32).astype(ml_dtypes.bfloat16)
     assert np.array_equal(b[0], np.maximum(product, B[3]))
     C[0] = np.clip(F[:1], -448, 448).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)[0]
     assert c[0] == C[0]
     got = np.float32(a[0, 0]) + C[1:2].view(ml_dtypes.float8_e4m3fn).astype(np.float32)[0]
-    assert f[0] == got and a[9, 0] == np.float16(got) and a[9, 1] == 2
+    assert f[0] == got
+    assert a[9, 0] == np.float16(got)
+    assert a[9, 1] == 2
 
 
 def test_function_pointers(hard: Path) -> None:
@@ -209,7 +214,9 @@ def test_module_variables(hard: Path) -> None:
 
 
 def test_parameters_by_value(hard: Path) -> None:
-    """A struct with a pointer in it cannot be given as an array; its address must be known: here the pointer is to the output."""
+    """A struct with a pointer in it cannot be given as an array; its address must be known: here the pointer
+    is to the output.
+    """
     big = np.arange(42, dtype=np.int32) * 3
     o = np.full(32, 7, np.int32)
     raw = np.zeros(168, np.uint8)

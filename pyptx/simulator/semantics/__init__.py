@@ -1,13 +1,27 @@
-"""What each instruction does: one executable meaning per op class, a module per chapter of the manual. See `registry`."""
+"""What each instruction does: one executable meaning per op class, a module per chapter of the manual. See
+`registry`.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 CHAPTERS = (
-    "integer", "extended", "floating", "comparison", "logic", "move", "movement", "conversion", "barrier", "warp",
-    "atomic", "matrix", "video", "misc",
-)  # fmt: skip
+    "integer",
+    "extended",
+    "floating",
+    "comparison",
+    "logic",
+    "move",
+    "movement",
+    "conversion",
+    "barrier",
+    "warp",
+    "atomic",
+    "matrix",
+    "video",
+    "misc",
+)
 
 
 def load_all() -> None:

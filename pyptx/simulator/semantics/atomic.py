@@ -1,4 +1,6 @@
-"""Atomics (PTX ISA 9.7.13.5, 9.7.13.6). Threads that meet at one address take their turn in the order of their lanes."""
+"""Atomics (PTX ISA 9.7.13.5, 9.7.13.6). Threads that meet at one address take their turn in the order of
+their lanes.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def update_of(inst: Inst) -> Update:
 
 
 def perform(view: Array, index: Array, update: Update, operands: list[Array], want_old: bool) -> Array | None:
-    """Apply `update` at each index in order; the old values (shape of `index`) if wanted. `operands` have one value per lane."""
+    """Apply `update` at each index in order; the old values (shape of `index`) if wanted. `operands` have
+    one value per lane.
+    """
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     first = np.ones(ordered.size, np.bool_)

@@ -33,9 +33,7 @@ def call_builtin(
             result = _allocate(machine, values[0])
         elif name == "free":
             found = machine.memory.find(values[0], 1)
-            if values[0] and (
-                found is None or found.base != values[0] or not found.name.startswith("malloc")
-            ):
+            if values[0] and (found is None or found.base != values[0] or not found.name.startswith("malloc")):
                 machine.fault(inst, f"free of 0x{values[0]:x}, which malloc did not return", lane)
             if found is not None:
                 machine.memory.remove(found)
@@ -129,11 +127,7 @@ def _print(machine: Machine, inst: Inst, text: int, arguments: int, lane: int) -
 
 
 def _allocate(machine: Machine, size: int) -> int:
-    used = [
-        a.base + a.size
-        for a in machine.memory.allocations
-        if a.base >= HEAP_BASE and a.name.startswith("malloc")
-    ]
+    used = [a.base + a.size for a in machine.memory.allocations if a.base >= HEAP_BASE and a.name.startswith("malloc")]
     base = (max(used, default=HEAP_BASE) + 256) // 256 * 256
     machine.memory.add(Allocation(f"malloc({size})", base, np.full(max(size, 1), 0xCD, np.uint8)))
     return base

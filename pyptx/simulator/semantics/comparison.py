@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ _UFUNCS = {
 
 def _comparison(inst: Inst, kind: str) -> tuple[Function, bool]:
     """(the comparison as booleans, whether it is a plain ufunc)."""
-    name = inst.modifiers[0]
+    name: Any = inst.modifiers[0]
     if kind in HALVES:
         return partial(half.compare, kind=kind, comparison=name, ftz=inst.has("ftz")), False
     if kind in ("f32", "f64"):

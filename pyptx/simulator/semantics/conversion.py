@@ -25,7 +25,7 @@ def cvt(inst: Inst) -> Pure:
     d, *rest = inst.operands
     target = dtype_of(dst)
     inputs: list[tuple[Operand, str]] = []
-    if dst.endswith("x2") and src == "f32" or dst.endswith("x4"):
+    if (dst.endswith("x2") and src == "f32") or dst.endswith("x4"):
         flat: list[Operand] = []
         for o in rest:
             flat += o.elements if isinstance(o, Vec) else (o,)
@@ -54,8 +54,9 @@ def cvt(inst: Inst) -> Pure:
     if rest[1:]:
         return Pure(
             lambda x, r: _fit(convert.convert(x, src, dst, random=r, **options), target),
-            [(d, dst)], [(rest[0], src), (rest[1], "u32")],
-        )  # fmt: skip
+            [(d, dst)],
+            [(rest[0], src), (rest[1], "u32")],
+        )
     function = partial(convert.convert, src_type=src, dst_type=dst, **options)
     return Pure(lambda x: _fit(function(x), target), [(d, dst)], [(rest[0], src)])
 
@@ -70,7 +71,9 @@ def _fit(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _fast(dst: str, src: str, options: dict[str, Any]) -> Any:
-    """Conversions that NumPy's assignment does exactly as PTX: integers without saturation, integers to f32/f64, f32 to f64."""
+    """Conversions that NumPy's assignment does exactly as PTX: integers without saturation, integers to
+    f32/f64, f32 to f64.
+    """
     if options.get("sat") or options.get("ftz"):
         return None
     rounding = options.get("rounding", "rn")

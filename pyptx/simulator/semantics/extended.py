@@ -1,4 +1,6 @@
-"""The links of a carry chain (PTX ISA 9.7.2). The condition code is a hidden predicate register of the function."""
+"""The links of a carry chain (PTX ISA 9.7.2). The condition code is a hidden predicate register of the
+function.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Floating-point instructions of their own (PTX ISA 9.7.3, 9.7.4). The approximate ones are correctly rounded here."""
+"""Floating-point instructions of their own (PTX ISA 9.7.3, 9.7.4). The approximate ones are correctly
+rounded here.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def tanh(inst: Inst) -> Pure:
 
 @meaning("testp")
 def testp(inst: Inst) -> Pure:
-    return lanewise(inst, partial(floating.testp, property=inst.modifiers[0]), "pred", inst.type)
+    return lanewise(inst, with_options(floating.testp, property=inst.modifiers[0]), "pred", inst.type)
 
 
 @meaning("copysign")

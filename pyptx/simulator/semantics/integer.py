@@ -25,9 +25,7 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
         mixed = half.mixed_add if name == "add" else half.mixed_sub
         return lanewise(inst, partial(mixed, kind=narrow, **float_options(inst)), "f32", narrow, "f32")
     if kind in HALVES:
-        return lanewise(
-            inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True
-        )
+        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
     if kind in PACKED_INTEGERS:
         function = partial(integer.packed, getattr(integer, name), kind)
         return lanewise(inst, with_options(function, sat=inst.has("sat")), "b32", whole=True)
@@ -39,9 +37,7 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
     if inst.has("cc"):
         carry = integer.add_carry if name == "add" else integer.sub_borrow
         assert inst.cc is not None
-        return Pure(
-            carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]]
-        )
+        return Pure(carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
     if inst.has("sat"):
         return lanewise(inst, partial(getattr(integer, name), sat=True), kind)
     return lanewise(inst, ufunc, kind, ufunc=True)
@@ -67,9 +63,7 @@ def mul(inst: Inst) -> Pure:
     if kind in HALVES:
         return lanewise(inst, partial(half.mul, kind=kind, **_half_options(inst)), kind, whole=True)
     if kind == "f32x2":
-        return lanewise(
-            inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True
-        )
+        return lanewise(inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True)
     if kind in ("f32", "f64"):
         return lanewise(inst, with_options(floating.mul, **float_options(inst)), kind)
     if inst.has("wide"):
@@ -83,16 +77,14 @@ def mul(inst: Inst) -> Pure:
 def mad(inst: Inst) -> Pure:
     kind = inst.type
     if kind in ("f32", "f64"):
-        return fma(inst)
+        return _fma(inst)
     if inst.has("wide"):
         wide = _twice(kind)
         return lanewise(inst, integer.mad_wide, wide, kind, kind, wide)
     if inst.has("cc"):
         assert inst.cc is not None
         function = partial(integer.mad_carry, hi=inst.has("hi"))
-        return Pure(
-            function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]]
-        )
+        return Pure(function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
     if inst.has("hi"):
         return lanewise(inst, with_options(integer.mad_hi, sat=inst.has("sat")), kind)
     return lanewise(inst, lambda a, b, c: a * b + c, kind)
@@ -111,8 +103,10 @@ _CHUNK = 2048
 def fused_multiply_add(lanes: int) -> Function:
     """fma.rn.f32 with its buffers allocated once, in pieces that stay in the caches.
 
-    The product of two f32 is exact in f64. Rounding the sum to f64 and then to f32 goes wrong only where the f64 lies half-way between
-    two f32 or below their normal range: there the sum is rounded to odd first, which makes the second rounding right.
+    The product of two f32 is exact in f64. Rounding the sum to f64 and then to f32 goes wrong only where the
+    f64 lies half-way between
+    two f32 or below their normal range: there the sum is rounded to odd first, which makes the second
+    rounding right.
     """
     size = min(lanes, _CHUNK)
     product, addend, total, magnitude = (np.empty(size) for _ in range(4))
@@ -159,6 +153,10 @@ def fused_multiply_add(lanes: int) -> Function:
 
 @meaning("fma")
 def fma(inst: Inst) -> Pure:
+    return _fma(inst)
+
+
+def _fma(inst: Inst) -> Pure:
     kind = inst.types[0]
     if len(inst.types) == 2:
         narrow = inst.types[1]
@@ -170,9 +168,7 @@ def fma(inst: Inst) -> Pure:
             options["rounding"] = inst.rounding
         return lanewise(inst, partial(half.fma, kind=kind, **options), kind, whole=True)
     if kind == "f32x2":
-        return lanewise(
-            inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True
-        )
+        return lanewise(inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True)
     if kind == "f32" and not float_options(inst):
         pure = lanewise(inst, fused_multiply_add, "f32")
         pure.scratch = True
@@ -217,9 +213,7 @@ def _sign(inst: Inst, name: str) -> Pure:
     """abs and neg."""
     kind = inst.type
     if kind in HALVES:
-        return lanewise(
-            inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True
-        )
+        return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
     if kind in ("f32", "f64"):
         return lanewise(inst, with_options(getattr(floating, name), ftz=inst.has("ftz")), kind)
     if kind in PACKED_INTEGERS:
@@ -249,9 +243,7 @@ def _extreme(inst: Inst, name: str) -> Pure:
         elif inst.has("abs"):
             options["abs"] = True
         if kind in HALVES:
-            return lanewise(
-                inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True
-            )
+            return lanewise(inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True)
         return lanewise(inst, with_options(getattr(floating, name), **options), kind)
     function = getattr(integer, name)
     if kind in PACKED_INTEGERS:
@@ -317,7 +309,7 @@ def bmsk(inst: Inst) -> Pure:
 
 @meaning("dp4a")
 def dp4a(inst: Inst) -> Pure:
-    return lanewise(inst, partial(integer.dp4a, atype=inst.types[0], btype=inst.types[1]), "u32", whole=True)
+    return lanewise(inst, with_options(integer.dp4a, atype=inst.types[0], btype=inst.types[1]), "u32", whole=True)
 
 
 @meaning("dp2a")

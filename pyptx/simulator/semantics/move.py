@@ -99,7 +99,8 @@ def _wide(d: Operand, a: Operand) -> Pure | Step:
 
 def _read_clock(machine: Machine, inst: Inst, kind: str) -> Action:
     d, a = inst.operands
-    assert isinstance(d, Reg) and isinstance(a, Special)
+    assert isinstance(d, Reg)
+    assert isinstance(a, Special)
     row = machine.row(d)
     shift = 32 if a.name.endswith("_hi") else 0
 
@@ -114,7 +115,9 @@ def _read_clock(machine: Machine, inst: Inst, kind: str) -> Action:
 
 def _frame_address(machine: Machine, inst: Inst) -> Action:
     d, a = inst.operands
-    assert isinstance(d, Reg) and isinstance(a, Place) and a.frame is not None
+    assert isinstance(d, Reg)
+    assert isinstance(a, Place)
+    assert a.frame is not None
     row, frame = machine.row(d), machine.row(a.frame)
     offset = machine.address_of(a)
 
@@ -132,13 +135,13 @@ def prmt(inst: Inst) -> Pure:
 
 @meaning("copies")
 def copies(inst: Inst) -> Step:
-    """The moves that values without a register name need where control flow meets; all read before any is written."""
+    """The moves that values without a register name need where control flow meets; all read before any is
+    written.
+    """
 
     def bind(machine: Machine, inst: Inst) -> Action:
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)]
-        rows = [
-            (machine.row(d), machine.row(s)) for d, s in pairs if isinstance(d, Reg) and isinstance(s, Reg)
-        ]
+        rows = [(machine.row(d), machine.row(s)) for d, s in pairs if isinstance(d, Reg) and isinstance(s, Reg)]
 
         def step(m: Mask) -> None:
             values = [s.copy() for _, s in rows]

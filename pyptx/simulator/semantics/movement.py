@@ -24,8 +24,16 @@ from .registry import Action, Mask, Pure, Step, dtype_of, meaning
 
 Array = Any
 SPACES = (
-    "const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta", "shared::cluster",
-)  # fmt: skip
+    "const",
+    "global",
+    "local",
+    "param",
+    "param::entry",
+    "param::func",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+)
 
 
 def space_of(inst: Inst) -> str:
@@ -89,9 +97,7 @@ def _bind_parameter(
     start = address.base.address + address.offset - 0x0000_7200_0000_0000
     end = start + dtype.itemsize * len(writers)
     if start < 0 or end > machine.parameters.size:
-        machine.fault(
-            inst, f"a load of bytes {start} to {end - 1} of {machine.parameters.size} bytes of parameters"
-        )
+        machine.fault(inst, f"a load of bytes {start} to {end - 1} of {machine.parameters.size} bytes of parameters")
     values = machine.parameters[start:end].view(dtype)
     pairs = [(d, values[i]) for i, d in enumerate(writers) if d is not None]
 
@@ -105,9 +111,7 @@ def _bind_parameter(
     return step
 
 
-def _bind_load_128(
-    machine: Machine, inst: Inst, targets: tuple[Operand, ...], address: Operand, space: str
-) -> Action:
+def _bind_load_128(machine: Machine, inst: Inst, targets: tuple[Operand, ...], address: Operand, space: str) -> Action:
     access = Access(machine, inst, address, space, np.dtype(np.uint64), 2 * len(targets))
     rows = [None if isinstance(t, Sink) else machine.row(t) for t in targets if isinstance(t, (Reg, Sink))]
 
@@ -214,7 +218,8 @@ def cvta(inst: Inst) -> Pure | Step:
     if isinstance(a, Place) and a.frame is not None:
 
         def bind(machine: Machine, inst: Inst) -> Action:
-            assert isinstance(d, Reg) and a.frame is not None
+            assert isinstance(d, Reg)
+            assert a.frame is not None
             row, frame = machine.row(d), machine.row(a.frame)
             offset = machine.address_of(a) + window
 

@@ -29,9 +29,7 @@ def lanewise(
     inputs = inst.operands[1:] if sources is None else sources
     if len(types) == 1:
         types = types * (len(inputs) + 1)
-    return Pure(
-        function, [(inst.operands[0], types[0])], list(zip(inputs, types[1:], strict=False)), ufunc, whole
-    )
+    return Pure(function, [(inst.operands[0], types[0])], list(zip(inputs, types[1:], strict=False)), ufunc, whole)
 
 
 def with_options(function: Function, **options: Any) -> Function:

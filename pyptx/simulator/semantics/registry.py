@@ -1,10 +1,13 @@
 """Where the meaning of each instruction is found.
 
-A meaning is a function of the decoded instruction that chooses types, rounding and modifiers once and returns one of
+A meaning is a function of the decoded instruction that chooses types, rounding and modifiers once and
+returns one of
 
 - `Pure`: destination arrays as a function of source arrays, lane by lane; the engine reads, masks and writes;
-- `Step`: a function `bind(machine, inst)` that returns what to do for a mask of lanes (memory and other effects);
-- `Collective`: the same for instructions of a whole warp, which wait until the threads of `membership` have arrived.
+- `Step`: a function `bind(machine, inst)` that returns what to do for a mask of lanes (memory and other
+effects);
+- `Collective`: the same for instructions of a whole warp, which wait until the threads of `membership` have
+arrived.
 
     @meaning("add")
     def add(inst): return binary(inst, np.add)
@@ -32,7 +35,8 @@ Array: TypeAlias = Any
 
 @dataclass(slots=True)
 class Pure:
-    """`function(*sources) -> destination or tuple of destinations`, each operand with the scalar type it is read or written in.
+    """`function(*sources) -> destination or tuple of destinations`, each operand with the scalar type it is
+    read or written in.
 
     `ufunc`: the function is a NumPy ufunc of exactly these types, so that it may write into the register.
     """
@@ -44,7 +48,9 @@ class Pure:
     whole: bool = False
     """Constants must come as full lanes (functions that split registers into elements)."""
     scratch: bool = False
-    """`function(lanes)` makes the function for so many lanes, with buffers of its own that no two instructions use at once."""
+    """`function(lanes)` makes the function for so many lanes, with buffers of its own that no two
+    instructions use at once.
+    """
 
 
 @dataclass(slots=True)
@@ -56,7 +62,9 @@ class Step:
 
 @dataclass(slots=True)
 class Collective:
-    """An instruction that a warp executes together; `mask` is its membermask operand (None: the whole warp, "active": who is there)."""
+    """An instruction that a warp executes together; `mask` is its membermask operand (None: the whole warp,
+    "active": who is there).
+    """
 
     bind: Callable[[Machine, Inst], Action]
     mask: Operand | str | None = None
@@ -64,7 +72,9 @@ class Collective:
 
 @dataclass(slots=True)
 class Barrier:
-    """An instruction that waits at a CTA barrier: number and count operands, and how the predicate is combined, if at all."""
+    """An instruction that waits at a CTA barrier: number and count operands, and how the predicate is
+    combined, if at all.
+    """
 
     number: Operand
     count: Operand | None
@@ -88,9 +98,7 @@ _WAITING: set[str] = set()
 _LONGEST: dict[str, int] = {}
 
 
-def meaning(
-    *opcodes: str, waits: bool = False
-) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
+def meaning(*opcodes: str, waits: bool = False) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
     """Register the meaning of opcodes; `waits`: the instruction may have to wait for other threads."""
 
     def register(function: Callable[[Inst], Meaning]) -> Callable[[Inst], Meaning]:
@@ -106,7 +114,9 @@ def meaning(
 
 
 def find_key(root: str, words: Sequence[str]) -> tuple[str | None, int]:
-    """The longest opcode with a meaning that `root.words...` starts with, and how many of the words belong to it."""
+    """The longest opcode with a meaning that `root.words...` starts with, and how many of the words belong
+    to it.
+    """
     for n in range(min(_LONGEST.get(root, -1), len(words)), -1, -1):
         key = ".".join((root, *words[:n]))
         if key in MEANINGS:
@@ -122,7 +132,9 @@ _DTYPES: dict[str, np.dtype[Any]] = {}
 
 
 def dtype_of(type_name: str) -> np.dtype[Any]:
-    """The NumPy type in which a PTX scalar type is computed: floats f32 and f64, integers, `bool`; everything else as unsigned bits."""
+    """The NumPy type in which a PTX scalar type is computed: floats f32 and f64, integers, `bool`;
+    everything else as unsigned bits.
+    """
     found = _DTYPES.get(type_name)
     if found is None:
         scalar = SCALAR_TYPES[type_name]

@@ -66,9 +66,7 @@ def shfl(inst: Inst) -> Collective:
     mode = inst.one_of("up", "down", "bfly", "idx") or "idx"
     synced = inst.has("sync")
     operands = inst.operands
-    return Collective(
-        lambda machine, inst: _bind_shfl(machine, inst, mode), operands[4] if synced else "active"
-    )
+    return Collective(lambda machine, inst: _bind_shfl(machine, inst, mode), operands[4] if synced else "active")
 
 
 def _bind_shfl(machine: Machine, inst: Inst, mode: str) -> Action:
@@ -118,9 +116,7 @@ def _bind_vote(machine: Machine, inst: Inst) -> Action:
     d = _row(machine, inst.operands[0])
     p, flip = _predicate(machine, inst.operands[1])
     mode = inst.one_of("all", "any", "uni", "ballot")
-    members = (
-        machine.source(inst.operands[2], "u32") if inst.has("sync") else np.array([0xFFFF_FFFF], np.uint32)
-    )
+    members = machine.source(inst.operands[2], "u32") if inst.has("sync") else np.array([0xFFFF_FFFF], np.uint32)
 
     def step(m: Mask) -> None:
         here = machine.executing(m)
