@@ -3,6 +3,7 @@
 from . import async_copy as async_copy
 from . import atomic as atomic
 from . import barrier as barrier
+from . import cluster as cluster
 from . import comparison as comparison
 from . import control as control
 from . import conversion as conversion
@@ -18,6 +19,7 @@ from . import movement as movement
 from . import stack as stack
 from . import surface as surface
 from . import tcgen05 as tcgen05
+from . import tensor_map as tensor_map
 from . import texture as texture
 from . import video as video
 from . import warp as warp

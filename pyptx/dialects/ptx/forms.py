@@ -82,7 +82,7 @@ class Slot:
     @property
     def ordered(self) -> str:
         """The kind of modifier whose order ptxas checks, or the empty string."""
-        if all(v in SCALAR_TYPES for v in self.values):
+        if all(v in SCALAR_TYPES and v != "b1024" for v in self.values):  # .b1024 may stand anywhere
             return "type"
         if all(v in SPACES for v in self.values):
             return "space"
@@ -464,7 +464,7 @@ class _OperandMatcher:
             least = spec.parts[0].type
             if least != "type" and not register_fits(least, register_class, wider=True):
                 return f"the address in operand {spec.name} must be .{least} or wider, and the register is .{register_class}"
-            if exact and bits.bits != SCALAR_TYPES[least].bits:
+            if exact and (bits.bits != SCALAR_TYPES[least].bits or (least[0] == "b" and bits.kind != "bits")):
                 return f"the address in operand {spec.name} must be .{least}, and the register is .{register_class}"
         elif exact and not ("&" in spec.parts[0].flags and isinstance(base, Symbol)):
             return f"the address in operand {spec.name} must be a register, not {_KINDS.get(type(base), 'this')}"
