@@ -1,1 +1,295 @@
-"""Matrix instructions of a warp (PTX ISA 9.7.14, 9.7.15)."""
+"""Matrix instructions of a warp (PTX ISA 9.7.14): mma, ldmatrix, stmatrix, movmatrix.
+
+Products are exact and sums are formed in float64 and rounded once, to f32, f16 or f64; PTX leaves their
+order open. Integer sums wrap at
+32 bits or clamp with `.satfinite`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+from ..memory import Access
+from ..numerics import formats
+from ..program import Address, Inst, Operand, Reg, Sink, Vec
+from .movement import space_of
+from .registry import Action, Collective, Mask, meaning
+
+Array = Any
+FLOATS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8}
+BITS = {**FLOATS, "f32": 32, "f64": 64, "s32": 32, "u8": 8, "s8": 8, "u4": 4, "s4": 4, "b1": 1}
+
+
+@lru_cache(maxsize=256)
+def fragment(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
+    """Where a thread's elements lie in the matrix: [lane, value] -> row * columns + column, for operand A, B
+    or C (and D).
+
+    Values fill registers from the least significant bits up; `bits` is an element's size.
+    """
+    lane = np.arange(32)
+    group, thread = lane // 4, lane % 4
+    if operand == "C":
+        columns = n
+        values = m * n // 32
+        v = np.arange(values)
+        row = group[:, None] + 8 * (v // 2)
+        column = 2 * thread[:, None] + v % 2
+    else:
+        per = max(32 // bits, 1)  # elements that lie side by side in a register
+        values = (m * k if operand == "A" else k * n) // 32
+        register, i = np.divmod(np.arange(values), per)
+        if operand == "A":
+            columns = k
+            tall = m // 8  # the upper and the lower half of A alternate
+            row = group[:, None] + 8 * (register % tall)
+            column = thread[:, None] * per + 4 * per * (register // tall) + i
+        else:
+            columns = n
+            row = thread[:, None] * per + 4 * per * register + i
+            column = np.broadcast_to(group[:, None], (32, values))
+    return row * columns + column
+
+
+@lru_cache(maxsize=256)
+def _inverse(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
+    """[row * columns + column] -> lane * values + value."""
+    table = fragment(operand, m, n, k, bits).reshape(-1)
+    found = np.empty(table.size, np.int64)
+    found[table] = np.arange(table.size)
+    return found
+
+
+def _elements(machine: Machine, operands: tuple[Operand, ...], bits: int) -> np.ndarray:
+    """The unsigned bit patterns of a fragment: (warps, 32, values)."""
+    width = "b64" if bits == 64 else "b32"
+    rows = np.stack([np.broadcast_to(machine.source(o, width), machine.lanes) for o in operands], axis=-1)
+    if bits >= 32:
+        return rows.reshape(machine.warps, 32, -1)
+    per = 32 // bits
+    shifts = np.arange(per, dtype=np.uint32) * np.uint32(bits)
+    split = (rows[..., None] >> shifts) & np.uint32((1 << bits) - 1)
+    return split.reshape(machine.warps, 32, -1)
+
+
+def _numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
+    """Bit patterns as float64 numbers."""
+    match kind:
+        case "f64":
+            return patterns.view(np.float64)
+        case "f32":
+            return patterns.view(np.float32).astype(np.float64)
+        case "tf32":
+            # the multiplier does not see the low 13 bits
+            return (patterns & np.uint32(0xFFFF_E000)).view(np.float32).astype(np.float64)
+        case "s32":
+            return patterns.view(np.int32).astype(np.float64)
+        case "s8" | "s4":
+            bits = BITS[kind]
+            signed = patterns.astype(np.int64)
+            return (signed - ((signed >> (bits - 1)) << bits)).astype(np.float64)
+        case "u8" | "u4" | "b1":
+            return patterns.astype(np.float64)
+        case "e2m1" | "e3m2" | "e2m3":
+            # in a byte each: e2m1 in bits 2 to 5, the others in the low 6 bits
+            code = patterns >> np.uint32(2) & np.uint32(15) if kind == "e2m1" else patterns & np.uint32(63)
+            return formats.decode(code.astype(np.uint8), kind)
+        case _:
+            dtype = np.uint16 if BITS[kind] == 16 else np.uint8
+            return formats.decode(patterns.astype(dtype), kind)
+
+
+def _round(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
+    """Sums as the bit patterns of D's type, in 32-bit words (16-bit elements still apart)."""
+    match kind:
+        case "f64":
+            return total.view(np.uint64)
+        case "f32":
+            r = total.astype(np.float32)
+            bits = r.view(np.uint32)
+            bits[r != r] = 0x7FFF_FFFF
+            return bits
+        case "s32":
+            whole = total.astype(np.int64)
+            if clamp:
+                whole = np.clip(whole, -(1 << 31), (1 << 31) - 1)
+            return whole.astype(np.uint32)
+        case _:
+            return formats.encode(total, kind, "rn").astype(np.uint32)
+
+
+@meaning("mma", waits=True)
+def mma(inst: Inst) -> Collective:
+    return Collective(_bind_mma)
+
+
+def _bind_mma(machine: Machine, inst: Inst) -> Action:
+    modifiers = inst.modifiers
+    shape = next(x for x in modifiers if re.fullmatch(r"m\d+n\d+k\d+", x))
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    dtype, atype, btype, ctype = inst.types[:4]
+    special = [x for x in ("sp", "sp::ordered_metadata", "block_scale") if x in modifiers]
+    if special or (shape == "m8n8k4" and atype != "f64"):
+        machine.fault(inst, f"the simulator does not execute mma {special[0] if special else shape} yet")
+    d, a, b, c = inst.operands[:4]
+    rounding = inst.one_of("rz", "rm", "rp")
+    if rounding:
+        machine.fault(inst, f"the simulator does not execute mma with .{rounding} yet")
+    abits, bbits, cbits, dbits = (BITS[t] for t in (atype, btype, ctype, dtype))
+    into_a = _inverse("A", m, n, k, abits)
+    into_b = _inverse("B", m, n, k, bbits)
+    into_c = _inverse("C", m, n, k, cbits)
+    out_of_d = fragment("C", m, n, k, dbits)
+    bit_operation = inst.one_of("xor", "and") if atype == "b1" else None
+    clamp = inst.has("satfinite")
+    targets = [o if isinstance(o, Reg) else None for o in _registers(d)]
+    sources = [_registers(o) for o in (a, b, c)]
+
+    def matrix(
+        operands: tuple[Operand, ...], bits: int, kind: str, into: np.ndarray, rows: int, columns: int
+    ) -> np.ndarray:
+        patterns = _elements(machine, operands, bits).reshape(machine.warps, -1)[:, into]
+        return _numbers(np.ascontiguousarray(patterns), kind).reshape(machine.warps, rows, columns)
+
+    def step(mask: Mask) -> None:
+        x = matrix(sources[0], abits, atype, into_a, m, k)
+        y = matrix(sources[1], bbits, btype, into_b, k, n)
+        z = matrix(sources[2], cbits, ctype, into_c, m, n)
+        if bit_operation == "xor":
+            total = x @ (1 - y) + (1 - x) @ y + z
+        else:
+            total = np.matmul(x, y) + z
+        bits = _round(total, dtype, clamp).reshape(machine.warps, m * n)
+        values = bits[:, out_of_d]  # (warps, 32, values)
+        if dbits == 16:
+            values = values[..., ::2] | values[..., 1::2] << np.uint32(16)
+        _write(machine, targets, values, mask)
+
+    return step
+
+
+def _registers(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vec) else (operand,)
+
+
+def _write(machine: Machine, targets: list[Reg | None], values: np.ndarray, mask: Mask) -> None:
+    """Registers from values of shape (warps, 32, registers)."""
+    for i, target in enumerate(targets):
+        if target is None:
+            continue
+        value = values[..., i].reshape(-1)
+        row = machine.row(target)
+        if mask is None:
+            row[...] = value
+        else:
+            np.copyto(row, value, "unsafe", mask)
+
+
+# ------------------------------------------------------------------------------------------------ loads and
+# stores
+
+
+def _matrices(machine: Machine, inst: Inst) -> int:
+    """How many 8x8 matrices of 16-bit elements; other shapes are refused."""
+    if not inst.has("m8n8") or not inst.has("b16"):
+        machine.fault(inst, "the simulator executes matrix loads and stores of .m8n8 .b16 only yet")
+    return int((inst.one_of("x1", "x2", "x4") or "x1")[1:])
+
+
+def _row_lanes(machine: Machine, mask: Mask, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(warps that execute, the lanes whose addresses count: 8 per matrix)."""
+    here = machine.executing(mask).reshape(-1, 32)
+    warps = np.flatnonzero(here.any(axis=1))
+    lanes = (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
+    return warps, lanes
+
+
+@meaning("ldmatrix", waits=True)
+def ldmatrix(inst: Inst) -> Collective:
+    return Collective(_bind_ldmatrix)
+
+
+def _bind_ldmatrix(machine: Machine, inst: Inst) -> Action:
+    count = _matrices(machine, inst)
+    address = inst.operands[1]
+    assert isinstance(address, Address)
+    space = space_of(inst)
+    access = Access(machine, inst, address, space, np.dtype(np.uint32), 4)
+    targets = [o if isinstance(o, Reg) else None for o in _registers(inst.operands[0])]
+    lane = np.arange(32)
+    transposed = inst.has("trans")
+
+    def step(mask: Mask) -> None:
+        warps, lanes = _row_lanes(machine, mask, count)
+        rows = np.ascontiguousarray(access.load(lanes)).reshape(warps.size, count, 8, 4)
+        if transposed:
+            halves = rows.view(np.uint16)  # (warps, matrices, 8, 8)
+            low = halves[:, :, 2 * (lane % 4), lane // 4].astype(np.uint32)
+            high = halves[:, :, 2 * (lane % 4) + 1, lane // 4].astype(np.uint32)
+            values = low | high << np.uint32(16)
+        else:
+            values = rows[:, :, lane // 4, lane % 4]
+        for i, target in enumerate(targets):
+            if target is not None:
+                row = machine.row(target).reshape(-1, 32)
+                if mask is None:
+                    row[warps] = values[:, i]
+                else:
+                    row[warps] = np.where(mask.reshape(-1, 32)[warps], values[:, i], row[warps])
+
+    return step
+
+
+@meaning("stmatrix", waits=True)
+def stmatrix(inst: Inst) -> Collective:
+    return Collective(_bind_stmatrix)
+
+
+def _bind_stmatrix(machine: Machine, inst: Inst) -> Action:
+    count = _matrices(machine, inst)
+    access = Access(machine, inst, inst.operands[0], space_of(inst), np.dtype(np.uint32), 4)
+    sources = [machine.source(o, "b32") for o in _registers(inst.operands[1])]
+    transposed = inst.has("trans")
+    lane = np.arange(32)
+
+    def step(mask: Mask) -> None:
+        warps, lanes = _row_lanes(machine, mask, count)
+        rows = np.zeros((warps.size, count, 8, 4), np.uint32)
+        halves = rows.view(np.uint16)
+        for i, source in enumerate(sources):
+            value = np.broadcast_to(source, machine.lanes).reshape(-1, 32)[warps]
+            if transposed:
+                halves[:, i, 2 * (lane % 4), lane // 4] = value.astype(np.uint16)
+                halves[:, i, 2 * (lane % 4) + 1, lane // 4] = (value >> np.uint32(16)).astype(np.uint16)
+            else:
+                rows[:, i, lane // 4, lane % 4] = value
+        access.store(lanes, rows.reshape(-1, 4))
+
+    return step
+
+
+@meaning("movmatrix", waits=True)
+def movmatrix(inst: Inst) -> Collective:
+    """Transpose an 8x8 matrix of 16-bit elements held one register per thread."""
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        d, a = inst.operands
+        source = machine.source(a, "b32")
+        target = None if isinstance(d, Sink) else d
+        lane = np.arange(32)
+        assert target is None or isinstance(target, Reg)
+
+        def step(mask: Mask) -> None:
+            halves = np.ascontiguousarray(source).view(np.uint16).reshape(-1, 8, 8)
+            low = halves[:, 2 * (lane % 4), lane // 4].astype(np.uint32)
+            high = halves[:, 2 * (lane % 4) + 1, lane // 4].astype(np.uint32)
+            _write(machine, [target], (low | high << np.uint32(16))[..., None], mask)
+
+        return step
+
+    return Collective(bind)
