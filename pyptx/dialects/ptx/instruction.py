@@ -80,6 +80,8 @@ class Instruction(Operation, Fragments):
     """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile), `control`."""
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
+    returns: ClassVar[bool] = False
+    """Whether it leaves the function: it reads the function's return registers."""
     waits_for: ClassVar[str] = ""
     """The kind of operation in flight that this instruction waits for."""
     traits = OpTraits(tuple)
@@ -186,12 +188,13 @@ class Instruction(Operation, Fragments):
                 near = suggest(token, known)
                 hint = f"did you mean {' or '.join('.' + n for n in near)}?" if near else _legal(known)
                 return Problem(f"{cls.opcode} has no modifier .{token}", -1, hint)
-        best, best_key = cls.forms[0], (-1, -99)
+        best, best_key = cls.forms[0], (-1, -99, 0)
         for candidate in cls.forms:
             fitting = sum(1 for token in set(modifiers) if token in candidate.tokens)
-            missing = sum(1 for s in candidate.slots if s.required and not set(s.values) & set(modifiers))
-            if (fitting, -missing) > best_key:
-                best, best_key = candidate, (fitting, -missing)
+            missing = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
+            key = fitting, -len(missing), max((len(s.values) for s in missing), default=0)
+            if key > best_key:
+                best, best_key = candidate, key
         spelled = cls.opcode + "".join("." + m for m in modifiers)
         for candidate in cls.forms:
             lacking = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
@@ -200,6 +203,11 @@ class Instruction(Operation, Fragments):
         for slot in best.slots:
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)
+                others = {v for f in cls.forms for s in f.slots if s.name == slot.name for v in s.values}
+                foreign = next((m for m in modifiers if m in others and m not in best.tokens), None)
+                if foreign is not None:
+                    message = f"{spelled}: .{foreign} does not go with the other modifiers, which want {wanted}"
+                    return Problem(message, -1, f"syntax: {best.text}")
                 return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.text}")
         for group in best.groups:
             lacking = [s for s in group if not set(s.values) & set(modifiers)]
@@ -303,7 +311,7 @@ def _one_of(values: Sequence[str], dot: str = ".") -> str:
 
 # ------------------------------------------------------------------------------------------------------------ properties
 
-RESERVED = ("layout", "guard", "modifiers", "in_flight")
+RESERVED = ("layout", "guard", "modifiers", "silent")
 
 
 def slots_of(properties: dict[str, Attribute]) -> dict[str, str]:
@@ -396,8 +404,8 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
 
 
 def silent_registers(op: Instruction) -> tuple[int, int]:
-    """(reads, ties) that print nothing: the registers in flight that a wait carries after its own."""
-    attr = op.properties.get("in_flight")
+    """(reads, ties) that print nothing: registers in flight that a wait carries, return registers that a `ret` reads."""
+    attr = op.properties.get("silent")
     if attr is None:
         return 0, 0
     reads, _, ties = cast(StringAttr, attr).data.partition(",")

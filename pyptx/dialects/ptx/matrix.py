@@ -1,7 +1,7 @@
 """Warp-level matrix instructions (PTX ISA 9.7.14): `mma`, `wmma`, and the matrix loads, stores and transpose.
 
-A matrix is spread over the registers of a warp as *fragments*. How many registers a fragment takes follows from the number of matrix
-elements a thread holds and the size of an element (`fragment`).
+A matrix is spread over the registers of a warp as *fragments*. How many registers a fragment takes follows
+from the number of matrix elements a thread holds and the size of an element (`fragment`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ FP8_FP6_FP4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
 ROUND = "rn rz rm rp"
 SHARED = "shared shared::cta"
 BLACKWELL = "100af 103af 107af 110af 120af 121af"
+_SM120 = "120af 121af"
 SHARED_CTA = {"shared::cta": need("7.8")}
 
 _IN_REGISTERS = {"f16": "f16x2", "bf16": "bf16x2", "f64": "b64", "f32": "f32", "s32": "s32", "tf32": "tf32"}
-"""The type that registers of a fragment have; for the 8-bit and smaller element types only their size counts."""
+"""The type that registers of a fragment have; for the 8-bit and smaller element types only their size counts.
+"""
 
 
 def extent(shape: str) -> tuple[int, int, int]:
@@ -32,7 +34,9 @@ def extent(shape: str) -> tuple[int, int, int]:
 
 
 def fragment_of(element: str, elements: int, bits: int = 0) -> tuple[str, int]:
-    """(register type, number of registers) for so many elements per thread, each of `bits` (0: of its own size)."""
+    """(register type, number of registers) for so many elements per thread, each of `bits` (0: of its own
+    size).
+    """
     register = _IN_REGISTERS.get(element, "b32")
     bits = bits or SCALAR_TYPES[element].bits
     return register, max(elements * bits // SCALAR_TYPES[register].bits, 1)
@@ -44,7 +48,14 @@ def _same_types(use: Use) -> str | None:
     return f"A and B must have one type, not .{use.slots['atype']} and .{use.slots['btype']}"
 
 
-# ------------------------------------------------------------------------------------------------------------------- mma
+def no_predicates(use: Use) -> str | None:
+    """ptxas takes a predicate for a 32-bit register in most vectors; these instructions are lowered to ones
+    that do not.
+    """
+    return "a fragment takes no predicate" if "pred" in use.classes else None
+
+
+# -------------------------------------------------------------------------------------------------------- mma
 
 _DENSE = "mma.sync.aligned.shape.alayout.blayout"
 _TYPES = ".dtype.atype.btype.ctype "
@@ -52,20 +63,24 @@ _PLAIN = "d:frag_, a:frag%, b:frag%, c:frag%"
 _INTEGER = "d:frag_, a:frag?%, b:frag?%, c:frag"
 """Operands of 8 bits and less: only the size of their registers counts."""
 _FLOAT, _SMALL = _TYPES + _PLAIN, _TYPES + _INTEGER
+_DOUBLE = "{.rnd}.dtype.atype.btype.ctype d:frag_, a:frag, b:frag, c:frag"
+_SATURATING, _F8F6F4 = "{.satfinite}" + _SMALL, ".kind::f8f6f4" + _SMALL
+_SINGLE_BIT = ".dtype.atype.btype.ctype.bitop.popc " + _INTEGER
 
 
 def _dense(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, *, same: bool = False, **more: str
 ) -> Form:
     """One dense form with row-major A and column-major B, and C of the type of D."""
-    return form(
-        _DENSE + modifiers, shape=shape, alayout="row", blayout="col", dtype=dtype, atype=ab, btype=ab, ctype=dtype,
-        ptx=ptx, sm=sm, rule=_same_types if same else None, **more,
-    )  # fmt: skip
+    sets = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype, **more}
+    rule = _same_types if same else None
+    return form(_DENSE + modifiers, shape=shape, ptx=ptx, sm=sm, rule=rule, **sets)
 
 
 def _scale_rule(use: Use) -> str | None:
-    """The byte selector follows from how many scale factors a step takes, the thread selector from the matrix."""
+    """The byte selector follows from how many scale factors a step takes, the thread selector from the
+    matrix.
+    """
     vector = use.slots.get("scale_vec") or ("scale_vec::2X" if use.slots["kind"] == "kind::mxf4" else "scale_vec::1X")
     bytes_ = {"scale_vec::1X": (0, 1, 2, 3), "scale_vec::2X": (0, 2), "scale_vec::4X": (0,)}[vector]
     for name, threads in (("selector_a", (0, 1)), ("selector_b", (0, 1, 2, 3))):
@@ -85,76 +100,91 @@ def _alternatives(values: tuple[int, ...]) -> str:
 _SCALES = ", scale_a:b32?%*, selector_a:u16[2], scale_b:b32?%*, selector_b:u16[2]"
 
 
-def _scaled(
-    opcode: str, shape: str, kind: str, scale: str, ab: str, stype: str, operands: str, ptx: str, sm: str, **more: str
-) -> Form:
-    """One block-scaled form; `scale` is the scale_vec part of the syntax."""
-    return form(
-        f"{opcode}.sync.aligned.shape.alayout.blayout.kind.block_scale{scale}.dtype.atype.btype.ctype.stype {operands}{_SCALES}",
-        shape=shape, alayout="row", blayout="col", kind=kind, dtype="f32", atype=ab, btype=ab, ctype="f32", stype=stype,
-        ptx=ptx, sm=sm, rule=_scale_rule, ranges={"f": (0, 0)} if opcode != "mma" else None, **more,
-    )  # fmt: skip
-
-
 def _all_scaled(opcode: str, k: int, operands: str, fours: str, **more: str) -> tuple[Form, ...]:
-    """The block-scaled forms for A and B of m16n8k`k` 8-bit elements (4-bit ones: twice as deep), these on the targets `fours`."""
-    wide, deep = f"m16n8k{k}", f"m16n8k{2 * k}"
-    targets, scales = "120af 121af", "{.scale_vec}"
-    return (
-        _scaled(opcode, wide, "kind::mxf8f6f4", scales, FP8_FP6_FP4, "ue8m0", operands, "8.7", targets, scale_vec="scale_vec::1X", **more),
-        _scaled(opcode, deep, "kind::mxf4", scales, "e2m1", "ue8m0", operands, "8.7", fours, scale_vec="scale_vec::2X", **more),
-        _scaled(opcode, deep, "kind::mxf4nvf4", ".scale_vec", "e2m1", "ue8m0", operands, "8.7", fours, scale_vec="scale_vec::2X", **more),
-        _scaled(opcode, deep, "kind::mxf4nvf4", ".scale_vec", "e2m1", "ue8m0", operands, "9.1", fours, scale_vec="scale_vec::4X", **more),
-        _scaled(opcode, deep, "kind::mxf4nvf4", ".scale_vec", "e2m1", "ue4m3", operands, "8.7", fours, scale_vec="scale_vec::4X", **more),
-    )  # fmt: skip
+    """The block-scaled forms for m16n8k`k` (4-bit elements: twice as deep), the 4-bit ones on the targets `fours`."""
+    rows = (
+        ("kind::mxf8f6f4", "{.scale_vec}", "scale_vec::1X", FP8_FP6_FP4, "ue8m0", "8.7"),
+        ("kind::mxf4", "{.scale_vec}", "scale_vec::2X", "e2m1", "ue8m0", "8.7"),
+        ("kind::mxf4nvf4", ".scale_vec", "scale_vec::2X", "e2m1", "ue8m0", "8.7"),
+        ("kind::mxf4nvf4", ".scale_vec", "scale_vec::4X", "e2m1", "ue8m0", "9.1"),
+        ("kind::mxf4nvf4", ".scale_vec", "scale_vec::4X", "e2m1", "ue4m3", "8.7"),
+    )
+    found: list[Form] = []
+    for kind, scale, vec, ab, stype, ptx in rows:
+        wide = kind == "kind::mxf8f6f4"
+        sets = {"alayout": "row", "blayout": "col", "dtype": "f32", "atype": ab, "btype": ab, "ctype": "f32", **more}
+        modifiers = f".kind.block_scale{scale}.dtype.atype.btype.ctype.stype"
+        found.append(
+            form(
+                f"{opcode}.sync.aligned.shape.alayout.blayout{modifiers} {operands}{_SCALES}",
+                shape=f"m16n8k{k if wide else 2 * k}",
+                kind=kind,
+                scale_vec=vec,
+                stype=stype,
+                ptx=ptx,
+                sm=_SM120 if wide else fours,
+                rule=_scale_rule,
+                ranges={"f": (0, 0)} if "sparsity" in more else None,
+                **sets,
+            )
+        )
+    return tuple(found)
 
 
 _SPARSE = "mma.sparsity.sync.aligned.shape.alayout.blayout"
 _SPARSE_HALF = _TYPES + "d:frag_?, a:frag%, b:frag%, c:frag?%"
 _SPARSE_WIDE = _TYPES + "d:frag_?, a:frag?%, b:frag?%, c:frag?%"
+_ORDERED = "sp::ordered_metadata"
 _METADATA = ", e:b32?%*, f:imm"
 
 
 def _sparse(
-    modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, selectors: int,
-    *, same: bool = False, sparsity: str = "sp sp::ordered_metadata", **more: str,
-) -> Form:  # fmt: skip
+    modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, selectors: int, sparsity: str = f"sp {_ORDERED}"
+) -> Form:
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
     metadata = _METADATA.replace("*", "") if dtype == "s32" else _METADATA
+    sets = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype}
     return form(
-        _SPARSE + modifiers + metadata, sparsity=sparsity, shape=shape, alayout="row", blayout="col",
-        dtype=dtype, atype=ab, btype=ab, ctype=dtype, ptx=ptx, sm=sm, rule=_same_types if same else None,
-        ranges={"f": (0, selectors - 1)}, needs={"sp::ordered_metadata": need("8.5")}, **more,
-    )  # fmt: skip
+        f"{_SPARSE}{modifiers}{metadata}",
+        sparsity=sparsity,
+        shape=shape,
+        ptx=ptx,
+        sm=sm,
+        ranges={"f": (0, selectors - 1)},
+        needs={_ORDERED: need("8.5")},
+        **sets,
+    )
+
+
+_LAYOUTS = {"alayout": "row col", "blayout": "row col"}
+
+
+def _quad(dtype: str, ab: str, ctype: str, ptx: str, sm: str) -> Form:
+    """The 8x8x4 shape multiplies four independent matrices, one per group of eight threads, in any layout."""
+    sets = {"dtype": dtype, "atype": ab, "btype": ab, "ctype": ctype, **_LAYOUTS}
+    return form(_DENSE + _FLOAT, shape="m8n8k4", ptx=ptx, sm=sm, rule=_same_types, **sets)
 
 
 @instruction
 class Mma(Instruction):
-    """Multiply two matrices held by a warp and add a third: D = A * B + C. All 32 threads of the warp execute it together.
+    """Multiply two matrices held by a warp and add a third: D = A * B + C. All 32 threads of the warp execute
+    it together.
 
-    Operands: d, a, b, c are the thread's fragments, vectors of as many registers as its share of the matrix fills; the types are those
-    of D, A, B, C in this order. With `.sp` A is 2:4 sparse and holds only its non-zero half: e is the metadata that says which elements
-    these are and f selects the threads that supply it. `.block_scale` multiplies blocks of A and B with scale factors: scale_a and
-    scale_b hold them, and each selector pair {byte, thread} says which are meant. `.satfinite` clamps an integer sum,
-    `.xor.popc` and `.and.popc` multiply single bits and count.
+    Operands: d, a, b, c are the thread's fragments, vectors of as many registers as its share of the matrix
+    fills; the types are those of D, A, B, C in this order. With `.sp` A is 2:4 sparse and holds only its
+    non-zero half: e is the metadata that says which elements these are and f selects the threads that supply
+    it. `.block_scale` multiplies blocks of A and B with scale factors: scale_a and scale_b hold them, and
+    each selector pair {byte, thread} says which are meant. `.satfinite` clamps an integer sum, `.xor.popc`
+    and `.and.popc` multiply single bits and count.
     """
 
     name = "ptx.mma"
     section = "9.7.14.5"
     forms = (
-        # half precision; the 8x8x4 shape multiplies four independent matrices, one per group of eight threads
-        form(
-            _DENSE + _FLOAT, shape="m8n8k4", alayout="row col", blayout="row col", dtype="f16 f32", atype="f16", btype="f16",
-            ctype="f16", ptx="6.4", sm="70+",
-        ),
-        form(
-            _DENSE + _FLOAT, shape="m8n8k4", alayout="row col", blayout="row col", dtype="f32", atype="f16", btype="f16",
-            ctype="f32", ptx="6.4", sm="70+",
-        ),
-        form(
-            _DENSE + _FLOAT, shape="m8n8k4", alayout="row col", blayout="row col", dtype="f32", atype="bf16 tf32", btype="bf16 tf32",
-            ctype="f32", ptx="7.0", sm="80+", rule=_same_types,
-        ),
+        # half precision
+        _quad("f16 f32", "f16", "f16", "6.4", "70+"),
+        _quad("f32", "f16", "f32", "6.4", "70+"),
+        _quad("f32", "bf16 tf32", "f32", "7.0", "80+"),
         _dense(_FLOAT, "m16n8k8", "f16", "f16", "6.5", "75+"),
         _dense(_FLOAT, "m16n8k8", "f32", "f16", "6.5", "75+"),
         _dense(_FLOAT, "m16n8k16", "f16", "f16", "7.0", "80+"),
@@ -162,29 +192,27 @@ class Mma(Instruction):
         _dense(_FLOAT, "m16n8k8", "f32", "bf16 tf32", "7.0", "80+", same=True),
         _dense(_FLOAT, "m16n8k4", "f32", "tf32", "7.0", "80+"),
         # double precision
-        _dense("{.rnd}" + _FLOAT.replace("%", ""), "m8n8k4", "f64", "f64", "7.0", "80+", rnd=ROUND),
-        _dense("{.rnd}" + _FLOAT.replace("%", ""), "m16n8k4 m16n8k8 m16n8k16", "f64", "f64", "7.8", "90+", rnd=ROUND),
+        _dense(_DOUBLE, "m8n8k4", "f64", "f64", "7.0", "80+", rnd=ROUND),
+        _dense(_DOUBLE, "m16n8k4 m16n8k8 m16n8k16", "f64", "f64", "7.8", "90+", rnd=ROUND),
         # integers
-        _dense("{.satfinite}" + _SMALL, "m8n8k16", "s32", "u8 s8", "6.5", "75+"),
-        _dense("{.satfinite}" + _SMALL, "m16n8k16 m16n8k32", "s32", "u8 s8", "7.0", "80+"),
-        _dense("{.satfinite}" + _SMALL, "m8n8k32", "s32", "u4 s4", "6.5", "75+"),
-        _dense("{.satfinite}" + _SMALL, "m16n8k32 m16n8k64", "s32", "u4 s4", "7.0", "80+"),
+        _dense(_SATURATING, "m8n8k16", "s32", "u8 s8", "6.5", "75+"),
+        _dense(_SATURATING, "m16n8k16 m16n8k32", "s32", "u8 s8", "7.0", "80+"),
+        _dense(_SATURATING, "m8n8k32", "s32", "u4 s4", "6.5", "75+"),
+        _dense(_SATURATING, "m16n8k32 m16n8k64", "s32", "u4 s4", "7.0", "80+"),
         # single bits
-        _dense(".dtype.atype.btype.ctype.bitop.popc " + _INTEGER, "m8n8k128", "s32", "b1", "7.0", "75+", bitop="xor"),
-        _dense(".dtype.atype.btype.ctype.bitop.popc " + _INTEGER, "m16n8k128 m16n8k256", "s32", "b1", "7.0", "80+", bitop="xor"),
-        _dense(
-            ".dtype.atype.btype.ctype.bitop.popc " + _INTEGER, "m8n8k128 m16n8k128 m16n8k256", "s32", "b1", "7.1", "80+", bitop="and"
-        ),
+        _dense(_SINGLE_BIT, "m8n8k128", "s32", "b1", "7.0", "75+", bitop="xor"),
+        _dense(_SINGLE_BIT, "m16n8k128 m16n8k256", "s32", "b1", "7.0", "80+", bitop="xor"),
+        _dense(_SINGLE_BIT, "m8n8k128 m16n8k128 m16n8k256", "s32", "b1", "7.1", "80+", bitop="and"),
         # 8-bit floats and smaller
         _dense(_SMALL, "m16n8k16", "f32", FP8, "8.7", "89+"),
         _dense(_SMALL, "m16n8k32", "f32", FP8, "8.4", "89+"),
         _dense(_SMALL, "m16n8k16 m16n8k32", "f16", FP8, "8.7", "89+"),
-        _dense(".kind::f8f6f4" + _SMALL, "m16n8k16", "f32", FP8, "8.7", BLACKWELL),
-        _dense(".kind::f8f6f4" + _SMALL, "m16n8k32", "f32", FP8, "8.6", BLACKWELL),
-        _dense(".kind::f8f6f4" + _SMALL, "m16n8k16 m16n8k32", "f16", FP8, "8.7", BLACKWELL),
-        _dense(".kind::f8f6f4" + _SMALL, "m16n8k32", "f32", FP8_FP6_FP4, "8.7", "120af 121af"),
-        _dense(".kind::f8f6f4" + _SMALL, "m16n8k32", "f16", FP8_FP6_FP4, "8.7", "120af 121af"),
-        *_all_scaled("mma", 32, _PLAIN, "120af 121af"),
+        _dense(_F8F6F4, "m16n8k16", "f32", FP8, "8.7", BLACKWELL),
+        _dense(_F8F6F4, "m16n8k32", "f32", FP8, "8.6", BLACKWELL),
+        _dense(_F8F6F4, "m16n8k16 m16n8k32", "f16", FP8, "8.7", BLACKWELL),
+        _dense(_F8F6F4, "m16n8k32", "f32", FP8_FP6_FP4, "8.7", _SM120),
+        _dense(_F8F6F4, "m16n8k32", "f16", FP8_FP6_FP4, "8.7", _SM120),
+        *_all_scaled("mma", 32, _PLAIN, _SM120),
         # sparse A
         _sparse(_FLOAT, "m16n8k16", "f16", "f16", "7.1", "80+", 4),
         _sparse(_SPARSE_HALF, "m16n8k16", "f32", "f16", "7.1", "80+", 4),
@@ -194,17 +222,17 @@ class Mma(Instruction):
         _sparse(_SPARSE_WIDE, "m16n8k32", "f32", "bf16", "7.1", "80+", 2),
         _sparse(_SPARSE_WIDE, "m16n8k8", "f32", "tf32", "7.1", "80+", 4),
         _sparse(_SPARSE_WIDE, "m16n8k16", "f32", "tf32", "7.1", "80+", 2),
-        _sparse("{.satfinite}" + _SMALL, "m16n8k32", "s32", "u8 s8", "7.1", "80+", 2),
-        _sparse("{.satfinite}" + _SMALL, "m16n8k64", "s32", "u8 s8", "7.1", "80+", 1),
-        _sparse("{.satfinite}" + _SMALL, "m16n8k64", "s32", "u4 s4", "7.1", "80+", 2),
-        _sparse("{.satfinite}" + _SMALL, "m16n8k128", "s32", "u4 s4", "7.1", "80+", 1),
+        _sparse(_SATURATING, "m16n8k32", "s32", "u8 s8", "7.1", "80+", 2),
+        _sparse(_SATURATING, "m16n8k64", "s32", "u8 s8", "7.1", "80+", 1),
+        _sparse(_SATURATING, "m16n8k64", "s32", "u4 s4", "7.1", "80+", 2),
+        _sparse(_SATURATING, "m16n8k128", "s32", "u4 s4", "7.1", "80+", 1),
         _sparse(_SMALL, "m16n8k64", "f32", FP8, "8.4", "89+", 1),
-        _sparse(_SMALL, "m16n8k64", "f16", FP8, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
-        _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f32", FP8, "8.6", BLACKWELL, 1, sparsity="sp::ordered_metadata"),
-        _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f32", FP8_FP6_FP4, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
-        _sparse(".kind::f8f6f4" + _SMALL, "m16n8k64", "f16", FP8_FP6_FP4, "8.7", "120af 121af", 1, sparsity="sp::ordered_metadata"),
-        *_all_scaled("mma.sparsity", 64, _PLAIN + _METADATA, "120a 121a", sparsity="sp::ordered_metadata"),
-    )  # fmt: skip
+        _sparse(_SMALL, "m16n8k64", "f16", FP8, "8.7", _SM120, 1, sparsity=_ORDERED),
+        _sparse(_F8F6F4, "m16n8k64", "f32", FP8, "8.6", BLACKWELL, 1, sparsity=_ORDERED),
+        _sparse(_F8F6F4, "m16n8k64", "f32", FP8_FP6_FP4, "8.7", _SM120, 1, sparsity=_ORDERED),
+        _sparse(_F8F6F4, "m16n8k64", "f16", FP8_FP6_FP4, "8.7", _SM120, 1, sparsity=_ORDERED),
+        *_all_scaled("mma.sparsity", 64, _PLAIN + _METADATA, "120a 121a", sparsity=_ORDERED),
+    )
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -219,7 +247,7 @@ class Mma(Instruction):
         return ("bf16x2" if scaled else register), count  # bit registers only, as for bf16
 
 
-# ------------------------------------------------------------------------------------------------------------------ wmma
+# ------------------------------------------------------------------------------------------------------- wmma
 
 _CUBES = "m16n16k16 m8n32k16 m32n8k16"
 
@@ -228,49 +256,61 @@ def _wmma_fragment(name: str, shape: str, element: str) -> tuple[str, int]:
     m, n, k = extent(shape)
     if element == "f16" and name in "ab":
         return "f16x2", 8  # whatever the shape; elements are held twice
-    return fragment_of(element, {"a": m * k, "b": k * n, "c": m * n, "d": m * n}[name] // 32)
+    register, count = fragment_of(element, {"a": m * k, "b": k * n, "c": m * n, "d": m * n}[name] // 32)
+    return {"u8": "s32", "s8": "s32", "f64": "f64"}.get(element, register), count
 
 
-def _wmma_load(which: str, only: str) -> tuple[Form, ...]:
-    """The load forms of A or B; `only` is the layout that the sub-byte types have."""
-    text = f"wmma.load.{which}.sync.aligned.matrix_layout.shape{{.ss}}.type r=:frag_, [p]{{, stride:u32}}"
-    whole = {"ss": "global shared shared::cta", "matrix_layout": "row col"}
-    part = {**whole, "matrix_layout": only}
-    return (
-        form(text, shape=_CUBES, type="f16", ptx="6.3", sm="70+", needs=SHARED_CTA, **whole),
-        form(text, shape=_CUBES, type="u8 s8", ptx="6.3", sm="72+", needs=SHARED_CTA, **whole),
-        form(text, shape="m8n8k32", type="u4 s4", ptx="6.3", sm="75+", needs=SHARED_CTA, **part),
-        form(text, shape="m8n8k128", type="b1", ptx="6.3", sm="75+", needs=SHARED_CTA, **part),
-        form(text, shape=_CUBES, type="bf16", ptx="7.0", sm="80+", needs=SHARED_CTA, **whole),
-        form(text, shape="m16n16k8", type="tf32", ptx="7.0", sm="80+", needs=SHARED_CTA, **whole),
-        form(text, shape="m8n8k4", type="f64", ptx="7.0", sm="80+", needs=SHARED_CTA, **whole),
+def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: str = "row col") -> tuple[Form, ...]:
+    """Forms of a load or store by (shapes, types, PTX, targets); `narrow` is the layout of the sub-byte types."""
+    return tuple(
+        form(
+            text,
+            matrix_layout=narrow if type_ in ("u4 s4", "b1") else "row col",
+            shape=shape,
+            ss="global shared shared::cta",
+            type=type_,
+            ptx=ptx,
+            sm=sm,
+            needs=SHARED_CTA,
+            rule=no_predicates,
+        )
+        for shape, type_, ptx, sm in rows
     )
 
 
-def _wmma_accumulator(text: str) -> tuple[Form, ...]:
-    """The forms of a load or store of the accumulator."""
-    sets = {"ss": "global shared shared::cta", "matrix_layout": "row col"}
-    return (
-        form(text, shape=_CUBES, type="f16 f32", ptx="6.3", sm="70+", needs=SHARED_CTA, **sets),
-        form(text, shape=_CUBES, type="s32", ptx="6.3", sm="72+", needs=SHARED_CTA, **sets),
-        form(text, shape="m8n8k32 m8n8k128", type="s32 f32", ptx="6.3", sm="75+", needs=SHARED_CTA, **sets),
-        form(text, shape="m16n16k8", type="f32", ptx="7.0", sm="80+", needs=SHARED_CTA, **sets),
-        form(text, shape="m8n8k4", type="f64", ptx="7.0", sm="80+", needs=SHARED_CTA, **sets),
-    )
+_MULTIPLICANDS = (
+    (_CUBES, "f16", "6.3", "70+"),
+    (_CUBES, "u8 s8", "6.3", "72+"),
+    ("m8n8k32", "u4 s4", "6.3", "75+"),
+    ("m8n8k128", "b1", "6.3", "75+"),
+    (_CUBES, "bf16", "7.0", "80+"),
+    ("m16n16k8", "tf32", "7.0", "80+"),
+    ("m8n8k4", "f64", "7.0", "80+"),
+)
+_ACCUMULATORS = (
+    (_CUBES, "f16 f32", "6.3", "70+"),
+    (_CUBES, "s32", "6.3", "72+"),
+    ("m8n8k32 m8n8k128", "s32 f32", "6.3", "75+"),
+    ("m16n16k8", "f32", "7.0", "80+"),
+    ("m8n8k4", "f64", "7.0", "80+"),
+)
+_LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}.type r=:frag_, [p:u32+]{{, stride:u32}}"
+_STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p:u32+], r:frag{, stride:u32}"
 
 
 @instruction
 class WmmaLoadA(Instruction):
     """Load the A matrix of `wmma.mma` from memory into the fragments of a warp.
 
-    Operands: r, the thread's fragment; p, the address of the matrix (the same in all threads); stride, the distance between the
-    starts of two rows (`.row`) or columns (`.col`) in elements, by default the width of the matrix.
+    Operands: r, the thread's fragment; p, the address of the matrix (the same in all threads); stride, the
+    distance between the starts of two rows (`.row`) or columns (`.col`) in elements, by default the width of
+    the matrix.
     """
 
     name = "ptx.wmma.load.a"
     section = "9.7.14.4.3"
     effect = "read"
-    forms = _wmma_load("a", "row")
+    forms = _wmma_forms(_LOAD.format("a"), _MULTIPLICANDS, "row")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -287,7 +327,7 @@ class WmmaLoadB(Instruction):
     name = "ptx.wmma.load.b"
     section = "9.7.14.4.3"
     effect = "read"
-    forms = _wmma_load("b", "col")
+    forms = _wmma_forms(_LOAD.format("b"), _MULTIPLICANDS, "col")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -304,7 +344,7 @@ class WmmaLoadC(Instruction):
     name = "ptx.wmma.load.c"
     section = "9.7.14.4.3"
     effect = "read"
-    forms = _wmma_accumulator("wmma.load.c.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}")
+    forms = _wmma_forms(_LOAD.format("c"), _ACCUMULATORS)
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -315,52 +355,97 @@ class WmmaLoadC(Instruction):
 class WmmaStoreD(Instruction):
     """Store the result D of `wmma.mma` from the fragments of a warp to memory.
 
-    Operands: p, the address of the matrix (the same in all threads); r, the thread's fragment; stride as for `wmma.load.a`.
+    Operands: p, the address of the matrix (the same in all threads); r, the thread's fragment; stride as for
+    `wmma.load.a`.
     """
 
     name = "ptx.wmma.store.d"
     section = "9.7.14.4.4"
     effect = "write"
-    forms = _wmma_accumulator("wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p], r:frag{, stride:u32}")
+    forms = _wmma_forms(_STORE, _ACCUMULATORS)
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
         return _wmma_fragment("d", slots["shape"], slots["type"])
 
 
+_WMMA_PLAIN = "d:frag_, a:frag%, b:frag%, c:frag%"
+_WMMA_INTEGER = "d:frag_, a:frag%, b:frag%, c:frag"
 _WMMA = "wmma.mma.sync.aligned.alayout.blayout.shape"
-_LAYOUTS = {"alayout": "row col", "blayout": "row col"}
 
 
 @instruction
 class WmmaMma(Instruction):
     """Multiply two matrices that `wmma.load` brought into a warp and add a third: D = A * B + C.
 
-    Operands: d, a, b, c, the thread's fragments. For half-precision A and B the types name D and C, otherwise D, A, B, C. `.satfinite`
-    clamps integer sums; `.xor.popc` and `.and.popc` multiply single bits and count.
+    Operands: d, a, b, c, the thread's fragments. For half-precision A and B the types name D and C, otherwise
+    D, A, B, C. `.satfinite` clamps integer sums; `.xor.popc` and `.and.popc` multiply single bits and count.
     """
 
     name = "ptx.wmma.mma"
     section = "9.7.14.4.5"
     forms = (
-        form(_WMMA + ".dtype.ctype d:frag_, a:frag%, b:frag%, c:frag%", shape=_CUBES, dtype="f16 f32", ctype="f16 f32", ptx="6.3", sm="70+", **_LAYOUTS),
         form(
-            _WMMA + ".dtype.ctype.satfinite d:frag_, a:frag%, b:frag%, c:frag%", shape=_CUBES, dtype="f16 f32", ctype="f16 f32",
-            ptx="6.3", sm="70+", until="6.4", **_LAYOUTS,
+            _WMMA + ".dtype.ctype d:frag_, a:frag%, b:frag%, c:frag%",
+            shape=_CUBES,
+            dtype="f16 f32",
+            ctype="f16 f32",
+            ptx="6.3",
+            sm="70+",
+            **_LAYOUTS,
         ),
-        form(_WMMA + ".s32.atype.btype.s32{.satfinite} " + _INTEGER, shape=_CUBES, atype="u8 s8", btype="u8 s8", ptx="6.3", sm="72+", rule=_same_types, **_LAYOUTS),
         form(
-            _WMMA + ".s32.atype.btype.s32{.satfinite} " + _INTEGER, shape="m8n8k32", alayout="row", blayout="col",
-            atype="u4 s4", btype="u4 s4", ptx="6.3", sm="75+", rule=_same_types,
+            _WMMA + ".dtype.ctype.satfinite d:frag_, a:frag%, b:frag%, c:frag%",
+            shape=_CUBES,
+            dtype="f16 f32",
+            ctype="f16 f32",
+            ptx="6.3",
+            sm="70+",
+            until="6.4",
+            **_LAYOUTS,
         ),
         form(
-            "wmma.mma.bitop.popc.sync.aligned.alayout.blayout.shape.s32.b1.b1.s32 " + _INTEGER, shape="m8n8k128",
-            alayout="row", blayout="col", bitop="xor and", ptx="6.3", sm="75+", needs={"and": need("7.1", "80+")},
+            _WMMA + ".s32.atype.btype.s32{.satfinite} " + _WMMA_INTEGER,
+            shape=_CUBES,
+            atype="u8 s8",
+            btype="u8 s8",
+            ptx="6.3",
+            sm="72+",
+            rule=_same_types,
+            **_LAYOUTS,
         ),
-        form(_WMMA + ".f32.bf16.bf16.f32 " + _PLAIN, shape=_CUBES, ptx="7.0", sm="80+", **_LAYOUTS),
-        form(_WMMA + ".f32.tf32.tf32.f32 " + _PLAIN, shape="m16n16k8", ptx="7.0", sm="80+", **_LAYOUTS),
-        form(_WMMA + "{.rnd}.f64.f64.f64.f64 d:frag_, a:frag, b:frag, c:frag", shape="m8n8k4", rnd=ROUND, ptx="7.0", sm="80+", **_LAYOUTS),
-    )  # fmt: skip
+        form(
+            _WMMA + ".s32.atype.btype.s32{.satfinite} " + _WMMA_INTEGER,
+            shape="m8n8k32",
+            alayout="row",
+            blayout="col",
+            atype="u4 s4",
+            btype="u4 s4",
+            ptx="6.3",
+            sm="75+",
+            rule=_same_types,
+        ),
+        form(
+            "wmma.mma.bitop.popc.sync.aligned.alayout.blayout.shape.s32.b1.b1.s32 " + _WMMA_INTEGER,
+            shape="m8n8k128",
+            alayout="row",
+            blayout="col",
+            bitop="xor and",
+            ptx="6.3",
+            sm="75+",
+            needs={"and": need("7.1", "80+")},
+        ),
+        form(_WMMA + ".f32.bf16.bf16.f32 " + _WMMA_PLAIN, shape=_CUBES, ptx="7.0", sm="80+", **_LAYOUTS),
+        form(_WMMA + ".f32.tf32.tf32.f32 " + _WMMA_PLAIN, shape="m16n16k8", ptx="7.0", sm="80+", **_LAYOUTS),
+        form(
+            _WMMA + "{.rnd}.f64.f64.f64.f64 d:frag_, a:frag, b:frag, c:frag",
+            shape="m8n8k4",
+            rnd=ROUND,
+            ptx="7.0",
+            sm="80+",
+            **_LAYOUTS,
+        ),
+    )
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -369,21 +454,26 @@ class WmmaMma(Instruction):
         else:
             place = {"d": "type", "a": "type2", "b": "type3", "c": "type4"}[name]
             element = slots.get(f"{name}type") or slots.get(place) or slots["type"]
-        return _wmma_fragment(name, slots["shape"], element)
+        register, count = _wmma_fragment(name, slots["shape"], element)
+        if name in "ab":
+            return {"b32": "s32"}.get(register, register), count
+        return {"f64": "b64"}.get(register, register), count
 
 
-# ----------------------------------------------------------------------------------------------- load, store, transpose
+# ------------------------------------------------------------------------------------- load, store, transpose
 
 _MATRICES = {"num": "x1 x2 x4"}
 
 
 @instruction
 class Ldmatrix(Instruction):
-    """Load 8x8, 8x16 or 16x16 matrices from shared memory into the fragments of a warp, in the layout that `mma` wants.
+    """Load 8x8, 8x16 or 16x16 matrices from shared memory into the fragments of a warp, in the layout that
+    `mma` wants.
 
-    Operands: r, one 32-bit register per 8x8 matrix of 16-bit elements (or its equivalent); p, in each thread, the address of one row.
-    `.x1 .x2 .x4` is the number of matrices; threads 0-7 give the rows of the first, 8-15 of the second, and so on. `.trans` transposes.
-    The `.b8x16` types expand 4-bit or 6-bit elements, padded in memory, to bytes.
+    Operands: r, one 32-bit register per 8x8 matrix of 16-bit elements (or its equivalent); p, in each thread,
+    the address of one row. `.x1 .x2 .x4` is the number of matrices; threads 0-7 give the rows of the first,
+    8-15 of the second, and so on. `.trans` transposes. The `.b8x16` types expand 4-bit or 6-bit elements,
+    padded in memory, to bytes.
     """
 
     name = "ptx.ldmatrix"
@@ -391,42 +481,83 @@ class Ldmatrix(Instruction):
     effect = "read"
     forms = (
         form(
-            "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:b32[num]?_, [p]", shape="m8n8", ss=SHARED,
-            ptx="6.5", sm="75+", needs=SHARED_CTA, **_MATRICES,
+            "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p:u32+]",
+            shape="m8n8",
+            ss=SHARED,
+            ptx="6.5",
+            sm="75+",
+            needs=SHARED_CTA,
+            **_MATRICES,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num{.ss}.dtype.source r=:b32[num]?_, [p]", shape="m8n16", ss=SHARED, dtype="b8x16",
-            source="b6x16_p32 b4x16_p64", ptx="8.6", sm=BLACKWELL, **_MATRICES,
+            "ldmatrix.sync.aligned.shape.num{.ss}.dtype.source r=:frag?_, [p:u32+]",
+            shape="m8n16",
+            ss=SHARED,
+            dtype="b8x16",
+            source="b6x16_p32 b4x16_p64",
+            ptx="8.6",
+            sm=BLACKWELL,
+            **_MATRICES,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p]", shape="m16n16", ss=SHARED, num="x1 x2", ptx="8.6", sm=BLACKWELL,
+            "ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p:u32+]",
+            shape="m16n16",
+            ss=SHARED,
+            num="x1 x2",
+            ptx="8.6",
+            sm=BLACKWELL,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p]", shape="m16n16", ss=SHARED, num="x1 x2",
-            dtype="b8x16", source="b6x16_p32 b4x16_p64", ptx="8.6", sm=BLACKWELL,
+            "ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p:u32+]",
+            shape="m16n16",
+            ss=SHARED,
+            num="x1 x2",
+            dtype="b8x16",
+            source="b6x16_p32 b4x16_p64",
+            ptx="8.6",
+            sm=BLACKWELL,
         ),
-    )  # fmt: skip
+    )
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        return "b32", 2 * int(slots["num"][1:])  # a 16x16 matrix of bytes takes two registers
+        return "b32", int(slots["num"][1:]) * (2 if slots["shape"] == "m16n16" else 1)
 
 
 @instruction
 class Stmatrix(Instruction):
-    """Store 8x8 matrices of 16-bit elements, or 16x8 ones of bytes, from the fragments of a warp to shared memory.
+    """Store 8x8 matrices of 16-bit elements, or 16x8 ones of bytes, from the fragments of a warp to shared
+    memory.
 
-    Operands: p, in each thread, the address of one row; r, one 32-bit register per matrix. `.x1 .x2 .x4` is the number of matrices,
-    `.trans` transposes them.
+    Operands: p, in each thread, the address of one row; r, one 32-bit register per matrix. `.x1 .x2 .x4` is
+    the number of matrices, `.trans` transposes them.
     """
 
     name = "ptx.stmatrix"
     section = "9.7.14.5.16"
     effect = "write"
     forms = (
-        form("stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p], r:b32[num]?", shape="m8n8", ss=SHARED, ptx="7.8", sm="90+", **_MATRICES),
-        form("stmatrix.sync.aligned.shape.num.trans{.ss}.b8 [p], r:b32[num]?", shape="m16n8", ss=SHARED, ptx="8.6", sm=BLACKWELL, **_MATRICES),
-    )  # fmt: skip
+        form(
+            "stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p:u32+], r:frag?%",
+            shape="m8n8",
+            ss=SHARED,
+            ptx="7.8",
+            sm="90+",
+            **_MATRICES,
+        ),
+        form(
+            "stmatrix.sync.aligned.shape.num.trans{.ss}.b8 [p:u32+], r:frag?%",
+            shape="m16n8",
+            ss=SHARED,
+            ptx="8.6",
+            sm=BLACKWELL,
+            **_MATRICES,
+        ),
+    )
+
+    @classmethod
+    def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
+        return "b32", int(slots["num"][1:])
 
 
 @instruction
@@ -438,4 +569,4 @@ class Movmatrix(Instruction):
 
     name = "ptx.movmatrix"
     section = "9.7.14.5.17"
-    forms = (form("movmatrix.sync.aligned.shape.trans.b16 d:b32, a:b32", shape="m8n8", ptx="7.8", sm="75+"),)
+    forms = (form("movmatrix.sync.aligned.shape.trans.b16 d:b32?, a:b32?%", shape="m8n8", ptx="7.8", sm="75+"),)

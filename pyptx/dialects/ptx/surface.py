@@ -1,7 +1,8 @@
 """Surface instructions (PTX ISA 9.7.10): `suld`, `sust`, `sured`, `suq`.
 
-A surface is named by a `.surfref` variable or by a 64-bit register that holds a handle. `.clamp` says what an access outside of it does:
-`.trap` stops the kernel, `.clamp` takes the nearest element, `.zero` reads zero and writes nothing.
+A surface is named by a `.surfref` variable or by a 64-bit register that holds a handle. `.clamp` says what an
+access outside of it does: `.trap` stops the kernel, `.clamp` takes the nearest element, `.zero` reads zero
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,28 +24,41 @@ class _Surface(Instruction):
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        return "b32", _COORDINATES[slots["geom"]]
+        return "s32", _COORDINATES[slots["geom"]]
 
 
 @instruction
 class SuldB(_Surface):
     """Read an element of a surface as raw bits.
 
-    Operands: d, a value or a vector of two or four (as the type allows); a, the surface; b, the coordinates, in bytes along x.
+    Operands: d, a value or a vector of two or four (as the type allows); a, the surface; b, the coordinates,
+    in bytes along x.
     """
 
     name = "ptx.suld.b"
     section = "9.7.10.1"
+    # ptxas does not compare the number of registers with .vec (it takes four for a scalar); the manual's rule
+    # holds here
     forms = tuple(
         form(
-            f"suld.b.geom{{.cop}}{{.vec}}.dtype.clamp d:dtype[vec]+_, [a:u64?&, b:frag>]",
-            geom="1d 2d 3d a1d a2d", cop="ca cg cs cv", vec=vec, dtype=dtype, clamp=_CLAMP, ptx="1.5", needs=_GEOMETRY,
+            f"suld.b.geom{{.cop}}{vector}.dtype.clamp {operand}, [a:u64?&, b:frag>]",
+            geom="1d 2d 3d a1d a2d",
+            cop="ca cg cs cv",
+            dtype=dtype,
+            clamp=_CLAMP,
+            ptx="1.5",
+            needs=_GEOMETRY,
+            **vec,
         )
-        for vec, dtype in (("v2 v4", "b8 b16 b32"), ("v2", "b64"))
-    )  # fmt: skip
+        for vector, operand, dtype, vec in (
+            ("", "d:dtype+*", "b8 b16 b32 b64", {}),
+            (".vec", "d:dtype[vec]+_", "b8 b16 b32", {"vec": "v2 v4"}),
+            (".vec", "d:dtype[vec]+_", "b64", {"vec": "v2"}),
+        )
+    )
 
 
-_STORE = "sust.{}.geom{{.cop}}{{.vec}}.ctype.clamp [a:u64?&, b:frag>], c:ctype[vec]+"
+_STORE = "sust.{}.geom{{.cop}}{{.vec}}.ctype.clamp [a:u64?&, b:frag>], c:ctype[vec]+*"
 
 
 @instruction
@@ -58,10 +72,17 @@ class SustB(_Surface):
     section = "9.7.10.2"
     forms = tuple(
         form(
-            _STORE.format("b"), geom="1d 2d 3d a1d a2d", cop="wb cg cs wt", vec=vec, ctype=ctype, clamp=_CLAMP, ptx="1.5", needs=_GEOMETRY,
+            _STORE.format("b"),
+            geom="1d 2d 3d a1d a2d",
+            cop="wb cg cs wt",
+            vec=vec,
+            ctype=ctype,
+            clamp=_CLAMP,
+            ptx="1.5",
+            needs=_GEOMETRY,
         )
         for vec, ctype in (("v2 v4", "b8 b16 b32"), ("v2", "b64"))
-    )  # fmt: skip
+    )
 
 
 @instruction
@@ -75,17 +96,30 @@ class SustP(_Surface):
     section = "9.7.10.2"
     forms = (
         form(
-            _STORE.format("p"), geom="1d 2d 3d a1d a2d", cop="wb cg cs wt", vec="v2 v4", ctype="b32", clamp=_CLAMP, ptx="2.0", sm="20+",
+            _STORE.format("p"),
+            geom="1d 2d 3d a1d a2d",
+            cop="wb cg cs wt",
+            vec="v2 v4",
+            ctype="b32",
+            clamp=_CLAMP,
+            ptx="2.0",
+            sm="20+",
             needs={**_GEOMETRY, "a1d": need("4.1"), "a2d": need("4.1")},
         ),
-    )  # fmt: skip
+    )
 
 
 def _sured(kind: str, op: str, types: str, ptx: str = "2.0") -> Form:
     return form(
-        f"sured.{kind}.op.geom.ctype.clamp [a:u64?&, b:frag>], c:ctype",
-        op=op, geom="1d 2d 3d", ctype=types, clamp=_CLAMP, ptx=ptx, sm="20+", needs={"3d": need("3.0")},
-    )  # fmt: skip
+        f"sured.{kind}.op.geom.ctype.clamp [a:u64?&, b:frag>], c:ctype+",
+        op=op,
+        geom="1d 2d 3d",
+        ctype=types,
+        clamp=_CLAMP,
+        ptx=ptx,
+        sm="20+",
+        needs={"3d": need("3.0")},
+    )
 
 
 @instruction
@@ -107,7 +141,9 @@ class SuredB(_Surface):
 
 @instruction
 class SuredP(_Surface):
-    """Combine a value atomically with an element of a surface, addressed by element; gives no result. Operands as for `sured.b`."""
+    """Combine a value atomically with an element of a surface, addressed by element; gives no result.
+    Operands as for `sured.b`.
+    """
 
     name = "ptx.sured.p"
     section = "9.7.10.3"
@@ -124,8 +160,8 @@ class Suq(Instruction):
     name = "ptx.suq"
     section = "9.7.10.4"
     forms = (
-        form("suq.query.b32 d:u32, [a:u64?&]", query="width height depth", ptx="1.5"),
-        form("suq.query.b32 d:u32, [a:u64?&]", query="channel_data_type channel_order", ptx="2.1"),
-        form("suq.query.b32 d:u32, [a:u64?&]", query="array_size", ptx="4.1"),
-        form("suq.query.b32 d:u32, [a:u64?&]", query="memory_layout", ptx="4.2"),
+        form("suq.query.b32 d:b32, [a:u64?&]", query="width height depth", ptx="1.5"),
+        form("suq.query.b32 d:b32, [a:u64?&]", query="channel_data_type channel_order", ptx="2.1"),
+        form("suq.query.b32 d:b32, [a:u64?&]", query="array_size", ptx="4.1"),
+        form("suq.query.b32 d:b32, [a:u64?&]", query="memory_layout", ptx="4.2"),
     )

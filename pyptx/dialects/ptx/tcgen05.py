@@ -1,13 +1,16 @@
 """Tensor core instructions of Blackwell (PTX ISA 9.7.16): `tcgen05`, with tensor memory for the accumulator.
 
-Tensor memory is addressed by 32-bit registers (lane in the upper half, column in the lower), never by a variable's name.
+Tensor memory is addressed by 32-bit registers (lane in the upper half, column in the lower), never by a
+variable's name.
 """
 
 from __future__ import annotations
 
-from .forms import Form, Slots, form
+from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .target import Need, need
+from .matrix import no_predicates
+from .syntax import Immediate
+from .target import need
 
 TCGEN05 = "100af 103af 107af 110af"
 SPECIFIC = "100a 103a 107a 110a"
@@ -16,15 +19,17 @@ COLUMNS = frozenset((32, 64, 128, 256, 512))
 EXCLUSIVE = need("9.4")
 
 
-# ------------------------------------------------------------------------------------------------------------ allocation
+# ------------------------------------------------------------------------------------------------- allocation
 
 
 @instruction
 class Tcgen05Alloc(Instruction):
-    """Allocate columns of tensor memory and write the address of the first to shared memory; waits until there is room.
+    """Allocate columns of tensor memory and write the address of the first to shared memory; waits until
+    there is room.
 
-    One warp executes it (one of each CTA of the pair with `.cta_group::2`). Operands: dst, the address in shared memory; ncols, how many
-    columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from allocating.
+    One warp executes it (one of each CTA of the pair with `.cta_group::2`). Operands: dst, the address in
+    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from
+    allocating.
     """
 
     name = "ptx.tcgen05.alloc"
@@ -33,14 +38,20 @@ class Tcgen05Alloc(Instruction):
     forms = (
         form(
             "tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
-            cta_group=CTA_GROUP, ss="shared::cta", ptx="8.6", sm=TCGEN05, ranges={"ncols": COLUMNS}, needs={"exclusive": EXCLUSIVE},
+            cta_group=CTA_GROUP,
+            ss="shared::cta",
+            ptx="8.6",
+            sm=TCGEN05,
+            ranges={"ncols": COLUMNS},
+            needs={"exclusive": EXCLUSIVE},
         ),
-    )  # fmt: skip
+    )
 
 
 @instruction
 class Tcgen05Dealloc(Instruction):
-    """Give back columns of tensor memory that `tcgen05.alloc` allocated; every allocation must be given back before the kernel ends.
+    """Give back columns of tensor memory that `tcgen05.alloc` allocated; every allocation must be given back
+    before the kernel ends.
 
     Operands: taddr, the address of the allocation; ncols, its number of columns.
     """
@@ -51,9 +62,13 @@ class Tcgen05Dealloc(Instruction):
     forms = (
         form(
             "tcgen05.dealloc{.exclusive}.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
-            cta_group=CTA_GROUP, ptx="8.6", sm=TCGEN05, ranges={"ncols": COLUMNS}, needs={"exclusive": EXCLUSIVE},
+            cta_group=CTA_GROUP,
+            ptx="8.6",
+            sm=TCGEN05,
+            ranges={"ncols": COLUMNS},
+            needs={"exclusive": EXCLUSIVE},
         ),
-    )  # fmt: skip
+    )
 
 
 @instruction
@@ -68,7 +83,7 @@ class Tcgen05RelinquishAllocPermit(Instruction):
     )
 
 
-# -------------------------------------------------------------------------------------------------------- load and store
+# --------------------------------------------------------------------------------------------- load and store
 
 _PER_COLUMN = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 """Registers per repetition of each shape."""
@@ -84,8 +99,13 @@ def _load_store(text: str, **more: str) -> tuple[Form, ...]:
     return tuple(
         form(
             text.replace("@", ", immhalfsplitoff:imm" if shape == "16x32bx2" else ""),
-            shape=shape, num=_repeats(shape), ptx="8.6", sm=TCGEN05, **more,
-        )  # fmt: skip
+            shape=shape,
+            num=_repeats(shape),
+            ptx="8.6",
+            sm=TCGEN05,
+            rule=no_predicates,
+            **more,
+        )
         for shape in _PER_COLUMN
     )
 
@@ -96,37 +116,46 @@ def _data(slots: Slots) -> tuple[str, int]:
 
 @instruction
 class Tcgen05Ld(Instruction):
-    """Load from tensor memory into registers, asynchronously: the registers may be touched only after `tcgen05.wait::ld`.
+    """Load from tensor memory into registers, asynchronously: the registers may be touched only after
+    `tcgen05.wait::ld`.
 
-    Operands: r, as many registers as shape times repetition (`.num`) gives; taddr, the address; for the shape 16x32bx2 immhalfsplitoff,
-    the distance of its second half. `.pack::16b` packs two 16-bit columns into a register. A warp reaches only its quarter of the lanes.
+    Operands: r, as many registers as shape times repetition (`.num`) gives; taddr, the address; for the shape
+    16x32bx2 immhalfsplitoff, the distance of its second half. `.pack::16b` packs two 16-bit columns into a
+    register. A warp reaches only its quarter of the lanes.
     """
 
     name = "ptx.tcgen05.ld"
     section = "9.7.16.8.3"
     effect = "order"
     in_flight = "tcgen05.ld"
-    forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag_, [taddr:u32?]@", pack="pack::16b")
+    forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:b32?]@", pack="pack::16b")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
         return _data(slots)
 
 
-def _reduction(shape: str, modifiers: str, type_: str, needs: dict[str, Need] | None = None) -> Form:
+def _reduction(shape: str, modifiers: str, type_: str) -> Form:
     offset = ", immhalfsplitoff:imm" if shape == "16x32bx2" else ""
     return form(
-        f"tcgen05.ld.red.sync.aligned.shape.num.redop{modifiers}.type r=:frag_, d:type, [taddr:u32?]{offset}",
-        shape=shape, num="x2 x4 x8 x16 x32 x64 x128", redop="min max", type=type_, ptx="8.8", sm="103af 107af 110af", needs=needs,
-    )  # fmt: skip
+        f"tcgen05.ld.red.sync.aligned.shape.num.redop{modifiers}.type r=:frag, d:b32*, [taddr:b32?]{offset}",
+        shape=shape,
+        num="x2 x4 x8 x16 x32 x64 x128",
+        redop="min max",
+        type=type_,
+        ptx="8.8",
+        sm="103af 107af 110af",
+        rule=no_predicates,
+    )
 
 
 @instruction
 class Tcgen05LdRed(Instruction):
-    """Load from tensor memory as `tcgen05.ld` does and also give the smallest or largest of the loaded values of the thread.
+    """Load from tensor memory as `tcgen05.ld` does and also give the smallest or largest of the loaded values
+    of the thread.
 
-    Operands: r, the loaded registers; d, the minimum or maximum; taddr, the address; immhalfsplitoff as for `tcgen05.ld`. `.abs` compares
-    absolute values, `.NaN` gives NaN if there is one.
+    Operands: r, the loaded registers; d, the minimum or maximum; taddr, the address; immhalfsplitoff as for
+    `tcgen05.ld`. `.abs` compares absolute values, `.NaN` gives NaN if there is one.
     """
 
     name = "ptx.tcgen05.ld.red"
@@ -141,7 +170,7 @@ class Tcgen05LdRed(Instruction):
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        return slots["type"], _data(slots)[1]
+        return _data(slots)
 
 
 class _Compressed(Instruction):
@@ -153,15 +182,17 @@ class _Compressed(Instruction):
         return "b32", max(loaded // 32, 1) if name == "meta" else loaded // 2
 
 
+_COMPRESSING = ".sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag"
 _COMPRESSED = {"num": "x4 x8 x16 x32 x64 x128", "redop": "min max", "sparsity": "sp::2:4"}
 
 
 @instruction
 class Tcgen05LdSpcompress(_Compressed):
-    """Load 32-bit floats from tensor memory and keep two of every four, the smallest or largest (of their absolute values with `.abs`).
+    """Load 32-bit floats from tensor memory and keep two of every four, the smallest or largest (of their
+    absolute values with `.abs`).
 
-    Operands: meta, two bits per kept value that say which one it was; r, the kept values, half as many registers as `.num` says;
-    taddr, the address. The registers may be touched only after `tcgen05.wait::ld`.
+    Operands: meta, two bits per kept value that say which one it was; r, the kept values, half as many
+    registers as `.num` says; taddr, the address. The registers may be touched only after `tcgen05.wait::ld`.
     """
 
     name = "ptx.tcgen05.ld.spcompress"
@@ -170,15 +201,20 @@ class Tcgen05LdSpcompress(_Compressed):
     in_flight = "tcgen05.ld"
     forms = (
         form(
-            "tcgen05.ld.spcompress.sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag, [taddr:u32?]",
-            shape="32x32b", ptx="9.4", sm="107a", **_COMPRESSED,
+            f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:b32?]",
+            shape="32x32b",
+            ptx="9.4",
+            sm="107a",
+            rule=no_predicates,
+            **_COMPRESSED,
         ),
-    )  # fmt: skip
+    )
 
 
 @instruction
 class Tcgen05LdRedSpcompress(_Compressed):
-    """Load and compress as `tcgen05.ld.spcompress` does and also give the smallest or largest of the loaded values of the thread.
+    """Load and compress as `tcgen05.ld.spcompress` does and also give the smallest or largest of the loaded
+    values of the thread.
 
     Operands: as there, and d, the minimum or maximum, before the address.
     """
@@ -189,24 +225,28 @@ class Tcgen05LdRedSpcompress(_Compressed):
     in_flight = "tcgen05.ld"
     forms = (
         form(
-            "tcgen05.ld.red.spcompress.sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag, d:f32, [taddr:u32?]",
-            shape="32x32b", ptx="9.4", sm="107a", **_COMPRESSED,
+            f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:b32?]",
+            shape="32x32b",
+            ptx="9.4",
+            sm="107a",
+            rule=no_predicates,
+            **_COMPRESSED,
         ),
-    )  # fmt: skip
+    )
 
 
 @instruction
 class Tcgen05St(Instruction):
     """Store registers to tensor memory, asynchronously: `tcgen05.wait::st` waits until the data are there.
 
-    Operands: taddr, the address; immhalfsplitoff as for `tcgen05.ld`; r, the registers. `.unpack::16b` spreads the halves of a register
-    over two columns.
+    Operands: taddr, the address; immhalfsplitoff as for `tcgen05.ld`; r, the registers. `.unpack::16b`
+    spreads the halves of a register over two columns.
     """
 
     name = "ptx.tcgen05.st"
     section = "9.7.16.8.4"
     effect = "order"
-    forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?]@, r:frag", unpack="unpack::16b")
+    forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:b32?]@, r:frag%", unpack="unpack::16b")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -234,15 +274,16 @@ class Tcgen05WaitSt(Instruction):
     forms = (form("tcgen05.wait::st.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
-# --------------------------------------------------------------------------------------------------------- copy and shift
+# --------------------------------------------------------------------------------------------- copy and shift
 
 
 @instruction
 class Tcgen05Cp(Instruction):
     """Copy from shared memory to tensor memory, asynchronously; `tcgen05.commit` reports completion.
 
-    Operands: taddr, the destination; s_desc, the shared-memory descriptor of the source. `.warpx2` and `.warpx4` repeat the data for
-    several quarters of the lanes; `.b8x16` expands 4-bit or 6-bit elements to bytes.
+    Operands: taddr, the destination; s_desc, the shared-memory descriptor of the source. `.warpx2` and
+    `.warpx4` repeat the data for several quarters of the lanes; `.b8x16` expands 4-bit or 6-bit elements to
+    bytes.
     """
 
     name = "ptx.tcgen05.cp"
@@ -250,20 +291,27 @@ class Tcgen05Cp(Instruction):
     effect = "order"
     forms = tuple(
         form(
-            f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:u32?], s_desc:u64",
-            cta_group=CTA_GROUP, shape=shape, dst_fmt="b8x16", src_fmt="b6x16_p32 b4x16_p64", ptx="8.6", sm=TCGEN05, **warps,
+            f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:b32?], s_desc:u64",
+            cta_group=CTA_GROUP,
+            shape=shape,
+            dst_fmt="b8x16",
+            src_fmt="b6x16_p32 b4x16_p64",
+            ptx="8.6",
+            sm=TCGEN05,
+            **warps,
         )
         for shape, multicast, warps in (
             ("128x256b 4x256b 128x128b", "", {}),
             ("64x128b", ".multicast", {"multicast": "warpx2::02_13 warpx2::01_23"}),
             ("32x128b", ".multicast", {"multicast": "warpx4"}),
         )
-    )  # fmt: skip
+    )
 
 
 @instruction
 class Tcgen05Shift(Instruction):
-    """Move the rows of a matrix in tensor memory down by one lane, asynchronously, all but the last of each group.
+    """Move the rows of a matrix in tensor memory down by one lane, asynchronously, all but the last of each
+    group.
 
     Operands: taddr, the address; its lane must be a multiple of 32.
     """
@@ -271,34 +319,52 @@ class Tcgen05Shift(Instruction):
     name = "ptx.tcgen05.shift"
     section = "9.7.16.9.3"
     effect = "order"
-    forms = (form("tcgen05.shift.cta_group.down [taddr:u32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
+    forms = (form("tcgen05.shift.cta_group.down [taddr:b32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
 
 
-# ------------------------------------------------------------------------------------------------------------------- mma
+# -------------------------------------------------------------------------------------------------------- mma
 
 _COLLECTOR_A = " ".join(f"collector::a::{what}" for what in ("fill", "use", "lastuse", "discard"))
-_COLLECTOR_B = " ".join(
-    f"collector::b{n}::{what}" for n in range(4) for what in ("fill", "use", "lastuse", "discard")
-)
+_COLLECTOR_B = " ".join(f"collector::b{n}::{what}" for n in range(4) for what in ("fill", "use", "lastuse", "discard"))
 _KINDS = (("kind::f16 kind::tf32 kind::f8f6f4", TCGEN05), ("kind::i8", "100a 110a"))
 _SCALABLE = (("kind::f16 kind::tf32", "100af 103af 107af"), ("kind::i8", "100a 110a"))
-"""The kinds that take scale_input_d; ptxas takes it for integers too, unless A is sparse and lanes are disabled."""
+"""The kinds that take scale_input_d; ptxas takes it for integers too, unless A is sparse and lanes are
+disabled.
+"""
 
 
 def _mma(
-    sparse: bool, collector: str, tail: str, kinds: tuple[tuple[str, str], ...], a: tuple[str, ...] = ("a_desc:u64", "[a:u32?]")
-) -> tuple[Form, ...]:  # fmt: skip
+    sparse: bool,
+    collector: str,
+    tail: str,
+    kinds: tuple[tuple[str, str], ...],
+    a: tuple[str, ...] = ("a_desc:u64", "[a:b32?]"),
+) -> tuple[Form, ...]:
     """Forms of the non-scaled mma: A from shared memory or from tensor memory, on the targets each kind has."""
-    metadata = "[sp_meta:u32?], " if sparse else ""
+    metadata = "[sp_meta:b32?], " if sparse else ""
+    shift = ".ashift" if collector == _ASHIFT else ""
     return tuple(
         form(
-            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind{{.collector}}{'.ashift' if collector == _ASHIFT else ''} "
-            f"[d$:u32?], {source}, b_desc:u64, {metadata}idesc:u32, {tail}",
-            cta_group=CTA_GROUP, kind=kind, collector=collector, ptx="8.6", sm=sm, ranges={"scale_input_d": (0, 15)},
+            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind{{.collector}}{shift} "
+            f"[d$:b32?], {source}, b_desc:u64, {metadata}idesc:u32, {tail}",
+            cta_group=CTA_GROUP,
+            kind=kind,
+            collector=collector,
+            ptx="8.6",
+            sm=sm,
+            ranges={"scale_input_d": (0, 15)},
+            rule=_lane_masks,
         )
         for kind, sm in kinds
         for source in a
-    )  # fmt: skip
+    )
+
+
+def _lane_masks(use: Use) -> str | None:
+    allowed = 0 if isinstance(use.operand("enable_input_d"), Immediate) else 1
+    if use.classes.count("pred") > allowed:
+        return "operand disable_output_lane takes 32-bit registers, no predicates"
+    return None
 
 
 _ASHIFT = "collector::a::lastuse collector::a::discard"
@@ -313,26 +379,33 @@ def _shared_kinds() -> tuple[Form, ...]:
             scalable = _SCALABLE[:1] if sparse and tail == _LANES else _SCALABLE
             found += _mma(sparse, _COLLECTOR_A, tail, _KINDS)
             found += _mma(sparse, _COLLECTOR_A, f"{tail}, scale_input_d:imm", scalable)
-            found += _mma(sparse, _ASHIFT, tail, _KINDS, ("[a:u32?]",))
-            found += _mma(sparse, _ASHIFT, f"{tail}, scale_input_d:imm", scalable, ("[a:u32?]",))
+            found += _mma(sparse, _ASHIFT, tail, _KINDS, ("[a:b32?]",))
+            found += _mma(sparse, _ASHIFT, f"{tail}, scale_input_d:imm", scalable, ("[a:b32?]",))
     return tuple(found)
 
 
 def _scaled(sparse: bool, kind: str, scale: str, values: str, ptx: str, sm: str) -> tuple[Form, ...]:
-    metadata = "[sp_meta:u32?], " if sparse else ""
+    metadata = "[sp_meta:b32?], " if sparse else ""
     sets = {"scale_vectorsize": values} if values else {}
     return tuple(
         form(
             f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind.block_scale{scale}{{.collector}} "
-            f"[d$:u32?], {a}, b_desc:u64, {metadata}idesc:u32, [scale_a:u32?], [scale_b:u32?], {_PLAIN}",
-            cta_group=CTA_GROUP, kind=kind, collector=_COLLECTOR_A, ptx=ptx, sm=sm, **sets,
+            f"[d$:b32?], {a}, b_desc:u64, {metadata}idesc:u32, [scale_a:b32?], [scale_b:b32?], {_PLAIN}",
+            cta_group=CTA_GROUP,
+            kind=kind,
+            collector=_COLLECTOR_A,
+            ptx=ptx,
+            sm=sm,
+            **sets,
         )
-        for a in ("a_desc:u64", "[a:u32?]")
-    )  # fmt: skip
+        for a in ("a_desc:u64", "[a:b32?]")
+    )
 
 
 def _scaled_kinds() -> tuple[Form, ...]:
-    """The block-scaled kinds: how many elements share a scale factor may be said in two ways, or follows from the kind."""
+    """The block-scaled kinds: how many elements share a scale factor may be said in two ways, or follows from
+    the kind.
+    """
     found: list[Form] = []
     for sparse in (False, True):
         fours = SPECIFIC if sparse else TCGEN05
@@ -350,12 +423,15 @@ def _scaled_kinds() -> tuple[Form, ...]:
 
 @instruction
 class Tcgen05Mma(Instruction):
-    """Multiply and accumulate matrices asynchronously in tensor memory: D = A * B + D. One thread issues it for the whole CTA (or pair).
+    """Multiply and accumulate matrices asynchronously in tensor memory: D = A * B + D. One thread issues it
+    for the whole CTA (or pair).
 
-    Operands: d, the address of D; A, a shared-memory descriptor or an address in tensor memory; b_desc, the descriptor of B; idesc, the
-    instruction descriptor (types, shape, negation, transposition); enable_input_d, whether D is added. Optional: disable_output_lane, a
-    mask of lanes of D that stay as they are (4 registers, 8 for `.cta_group::2`); scale_input_d, a power of two by which D is divided first.
-    `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse A with metadata at sp_meta.
+    Operands: d, the address of D; A, a shared-memory descriptor or an address in tensor memory; b_desc, the
+    descriptor of B; idesc, the instruction descriptor (types, shape, negation, transposition);
+    enable_input_d, whether D is added. Optional: disable_output_lane, a mask of lanes of D that stay as they
+    are (4 registers, 8 for `.cta_group::2`); scale_input_d, a power of two by which D is divided first.
+    `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse
+    A with metadata at sp_meta.
     """
 
     name = "ptx.tcgen05.mma"
@@ -369,23 +445,29 @@ class Tcgen05Mma(Instruction):
 
 
 def _weight_stationary(opcode: str, sparse: str) -> tuple[Form, ...]:
-    metadata = "[sp_meta:u32?], " if sparse else ""
+    metadata = "[sp_meta:b32?], " if sparse else ""
     return tuple(
         form(
             f"{opcode}{sparse}.cta_group.kind{{.collector}} "
-            f"[d$:u32?], {a}, b_desc:u64, {metadata}idesc:u32, {_PLAIN}{{, zero_column_mask_desc:u64}}",
-            cta_group="cta_group::1", kind=kind, collector=_COLLECTOR_B, ptx="8.6", sm=sm,
+            f"[d$:b32?], {a}, b_desc:u64, {metadata}idesc:u32, {_PLAIN}{{, zero_column_mask_desc:u64}}",
+            cta_group="cta_group::1",
+            kind=kind,
+            collector=_COLLECTOR_B,
+            ptx="8.6",
+            sm=sm,
         )
         for kind, sm in _KINDS
-        for a in ("a_desc:u64", "[a:u32?]")
-    )  # fmt: skip
+        for a in ("a_desc:u64", "[a:b32?]")
+    )
 
 
 @instruction
 class Tcgen05MmaWs(Instruction):
-    """Multiply and accumulate like `tcgen05.mma`, keeping B in one of four collector buffers so that it may serve several A (weights).
+    """Multiply and accumulate like `tcgen05.mma`, keeping B in one of four collector buffers so that it may
+    serve several A (weights).
 
-    Operands: as for `tcgen05.mma`; zero_column_mask_desc, optional, says which columns of B count as zero. One CTA only.
+    Operands: as for `tcgen05.mma`; zero_column_mask_desc, optional, says which columns of B count as zero.
+    One CTA only.
     """
 
     name = "ptx.tcgen05.mma.ws"
@@ -394,12 +476,14 @@ class Tcgen05MmaWs(Instruction):
     forms = (*_weight_stationary("tcgen05.mma.ws", ""), *_weight_stationary("tcgen05.mma.ws", ".sp"))
 
 
-# ------------------------------------------------------------------------------------------------------- synchronisation
+# -------------------------------------------------------------------------------------------- synchronisation
 
 
 @instruction
 class Tcgen05FenceBefore(Instruction):
-    """Order the asynchronous `tcgen05` operations before it before whatever synchronisation with other threads follows."""
+    """Order the asynchronous `tcgen05` operations before it before whatever synchronisation with other
+    threads follows.
+    """
 
     name = "ptx.tcgen05.fence::before_thread_sync"
     section = "9.7.16.11.1"
@@ -409,7 +493,9 @@ class Tcgen05FenceBefore(Instruction):
 
 @instruction
 class Tcgen05FenceAfter(Instruction):
-    """Order the asynchronous `tcgen05` operations after it after the synchronisation with other threads that came before."""
+    """Order the asynchronous `tcgen05` operations after it after the synchronisation with other threads that
+    came before.
+    """
 
     name = "ptx.tcgen05.fence::after_thread_sync"
     section = "9.7.16.11.1"
@@ -419,10 +505,12 @@ class Tcgen05FenceAfter(Instruction):
 
 @instruction
 class Tcgen05Commit(Instruction):
-    """Make an mbarrier track all asynchronous `tcgen05` operations that the thread has started: it gets an arrival when they are done.
+    """Make an mbarrier track all asynchronous `tcgen05` operations that the thread has started: it gets an
+    arrival when they are done.
 
-    Operands: mbar, the mbarrier in shared memory; with `.multicast::cluster` also cta_mask, the CTAs of the cluster whose mbarrier at the
-    same offset is signalled (32 bits wide with `::32b`). `.sync_restrict` waits for the reads of A only.
+    Operands: mbar, the mbarrier in shared memory; with `.multicast::cluster` also cta_mask, the CTAs of the
+    cluster whose mbarrier at the same offset is signalled (32 bits wide with `::32b`). `.sync_restrict` waits
+    for the reads of A only.
     """
 
     name = "ptx.tcgen05.commit"
@@ -431,18 +519,33 @@ class Tcgen05Commit(Instruction):
     forms = (
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]",
-            cta_group=CTA_GROUP, completion="mbarrier::arrive::one", sync_restrict="sync_restrict::shared::read::mma::a",
-            ss="shared::cluster", ptx="8.6", sm=TCGEN05, needs={"?sync_restrict": need("9.4", "107af")},
+            cta_group=CTA_GROUP,
+            completion="mbarrier::arrive::one",
+            sync_restrict="sync_restrict::shared::read::mma::a",
+            ss="shared::cluster",
+            ptx="8.6",
+            sm=TCGEN05,
+            needs={"?sync_restrict": need("9.4", "107af")},
         ),
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16",
-            cta_group=CTA_GROUP, completion="mbarrier::arrive::one", sync_restrict="sync_restrict::shared::read::mma::a",
-            ss="shared::cluster", multicast="multicast::cluster", ptx="8.6", sm=TCGEN05,
+            cta_group=CTA_GROUP,
+            completion="mbarrier::arrive::one",
+            sync_restrict="sync_restrict::shared::read::mma::a",
+            ss="shared::cluster",
+            multicast="multicast::cluster",
+            ptx="8.6",
+            sm=TCGEN05,
             needs={"?sync_restrict": need("9.4", "107af")},
         ),
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u32",
-            cta_group=CTA_GROUP, completion="mbarrier::arrive::one", sync_restrict="sync_restrict::shared::read::mma::a",
-            ss="shared::cluster", multicast="multicast::cluster::32b", ptx="9.4", sm="107af",
+            cta_group=CTA_GROUP,
+            completion="mbarrier::arrive::one",
+            sync_restrict="sync_restrict::shared::read::mma::a",
+            ss="shared::cluster",
+            multicast="multicast::cluster::32b",
+            ptx="9.4",
+            sm="107af",
         ),
-    )  # fmt: skip
+    )

@@ -1,7 +1,8 @@
 """Texture instructions (PTX ISA 9.7.9): `tex`, `tld4`, `txq`, `istypep` excepted.
 
-A texture is named by a `.texref` variable or by a 64-bit register that holds a handle. With `.target texmode_independent` the sampler is
-an operand of its own; in the default unified mode it comes with the texture, or from a register.
+A texture is named by a `.texref` variable or by a 64-bit register that holds a handle. With `.target
+texmode_independent` the sampler is an operand of its own; in the default unified mode it comes with the
+texture, or from a register.
 """
 
 from __future__ import annotations
@@ -16,22 +17,36 @@ _SPATIAL = {"1d": 1, "a1d": 1, "2d": 2, "a2d": 2, "2dms": 2, "a2dms": 2, "3d": 4
 """Elements of an offset or a gradient: one per dimension, padded."""
 
 _GEOMETRY_NEEDS = {
-    "a1d": need("2.3"), "a2d": need("2.3"), "cube": need("3.0"), "acube": need("3.0", "20+"), "2dms": need("3.2", "30+"),
-    "a2dms": need("3.2", "30+"), "f16": need("4.2", "53+"), "f16x2": need("4.2", "53+"), "/p": need("7.1", "60+"),
-}  # fmt: skip
+    "a1d": need("2.3"),
+    "a2d": need("2.3"),
+    "cube": need("3.0"),
+    "acube": need("3.0", "20+"),
+    "2dms": need("3.2", "30+"),
+    "a2dms": need("3.2", "30+"),
+    "f16": need("4.2", "53+"),
+    "f16x2": need("4.2", "53+"),
+    "/p": need("7.1", "60+"),
+}
 UNIFIED = need(option="!texmode_independent")
 INDEPENDENT = need(option="texmode_independent")
 
 
-def _sampled(opcode: str, vec: str, dtype: str, ctype: str, geometry: str, tail: str, ptx: str, needs: dict[str, Need]) -> tuple[Form, ...]:
+def _sampled(
+    opcode: str, vec: str, dtype: str, ctype: str, geometry: str, tail: str, ptx: str, needs: dict[str, Need]
+) -> tuple[Form, ...]:
     """One line of syntax in its three spellings: no sampler, a sampler in a register, a `.samplerref`."""
     return tuple(
         form(
             f"{opcode}.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
-            geom=geometry, vec=vec, dtype=dtype, ctype=ctype, ptx=ptx, needs={**needs, **more},
+            geom=geometry,
+            vec=vec,
+            dtype=dtype,
+            ctype=ctype,
+            ptx=ptx,
+            needs={**needs, **more},
         )
         for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT}))
-    )  # fmt: skip
+    )
 
 
 def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple[Form, ...]:
@@ -42,10 +57,16 @@ def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple
     found: list[Form] = []
     for ctype, plain, with_offset, with_depth, with_both in (floats, integers):
         for geometry, tail, since in (
-            (plain, "", ptx), (with_offset, ", e:frag>", "4.3"), ("3d", ", e:frag", "4.3"), (with_depth, ", f:f32", "4.3"), (with_both, ", e:frag>, f:f32", "4.3"),
-        ):  # fmt: skip
+            (plain, "", ptx),
+            (with_offset, ", e:frag>", "4.3"),
+            ("3d", ", e:frag", "4.3"),
+            (with_depth, ", f:f32", "4.3"),
+            (with_both, ", e:frag>, f:f32", "4.3"),
+        ):
             for vec, dtype in (("v4", "u32 s32 f32 f16"), ("v2", "f16x2")):
-                needs = {key: n for key, n in _GEOMETRY_NEEDS.items() if key in ("/p", *geometry.split(), *dtype.split())}
+                needs = {
+                    key: n for key, n in _GEOMETRY_NEEDS.items() if key in ("/p", *geometry.split(), *dtype.split())
+                }
                 if sm:
                     needs["ctype"] = need("1.0", sm)
                 found += _sampled(opcode, vec, dtype, ctype, geometry, level + tail, since, needs)
@@ -70,11 +91,12 @@ class _Texture(Instruction):
 
 @instruction
 class Tex(_Texture):
-    """Read a texture at coordinates, filtered, at the level of detail that the coordinates of neighbouring threads imply.
+    """Read a texture at coordinates, filtered, at the level of detail that the coordinates of neighbouring
+    threads imply.
 
-    Operands: d, four values (two pairs of halves for `.v2.f16x2`); p, optional, whether the texel is resident; a, the texture; b, the
-    sampler; c, the coordinates, array index or sample first, padded to 1, 2 or 4 elements; e, optional, texel offsets; f, optional, the
-    value to compare depth with.
+    Operands: d, four values (two pairs of halves for `.v2.f16x2`); p, optional, whether the texel is
+    resident; a, the texture; b, the sampler; c, the coordinates, array index or sample first, padded to 1, 2
+    or 4 elements; e, optional, texel offsets; f, optional, the value to compare depth with.
     """
 
     name = "ptx.tex"
@@ -91,7 +113,9 @@ class TexBase(_Texture):
 
 @instruction
 class TexLevel(_Texture):
-    """Read a texture at coordinates, filtered, at the level of detail that operand lod gives. The others are as for `tex`."""
+    """Read a texture at coordinates, filtered, at the level of detail that operand lod gives. The others are
+    as for `tex`.
+    """
 
     name = "ptx.tex.level"
     forms = _tex("tex.level", ", lod:f32*", "3.1", "20+", False)
@@ -99,7 +123,8 @@ class TexLevel(_Texture):
 
 @instruction
 class TexGrad(_Texture):
-    """Read a texture at coordinates, filtered, at the level of detail that the derivatives dPdx and dPdy of the coordinates imply.
+    """Read a texture at coordinates, filtered, at the level of detail that the derivatives dPdx and dPdy of
+    the coordinates imply.
 
     They are vectors of 1, 2 or 4 floats, by the texture's dimensions. The other operands are as for `tex`.
     """
@@ -111,16 +136,25 @@ class TexGrad(_Texture):
 def _tld4() -> tuple[Form, ...]:
     found: list[Form] = []
     for geometry, tail, ptx in (
-        ("2d", "", "2.2"), ("a2d cube acube", "", "4.3"), ("2d a2d", ", e:frag>", "4.3"), ("2d a2d cube acube", ", f:f32", "4.3"),
+        ("2d", "", "2.2"),
+        ("a2d cube acube", "", "4.3"),
+        ("2d a2d", ", e:frag>", "4.3"),
+        ("2d a2d cube acube", ", f:f32", "4.3"),
         ("2d a2d", ", e:frag>, f:f32", "4.3"),
-    ):  # fmt: skip
+    ):
         for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT})):
             found.append(
                 form(
                     f"tld4.comp.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
-                    comp="r g b a", geom=geometry, vec="v4", dtype="u32 s32 f32", ctype="f32", ptx=ptx, sm="20+",
+                    comp="r g b a",
+                    geom=geometry,
+                    vec="v4",
+                    dtype="u32 s32 f32",
+                    ctype="f32",
+                    ptx=ptx,
+                    sm="20+",
                     needs={"/p": need("7.1", "60+"), **more},
-                )  # fmt: skip
+                )
             )
     return tuple(found)
 
@@ -141,18 +175,21 @@ class Tld4(_Texture):
 class Txq(Instruction):
     """Ask for a property of a texture or sampler: size, format, number of levels, addressing, filtering.
 
-    Operands: d, the answer; a, the texture (with `.target texmode_independent` the sampler, for the sampler's properties).
+    Operands: d, the answer; a, the texture (with `.target texmode_independent` the sampler, for the sampler's
+    properties).
     """
 
     name = "ptx.txq"
     section = "9.7.9.5"
     forms = (
-        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="width height depth normalized_coords", ptx="1.5"),
-        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="channel_data_type channel_order", ptx="2.1"),
-        form("txq.tquery.b32 d:b32?, [a:u64?&]", tquery="array_size num_mipmap_levels num_samples", ptx="4.1"),
-        form("txq.squery.b32 d:b32?, [a:u64?&]", squery="filter_mode addr_mode_0 addr_mode_1 addr_mode_2", ptx="1.5"),
-        form("txq.squery.b32 d:b32?, [a:u64?]", squery="force_unnormalized_coords", ptx="3.1"),
-        form("txq.squery.b32 d:b32?, [a:u64?&]", squery="force_unnormalized_coords", ptx="1.5", needs={"/d": INDEPENDENT}),
+        form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="width height depth normalized_coords", ptx="1.5"),
+        form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="channel_data_type channel_order", ptx="2.1"),
+        form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="array_size num_mipmap_levels num_samples", ptx="4.1"),
+        form("txq.squery.b32 d:b32, [a:u64?&]", squery="filter_mode addr_mode_0 addr_mode_1 addr_mode_2", ptx="1.5"),
+        form("txq.squery.b32 d:b32, [a:u64?]", squery="force_unnormalized_coords", ptx="3.1"),
+        form(
+            "txq.squery.b32 d:b32, [a:u64?&]", squery="force_unnormalized_coords", ptx="1.5", needs={"/d": INDEPENDENT}
+        ),
     )
 
 
@@ -165,4 +202,6 @@ class TxqLevel(Instruction):
 
     name = "ptx.txq.level"
     section = "9.7.9.5"
-    forms = (form("txq.level.tlquery.b32 d:b32?, [a:u64?&], lod:u32*", tlquery="width height depth", ptx="4.3", sm="30+"),)
+    forms = (
+        form("txq.level.tlquery.b32 d:b32, [a:u64?&], lod:u32*", tlquery="width height depth", ptx="4.3", sm="30+"),
+    )

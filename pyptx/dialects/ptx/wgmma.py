@@ -1,4 +1,6 @@
-"""Warpgroup matrix instructions of Hopper (PTX ISA 9.7.15): `wgmma`, which four warps execute together and asynchronously."""
+"""Warpgroup matrix instructions of Hopper (PTX ISA 9.7.15): `wgmma`, which four warps execute together and
+asynchronously.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ def _shapes(k: int, columns: range | tuple[int, ...]) -> str:
     return " ".join(f"m64n{n}k{k}" for n in columns)
 
 
+# ptxas asks for .sync but not for .aligned here; the manual's syntax has both
 _EVERY_EIGHT = range(8, 257, 8)
 _INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
 _TRANSPOSABLE = ("imm_trans_a", "imm_trans_b")
@@ -24,10 +27,22 @@ _RANGES: dict[str, tuple[int, int] | frozenset[int]] = {
 
 
 def _wgmma(
-    modifiers: str, k: int, dtype: str, atype: str, ptx: str, *,
-    btype: str = "", scaled: bool = True, transposable: bool = False, selectors: int = 1, sparse: bool = True, **more: str,
-) -> tuple[Form, ...]:  # fmt: skip
-    """The forms for one set of types: dense and (2:4 sparse, twice as deep) sparse A, each from a descriptor and from registers."""
+    modifiers: str,
+    k: int,
+    dtype: str,
+    atype: str,
+    ptx: str,
+    *,
+    btype: str = "",
+    scaled: bool = True,
+    transposable: bool = False,
+    selectors: int = 1,
+    sparse: bool = True,
+    **more: str,
+) -> tuple[Form, ...]:
+    """The forms for one set of types: dense and (2:4 sparse, twice as deep) sparse A, each from a descriptor
+    and from registers.
+    """
     found: list[Form] = []
     for sp in (False, True) if sparse else (False,):
         for operand in ("a_desc:u64", "a:frag%" if scaled else "a:frag?%"):
@@ -38,11 +53,16 @@ def _wgmma(
                 operands += [f"{name}:imm" for name in _TRANSPOSABLE if operand == "a_desc:u64" or name[-1] == "b"]
             found.append(
                 form(
-                    f"wgmma.mma_async{'.sp' if sp else ''}.sync.aligned.shape{modifiers} {', '.join(operands)}",
+                    f"wgmma.mma_async{'.sp' if sp else ''}.sync{{.aligned}}.shape{modifiers} {', '.join(operands)}",
                     shape=_shapes(2 * k if sp else k, _EVERY_EIGHT if scaled else _INTEGER_COLUMNS),
-                    dtype=dtype, atype=atype, btype=btype or atype, ptx=max(ptx, "8.2") if sp else ptx, sm="90a",
-                    ranges={**_RANGES, "f": (0, selectors - 1)}, **more,
-                )  # fmt: skip
+                    dtype=dtype,
+                    atype=atype,
+                    btype=btype or atype,
+                    ptx=max(ptx, "8.2") if sp else ptx,
+                    sm="90a",
+                    ranges={**_RANGES, "f": (0, selectors - 1)},
+                    **more,
+                )
             )
     return tuple(found)
 
@@ -52,12 +72,14 @@ _TYPES = ".dtype.atype.btype"
 
 @instruction
 class WgmmaMmaAsync(Instruction):
-    """Multiply and accumulate matrices asynchronously: D = A * B, or D = A * B + D. The four warps of a warpgroup execute it together.
+    """Multiply and accumulate matrices asynchronously: D = A * B, or D = A * B + D. The four warps of a
+    warpgroup execute it together.
 
-    Operands: d, the thread's part of D, read and written until `wgmma.wait_group` says it is done; A, a shared-memory descriptor or the
-    thread's four registers of it; b_desc, the descriptor of B; scale_d, whether D is added (a predicate or 0/1). Floating-point forms
-    take imm_scale_a and imm_scale_b (1, or -1 to negate), 16-bit ones also imm_trans_a and imm_trans_b (1: transposed; A only from a
-    descriptor). With `.sp` A is 2:4 sparse, e its metadata and f the selector of the threads that supply it.
+    Operands: d, the thread's part of D, read and written until `wgmma.wait_group` says it is done; A, a
+    shared-memory descriptor or the thread's four registers of it; b_desc, the descriptor of B; scale_d,
+    whether D is added (a predicate or 0/1). Floating-point forms take imm_scale_a and imm_scale_b (1, or -1
+    to negate), 16-bit ones also imm_trans_a and imm_trans_b (1: transposed; A only from a descriptor). With
+    `.sp` A is 2:4 sparse, e its metadata and f the selector of the threads that supply it.
     """
 
     name = "ptx.wgmma.mma_async"
@@ -78,7 +100,7 @@ class WgmmaMmaAsync(Instruction):
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        m, n, k = extent(slots["shape"])
+        m, n, _ = extent(slots["shape"])
         if name == "d":
             return fragment_of(slots["dtype"], m * n // 128)
         # A takes four registers whatever its type; those of a floating-point A behave like .f16x2
@@ -87,7 +109,9 @@ class WgmmaMmaAsync(Instruction):
 
 @instruction
 class WgmmaFence(Instruction):
-    """Order accesses to registers before `wgmma.mma_async`: needed before the first one and whenever the registers of D or A were touched."""
+    """Order accesses to registers before `wgmma.mma_async`: needed before the first one and whenever the
+    registers of D or A were touched.
+    """
 
     name = "ptx.wgmma.fence"
     section = "9.7.15.7.1"
@@ -97,7 +121,9 @@ class WgmmaFence(Instruction):
 
 @instruction
 class WgmmaCommitGroup(Instruction):
-    """Put all `wgmma.mma_async` that the warpgroup has started and not yet committed into one group, for `wgmma.wait_group`."""
+    """Put all `wgmma.mma_async` that the warpgroup has started and not yet committed into one group, for
+    `wgmma.wait_group`.
+    """
 
     name = "ptx.wgmma.commit_group"
     section = "9.7.15.7.2"
@@ -107,9 +133,11 @@ class WgmmaCommitGroup(Instruction):
 
 @instruction
 class WgmmaWaitGroup(Instruction):
-    """Wait until at most n of the latest groups of `wgmma.mma_async` are still running; 0 waits for all of them.
+    """Wait until at most n of the latest groups of `wgmma.mma_async` are still running; 0 waits for all of
+    them.
 
-    Operands: n, a constant. Only after it may the registers of D (and of A) in the finished groups be touched.
+    Operands: n, a constant. Only after it may the registers of D (and of A) in the finished groups be
+    touched.
     """
 
     name = "ptx.wgmma.wait_group"
