@@ -8,6 +8,7 @@ from . import comparison as comparison
 from . import control as control
 from . import conversion as conversion
 from . import extended as extended
+from . import fabric as fabric
 from . import floating as floating
 from . import integer as integer
 from . import logic as logic
