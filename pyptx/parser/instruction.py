@@ -25,10 +25,13 @@ class InstructionText:
     """Index of the opcode's token."""
     operands_at: int
     """Index of the first token after the modifiers."""
+    constants: list[tuple[int, int]]
+    """Token ranges of the constants spelled with several tokens."""
 
 
 def read_instruction(
-    tokens: list[Token], start: int, end: int, is_register: Callable[[str], bool], is_special: Callable[[str], bool]
+    tokens: list[Token], start: int, end: int, is_register: Callable[[str], bool], is_special: Callable[[str], bool],
+    gaps: list[str] | None = None,
 ) -> InstructionText:
     """Read tokens `[start, end)`, without the semicolon. SyntaxProblem where they are no instruction."""
     at = start
@@ -64,8 +67,9 @@ def read_instruction(
             return SpecialRegister(name)
         return Symbol(name)
 
-    layout = OperandParser(tokens, at, end, classify, call=root == "call").layout()
-    return InstructionText(cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at)
+    parser = OperandParser(tokens, at, end, classify, call=root == "call", gaps=gaps)
+    layout = parser.layout()
+    return InstructionText(cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, parser.constants)
 
 
 def instruction_text(

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
-from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, UnknownOp
+from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, TextAttr, TokensAttr, UnknownOp
 from ..dialects.ptx.style import Style, StyleAttr, detect
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
@@ -66,7 +66,7 @@ def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tup
 def build_module(source: ModuleText, filename: str | None, problems: list[UnresolvedLabel]) -> BuiltinModule:
     """IR for what the reader found."""
     style = detect(_samples(source))
-    name_attr = None if filename is None else StringAttr(filename)
+    name_attr = StringAttr(filename or "<ptx>")
     ops: list[Operation] = []
     for item in source.items:
         if isinstance(item, FunctionSource):
@@ -77,7 +77,7 @@ def build_module(source: ModuleText, filename: str | None, problems: list[Unreso
     module = ModuleOp.build(target, ops, source.address_size or "64")
     module.attributes["style"] = StyleAttr(style)
     if source.tail:
-        module.attributes["tail"] = StringAttr(source.tail)
+        module.attributes["tail"] = TextAttr(source.tail)
     return BuiltinModule([module])
 
 
@@ -90,11 +90,9 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
         op_class, properties = HeaderOp, {"what": string_attr(shape.payload)}
     attributes: dict[str, Attribute] = {}
     if shape.gaps != style.module_gaps(shape.tokens):
-        from ..dialects.ptx.structure import TokensAttr
-
         attributes["gaps"] = TokensAttr(tuple(shape.gaps))
     if lead:
-        attributes["lead"] = StringAttr(lead)
+        attributes["lead"] = TextAttr(lead)
     location = UNKNOWN_LOC if filename is None else line_location(filename, line, 1)
     return create(op_class, (), (), properties, attributes, (), location)
 

@@ -26,6 +26,7 @@ from ..dialects.ptx.structure import (
     RegisterOp,
     ScopeBeginOp,
     ScopeEndOp,
+    TextAttr,
     TokensAttr,
     UnknownOp,
     VariableOp,
@@ -417,7 +418,7 @@ class Reader:
         assert environment is not None
         if words[-1] != ";":
             raise SyntaxProblem("expected ';' at the end of the instruction", end - 1)
-        reading = read_instruction(tokens, start, end - 1, environment.known, is_special_register)
+        reading = read_instruction(tokens, start, end - 1, environment.known, is_special_register, position.gaps)
         line = position.line(start)
         if reading.cls is None:
             problem = unknown_opcode(reading.root, reading.modifiers)
@@ -441,6 +442,7 @@ class Reader:
             layout, name = branch_target(layout)
             if cls.opcode == "brx.idx":
                 layout = reading.layout
+        words, gaps = _with_whole_constants(words, gaps, reading.constants, start)
         shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, words, gaps)
         classes = tuple(r.register_class for r in regs[1 if reading.guard else 0 :])
         fill_instruction(shape, cls, reading.modifiers, layout, classes, reading.guard)
@@ -617,7 +619,7 @@ class Reader:
         source.line = position.line(start)
         source.attributes["gaps"] = TokensAttr(tuple(gaps))
         if self.lead:
-            source.attributes["lead"] = string_attr(self.lead)
+            source.attributes["lead"] = TextAttr(self.lead)
         self.lead = ""
         self._symbols.add(header.name)
         if words[-1] == ";":
@@ -767,6 +769,18 @@ def _directive_shape(
     shape = Shape(Kind.OTHER, tokens or words, gaps)
     shape.op_class, shape.properties = op_class, {"words": TokensAttr(tuple(words))}
     return shape
+
+
+def _with_whole_constants(
+    words: list[str], gaps: list[str], constants: list[tuple[int, int]], start: int
+) -> tuple[list[str], list[str]]:
+    """Make each constant one token, as the IR has it."""
+    for first, last in reversed(constants):
+        a, b = first - start, last - start
+        whole = words[a] + "".join(g + w for g, w in zip(gaps[a + 1 : b], words[a + 1 : b], strict=True))
+        words = [*words[:a], whole, *words[b:]]
+        gaps = [*gaps[: a + 1], *gaps[b:]]
+    return words, gaps
 
 
 def _declaration_shape(

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ..dialects.ptx.instruction import Instruction
@@ -29,6 +28,7 @@ from ..dialects.ptx.structure import (
     ScopeBeginOp,
     ScopeEndOp,
     Structural,
+    TextAttr,
     TokensAttr,
     UndefOp,
 )
@@ -75,10 +75,10 @@ def canonicalise(module: ModuleOp, names: Mapping[str, str] | None = None) -> No
             _body(op)
         previous, first = op, False
     tail = module.attributes.pop("tail", None)
-    if isinstance(tail, StringAttr):
+    if isinstance(tail, TextAttr):
         text = _lead(tail.data, "", first=False, apart=False)
         if text.strip():
-            module.attributes["tail"] = StringAttr(text)
+            module.attributes["tail"] = TextAttr(text)
 
 
 def _body(function: FunctionOp) -> None:
@@ -119,7 +119,7 @@ def _before(op: Operation, indent: str, *, first: bool, apart: bool) -> str:
     """The text before a statement: its comments, each on a line of its own, and at most one blank line."""
     lead = op.attributes.get("lead")
     gaps = op.attributes.get("gaps")
-    text = lead.data if isinstance(lead, StringAttr) else ""
+    text = lead.data if isinstance(lead, TextAttr) else ""
     if isinstance(gaps, TokensAttr):
         text += gaps.data[0]
     return _lead(text, indent, first=first, apart=apart)
@@ -178,7 +178,7 @@ def _with_comments(op: Operation, gaps: list[str], indent: str) -> list[str]:
 def _set(op: Operation, lead: str, gaps: Sequence[str]) -> None:
     op.attributes["gaps"] = TokensAttr(tuple(gaps))
     if lead:
-        op.attributes["lead"] = StringAttr(lead)
+        op.attributes["lead"] = TextAttr(lead)
     else:
         op.attributes.pop("lead", None)
 

@@ -92,9 +92,7 @@ class Difference:
         return "\n".join(lines)
 
 
-def differences(
-    a: Operation, b: Operation, *, ignore_debug: bool = False, context: int = 3
-) -> list[Difference]:
+def differences(a: Operation, b: Operation, *, ignore_debug: bool = False, context: int = 3) -> list[Difference]:
     """Where two modules (`builtin.module` or `ptx.module`) differ; empty where they are the same but for
     names.
 
@@ -178,7 +176,7 @@ def _function_rows(function: FunctionOp) -> list[Row]:
 
 
 def _scopes(function: FunctionOp, outer: dict[str, str]) -> list[dict[str, str]]:
-    """What each `{ }` scope declares, as name -> identity; all at once, as labels may be used before they stand."""
+    """What each `{ }` scope declares, as name -> identity; labels may be used before they stand."""
     scopes = [outer]
     stack = [0]
     for block in function.blocks:

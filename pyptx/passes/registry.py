@@ -20,6 +20,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "ptx-flatten-scopes": _load("flatten_scopes", "FlattenScopes"),
     "ptx-fold": _load("fold", "Fold"),
     "ptx-infer-version": _load("infer_version", "InferVersion"),
+    "ptx-inline": _load("inline", "Inline"),
+    "ptx-outline": _load("outline", "Outline"),
     "ptx-retarget": _load("retarget", "Retarget"),
     "ptx-strip-debug": _load("strip_debug", "StripDebug"),
 }

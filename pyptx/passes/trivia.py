@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TokensAttr, UndefOp
+from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TextAttr, TokensAttr, UndefOp
 
 _SILENT = (FallOp, ParameterOp, UndefOp)
 
@@ -19,7 +18,7 @@ def erase(op: Operation, *, keep_comments: bool = False) -> None:
     """
     lead = op.attributes.get("lead")
     gaps = op.attributes.get("gaps")
-    text = lead.data if isinstance(lead, StringAttr) and _has_comment(lead.data) else ""
+    text = lead.data if isinstance(lead, TextAttr) and _has_comment(lead.data) else ""
     if keep_comments and isinstance(gaps, TokensAttr) and _has_comment(gaps.data[-1]):
         text += f"\t{gaps.data[-1].strip()}\n"
     if text:
@@ -45,8 +44,8 @@ def _hand_on(op: Operation, lead: str) -> None:
             following = following.next_op
         if following is not None:
             old = following.attributes.get("lead")
-            following.attributes["lead"] = StringAttr(
-                lead + (cast(StringAttr, old).data if old is not None else "")
+            following.attributes["lead"] = TextAttr(
+                lead + (cast(TextAttr, old).data if old is not None else "")
             )
             return
         block = block.next_block if block is not None else None

@@ -22,6 +22,7 @@ from ..dialects.ptx.structure import (
     ModuleOp,
     ParameterOp,
     Structural,
+    TextAttr,
     TokensAttr,
     UndefOp,
     head_labels,
@@ -74,7 +75,7 @@ class _ModulePrinter:
                 self.structural(op, indent=False)
         tail = self.module.attributes.get("tail")
         if tail is not None:
-            self.out.append(cast(StringAttr, tail).data)
+            self.out.append(cast(TextAttr, tail).data)
         return "".join(self.out)
 
     # -------------------------------------------------------------------------------------------------------- functions
@@ -82,7 +83,7 @@ class _ModulePrinter:
     def function(self, function: FunctionOp) -> None:
         lead = function.attributes.get("lead")
         if lead is not None:
-            self.out.append(cast(StringAttr, lead).data)
+            self.out.append(cast(TextAttr, lead).data)
         tokens = function.tokens()
         gaps = _kept(function, len(tokens))
         self.out.append(_zip(gaps if gaps is not None else self._header_gaps(function, tokens), tokens))
@@ -234,7 +235,7 @@ class _ModulePrinter:
         attributes = op.attributes
         lead = attributes.get("lead")
         if lead is not None:
-            self.out.append(cast(StringAttr, lead).data)
+            self.out.append(cast(TextAttr, lead).data)
         tokens = op.tokens()
         gaps = _kept(op, len(tokens))
         if gaps is None:

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
-from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, UndefOp
+from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TextAttr, UndefOp
 from ..dialects.ptx.style import Style
 from ..dialects.ptx.syntax import Layout, Target
 from ..dialects.ptx.types import RegType
@@ -218,7 +218,7 @@ class _Builder:
                             defined.append(reg)
                             if reg.first < 0:
                                 reg.first = b
-                if outputs and shape.kind == Kind.TERMINATOR and shape.instruction is not None:
+                if outputs and shape.instruction is not None and shape.instruction.returns:
                     for reg in outputs:
                         if reg.block != b:
                             exposed[reg] = None
@@ -342,10 +342,12 @@ class _Builder:
                 assert properties is not None and shape.op_class is not None
                 if lead:
                     attributes = dict(attributes)
-                    attributes["lead"] = StringAttr(lead)
+                    attributes["lead"] = TextAttr(lead)
                 if shape.kind == Kind.LABEL:
                     properties = {"label": string_attr(name)}
                 values = [regs[i].value or undefined(regs[i]) for i in shape.read] if regs else []
+                if outputs and shape.instruction is not None and shape.instruction.returns:
+                    values.extend(r.value or undefined(r) for r in outputs)
                 if regs:
                     if shape.guard >= 0:
                         reg = regs[shape.guard]
@@ -374,8 +376,6 @@ class _Builder:
                 append(op)
             else:
                 values = []
-            if terminator is not None and outputs:
-                values.extend(r.value or undefined(r) for r in outputs)
             for s in self.successors[b]:
                 values.extend(r.value or undefined(r) for r in self.arguments[s])
             targets = [made[s] for s in self.successors[b]]
@@ -392,8 +392,10 @@ class _Builder:
         shape, _, lead, line, name = statement
         assert shape.properties is not None and shape.op_class is not None
         properties, attributes = shape.properties, shape.attributes
+        if shape.instruction is not None and shape.instruction.returns and self.source.outputs:
+            properties = {**properties, "silent": string_attr(f"{len(self.source.outputs)},0")}
         if lead:
-            attributes = {**attributes, "lead": StringAttr(lead)}
+            attributes = {**attributes, "lead": TextAttr(lead)}
         jumps = any(isinstance(o, Target) for o in shape.layout)
         if jumps and label_index:
             properties = {**properties, "layout": layout_attr(_retarget(shape, str(label_index)))}

@@ -83,6 +83,6 @@ def _with_flight(shape: Shape, own: int, reads: int, total: int) -> Shape:
     carried.read = (*shape.read, *silent_reads)
     carried.tied = (*shape.tied, *silent_ties)
     carried.written = (*shape.written, *silent_ties)
-    carried.properties = {**(shape.properties or {}), "in_flight": string_attr(f"{reads},{total - reads}")}
+    carried.properties = {**(shape.properties or {}), "silent": string_attr(f"{reads},{total - reads}")}
     carried.attributes = dict(shape.attributes)
     return carried

@@ -68,6 +68,7 @@ class Return(Instruction):
     section = "9.7.12.6"
     effect = "control"
     terminator = True
+    returns = True
     forms = (form("ret{.uni}"),)
 
 

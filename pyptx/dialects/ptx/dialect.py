@@ -7,11 +7,11 @@ from xdsl.ir import Dialect
 from . import all as _all  # noqa: F401  (registers every op class)
 from .attributes import LayoutAttr
 from .instruction import OPCODES
-from .structure import STRUCTURE, DeclarationAttr, TokensAttr
+from .structure import STRUCTURE, DeclarationAttr, TextAttr, TokensAttr
 from .style import StyleAttr
 from .target import TargetAttr
 from .types import RegType
 
 PTX = Dialect(
-    "ptx", [*STRUCTURE, *OPCODES.values()], [RegType, TargetAttr, LayoutAttr, TokensAttr, DeclarationAttr, StyleAttr]
+    "ptx", [*STRUCTURE, *OPCODES.values()], [RegType, TargetAttr, LayoutAttr, TokensAttr, DeclarationAttr, StyleAttr, TextAttr]
 )

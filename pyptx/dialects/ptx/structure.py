@@ -27,10 +27,36 @@ if TYPE_CHECKING:
 Tokens = tuple[str, ...]
 
 
+def _print_text(printer: Printer, text: str) -> None:
+    """A string literal of any text, bytes that are no UTF-8 included."""
+    printer.print_bytes_literal(text.encode("utf-8", "surrogateescape"))
+
+
+def _parse_text(parser: AttrParser) -> str:
+    text = parser.parse_optional_str_literal()
+    return parser.parse_bytes_literal().decode("utf-8", "surrogateescape") if text is None else text
+
+
 def _print_strings(printer: Printer, words: Sequence[str]) -> None:
     for i, word in enumerate(words):
         printer.print_string(", " if i else "")
-        printer.print_string_literal(word)
+        _print_text(printer, word)
+
+
+@irdl_attr_definition
+class TextAttr(Data[str]):
+    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written."""
+
+    name: ClassVar[str] = "ptx.text"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return _parse_text(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_text(printer, self.data)
 
 
 @irdl_attr_definition
@@ -41,7 +67,7 @@ class TokensAttr(Data[Tokens]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Tokens:
-        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_str_literal))
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_text(parser)))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -132,7 +158,7 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Tokens, tuple[tuple[str, Tokens], ...]]:
         def words() -> Tokens:
-            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal))
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_text(parser)))
 
         items: list[tuple[str, Tokens]] = []
         with parser.in_angle_brackets():

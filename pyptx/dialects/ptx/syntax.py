@@ -47,7 +47,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant expression, spelled as written (without whitespace): `0f3F800000`, `0xFFU`, `1<<4`, `-1.5`."""
+    """A constant expression, spelled as written: `0f3F800000`, `0xFFU`, `1<<4`, `-1.5`. It prints as one token."""
 
     text: str
 
@@ -173,7 +173,7 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
             if member:
                 yield member
         case Immediate(text):
-            yield from _spelled(text)
+            yield text
         case Symbol(name, offset):
             yield name
             yield from _spelled(offset) if offset else ()
@@ -281,8 +281,13 @@ Classify = Callable[[str], Operand]
 class OperandParser:
     """Recursive-descent reader of an operand list over tokens `[start, end)`."""
 
-    def __init__(self, tokens: list[Token], start: int, end: int, classify: Classify, *, call: bool = False):
+    def __init__(
+        self, tokens: list[Token], start: int, end: int, classify: Classify, *, call: bool = False,
+        gaps: list[str] | None = None,
+    ):  # fmt: skip
         self.tokens, self.at, self.end, self.classify = tokens, start, end, classify
+        self.gaps = gaps  # the text between the tokens, to be kept inside constants
+        self.constants: list[tuple[int, int]] = []  # constants of several tokens, as token ranges
         self.call = call  # a parenthesis opens an argument list rather than a constant expression
 
     def layout(self) -> Layout:
@@ -442,6 +447,11 @@ class OperandParser:
             found = repr(self._peek()) if self.at < self.end else "the end of the statement"
             raise SyntaxProblem(f"expected an operand, found {found}", self.at)
         text = "".join(t for _, t in self.tokens[start : self.at])
+        if self.at - start > 1:
+            self.constants.append((start, self.at))
+            if self.gaps is not None:
+                rest = zip(self.gaps[start + 1 : self.at], self.tokens[start + 1 : self.at], strict=True)
+                text = self.tokens[start][1] + "".join(g + t for g, (_, t) in rest)
         try:
             evaluate(text)
         except RecursionError:

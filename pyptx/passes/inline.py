@@ -1,0 +1,304 @@
+"""`ptx-inline`: put the bodies of device functions where they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..dialects.ptx.attributes import layout_attr, string_attr
+from ..dialects.ptx.control import Branch, Call, Return
+from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.structure import (
+    DeclarationAttr,
+    FallOp,
+    FunctionOp,
+    LabelListOp,
+    LabelOp,
+    ModuleOp,
+    ParameterOp,
+    RegisterOp,
+    UnknownOp,
+    VariableOp,
+)
+from ..dialects.ptx.syntax import Arguments, Immediate, Operand, Register, Symbol, Target, transform
+from ..dialects.ptx.types import RegType
+from ..ssa.fastir import create, set_type
+from .assign_registers import assign_registers
+from .flatten_scopes import flatten_scopes
+from .fresh import FreshNames
+from .operands import passed_of, places_of
+from .parameters import accesses_only, keep_in_registers
+from .ptx_pass import PTXPass
+from .trivia import erase
+
+
+@dataclass(frozen=True)
+class Inline(PTXPass):
+    """Replace calls of device functions in the same module by their bodies.
+
+    `max_instructions` is the size of a body from which on it is called all the same.
+
+    Contract: inlines unguarded calls by name of functions that are defined in the module, do not return
+    never, and do not call
+    themselves, directly or not. Arguments and results in registers are passed as values. Those in `.param`
+    variables go through
+    registers where every access has one store before it of the same size, else through `.local` memory;
+    functions that use such a
+    variable in another way (its address) stay called. The functions stay in the module. Names of the body
+    that the caller has too are
+    changed; the caller's registers keep theirs. Order of instructions with effects is that of the execution.
+    """
+
+    name: ClassVar[str] = "ptx-inline"
+
+    max_instructions: int = 200
+
+    def run(self, module: ModuleOp) -> None:
+        inline_calls(module, self.max_instructions)
+
+
+def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
+    """Inline what can be; how many calls that were."""
+    defined = {f.symbol: f for f in module.functions if not f.is_declaration}
+    recursive = _recursive(defined)
+    done = 0
+    for caller in _callees_first(defined):
+        for call in [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]:
+            callee = defined.get(_called(call) or "")
+            if callee is None or callee.symbol in recursive or not _may_inline(caller, call, callee, max_instructions):
+                continue
+            _Inliner(caller, call, callee).run()
+            assign_registers(caller)
+            done += 1
+    return done
+
+
+def _called(call: Call) -> str | None:
+    symbols = [o.name for o in call.layout if isinstance(o, Symbol)]
+    return symbols[0] if len(symbols) == 1 else None
+
+
+def _calls(function: FunctionOp) -> set[str]:
+    return {n for b in function.blocks for op in b.ops if isinstance(op, Call) and (n := _called(op)) is not None}
+
+
+def _recursive(defined: dict[str, FunctionOp]) -> set[str]:
+    """Functions that can reach themselves."""
+    edges = {name: _calls(f) & defined.keys() for name, f in defined.items()}
+    found: set[str] = set()
+    for name in edges:
+        seen: set[str] = set()
+        work = list(edges[name])
+        while work:
+            other = work.pop()
+            if other not in seen:
+                seen.add(other)
+                work += edges[other]
+        if name in seen:
+            found.add(name)
+    return found
+
+
+def _callees_first(defined: dict[str, FunctionOp]) -> list[FunctionOp]:
+    order: dict[str, None] = {}
+    state: set[str] = set()
+    for root in defined:
+        stack = [(root, iter(sorted(_calls(defined[root]) & defined.keys())))]
+        state.add(root)
+        while stack:
+            name, rest = stack[-1]
+            following = next((n for n in rest if n not in state), None)
+            if following is None:
+                order[name] = None
+                stack.pop()
+            else:
+                state.add(following)
+                stack.append((following, iter(sorted(_calls(defined[following]) & defined.keys()))))
+    return [defined[name] for name in order]
+
+
+def _may_inline(caller: FunctionOp, call: Call, callee: FunctionOp, most: int) -> bool:
+    if call.guard or callee is caller or callee.is_entry or ".noreturn" in callee.directives:
+        return False
+    ops = [op for block in callee.blocks for op in block.ops]
+    if sum(isinstance(op, Instruction) for op in ops) > most or any(isinstance(op, UnknownOp) for op in ops):
+        return False
+    results, arguments = _lists(call)
+    formals = [d for d in callee.parameters for _ in d.items]
+    returns = [d for d in callee.returns for _ in d.items]
+    if len(arguments) != len(formals) or len(results) != len(returns):
+        return False
+    for actual, formal in (*zip(arguments, formals, strict=True), *zip(results, returns, strict=True)):
+        if formal.space == "reg":
+            if not isinstance(actual, (Register, Immediate)) or formal.vector > 1:
+                return False
+        elif not isinstance(actual, Symbol) or not accesses_only(caller, actual.name, call):
+            return False
+    spaced = [n for d in (*callee.parameters, *callee.returns) if d.space == "param" for n, _ in d.items]
+    return all(accesses_only(callee, name, None) for name in spaced)
+
+
+def _lists(call: Call) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """(results, arguments) of a call."""
+    layout = call.layout
+    at = next(i for i, o in enumerate(layout) if isinstance(o, Symbol))
+    before, after = layout[:at], layout[at + 1 :]
+    results = before[0].elements if before and isinstance(before[0], Arguments) else ()
+    arguments = after[0].elements if after and isinstance(after[0], Arguments) else ()
+    return results, arguments
+
+
+class _Inliner:
+    def __init__(self, caller: FunctionOp, call: Call, callee: FunctionOp):
+        self.caller, self.call, self.callee = caller, call, callee
+        self.names = FreshNames(caller)
+        self.body = callee.clone()
+
+    def run(self) -> None:
+        body, call = self.body, self.call
+        flatten_scopes(body)
+        for block in body.blocks:
+            for value in (*block.args, *(r for op in block.ops for r in op.results)):
+                set_type(value, RegType((cast(RegType, value.type).register_class, "", 0)))
+            for op in list(block.ops):
+                if isinstance(op, RegisterOp):
+                    erase(op)
+        results, arguments = _lists(call)
+        formals = [(d, n) for d in self.callee.parameters for n, _ in d.items]
+        returns = [(d, n) for d in self.callee.returns for n, _ in d.items]
+        spaced = {
+            name: actual.name
+            for actual, (_, name) in (*zip(arguments, formals, strict=True), *zip(results, returns, strict=True))
+            if isinstance(actual, Symbol)
+        }
+        self._rename(spaced)
+        self._pass_registers(arguments)
+        continuation = self._splice()
+        self._return(continuation)
+        for variable in dict.fromkeys(spaced.values()):
+            keep_in_registers(self.caller, variable)
+
+    def _rename(self, spaced: dict[str, str]) -> None:
+        """Names of the body that the caller has get new ones; formal parameters become the call's
+        variables.
+        """
+        renamed = dict(spaced)
+        for block in self.body.blocks:
+            for op in block.ops:
+                if isinstance(op, VariableOp):
+                    items = [(self.names.name(name), tail) for name, tail in op.declaration.items]
+                    renamed.update((old, new) for (old, _), (new, _) in zip(op.declaration.items, items, strict=True))
+                    op.declaration = DeclarationAttr((op.declaration.head, tuple(items)))
+                elif isinstance(op, LabelOp):
+                    new = self.names.name(op.label)
+                    renamed[op.label] = new
+                    op.label = new
+                elif isinstance(op, LabelListOp) and op.label:
+                    new = self.names.name(op.label)
+                    renamed[op.label] = new
+                    op.properties["label"] = string_attr(new)
+
+        def leaf(operand: Operand) -> Operand:
+            if isinstance(operand, Symbol):
+                return Symbol(renamed.get(operand.name, operand.name), operand.offset)
+            return operand
+
+        for block in self.body.blocks:
+            for op in block.ops:
+                if isinstance(op, Instruction):
+                    op.layout = transform(op.layout, leaf)
+                elif isinstance(op, LabelListOp):
+                    op.words = tuple(renamed.get(w, w) for w in op.words)
+
+    def _pass_registers(self, arguments: tuple[Operand, ...]) -> None:
+        from .fold import constant_move, immediate_bits
+
+        parameters = next((op for op in self.body.blocks[0].ops if isinstance(op, ParameterOp)), None)
+        if parameters is None:
+            return
+        operands = iter(self.call.operands)
+        values: list[SSAValue] = []
+        formals = iter(parameters.results)
+        block = self.call.parent_block()
+        assert block is not None
+        for actual in arguments:
+            if isinstance(actual, Register):
+                values.append(next(operands))
+                next(formals)
+            elif isinstance(actual, Immediate):
+                type_ = cast(RegType, next(formals).type)
+                bits = immediate_bits(actual, type_.register_class)
+                move = constant_move(bits if bits is not None else int(actual.value), type_, self.call)
+                assert move is not None
+                block.insert_op_before(move, self.call)
+                values.append(move.results[0])
+        for formal, value in zip(parameters.results, values, strict=True):
+            formal.replace_all_uses_with(value)
+        erase(parameters)
+
+    def _splice(self) -> Block:
+        """Split the caller's block behind the call and put the body between the halves."""
+        block = self.call.parent_block()
+        assert block is not None
+        region = self.caller.regions[0]
+        types = [RegType((cast(RegType, r.type).register_class, "", 0)) for r in self.call.results]
+        continuation = Block(arg_types=types)
+        for op in list(block.ops)[list(block.ops).index(self.call) + 1 :]:
+            op.detach()
+            continuation.add_op(op)
+        inlined = self.body.blocks
+        for op in inlined:
+            self.body.regions[0].detach_block(op)
+        block.add_op(create(FallOp, (), (), {}, {}, (inlined[0],), self.call.location))
+        region.insert_block_after(continuation, block)
+        region.insert_block_before(inlined, continuation)
+        for result, argument in zip(self.call.results, continuation.args, strict=True):
+            result.replace_all_uses_with(argument)
+        erase(self.call)
+        self.inlined = inlined
+        return continuation
+
+    def _return(self, continuation: Block) -> None:
+        """Turn the body's returns into branches behind the call, the last into falling through."""
+        labelled = False
+        for block in self.inlined:
+            last = block.last_op
+            if isinstance(last, FallOp) and not last.successors:
+                last.successors = [continuation]
+                continue
+            if not isinstance(last, Instruction):
+                continue
+            places = places_of(last)
+            returned = [last.operands[i] for i in places.returned]
+            if not isinstance(last, Return):
+                self._drop_returned(last)
+                continue
+            passed = [last.operands[i] for i, _, _, _ in passed_of(last, places)]
+            if block is self.inlined[-1] and not last.guard:
+                new: Operation = create(FallOp, returned, (), {}, {}, (continuation,), last.location)
+            else:
+                labelled = True
+                properties = {"layout": layout_attr((Target("0"),))}
+                guard: list[SSAValue] = []
+                if last.guard:
+                    properties["guard"] = last.properties["guard"]
+                    guard = [last.operands[places.guard]]
+                targets = (continuation, *last.successors)
+                new = create(Branch, [*guard, *returned, *passed], (), properties, {}, targets, last.location)
+            block.insert_op_before(new, last)
+            erase(last)
+        if labelled:
+            label = create(LabelOp, (), (), {"label": string_attr(self.names.name("$L__inlined"))}, {})
+            first = continuation.first_op
+            assert first is not None
+            continuation.insert_op_before(label, first)
+
+    def _drop_returned(self, op: Instruction) -> None:
+        """Terminators of a function with register results carry them; in the caller they are the caller's or
+        none.
+        """
+        places = places_of(op)
+        if places.returned:
+            op.operands = [v for i, v in enumerate(op.operands) if i not in places.returned]
