@@ -565,7 +565,7 @@ class _OperandMatcher:
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
-        if common == "float32":  # such constants alone are a vector of .f32
+        if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
             mixed = self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
         for element in operand.elements:

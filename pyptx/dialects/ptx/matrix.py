@@ -179,7 +179,7 @@ class Mma(Instruction):
     """
 
     name = "ptx.mma"
-    section = "9.7.14.5"
+    section = "9.7.14.5.14"
     forms = (
         # half precision
         _quad("f16 f32", "f16", "f16", "6.4", "70+"),

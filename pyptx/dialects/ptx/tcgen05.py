@@ -128,7 +128,7 @@ class Tcgen05Ld(Instruction):
     section = "9.7.16.8.3"
     effect = "order"
     in_flight = "tcgen05.ld"
-    forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:b32?]@", pack="pack::16b")
+    forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]@", pack="pack::16b")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -138,7 +138,7 @@ class Tcgen05Ld(Instruction):
 def _reduction(shape: str, modifiers: str, type_: str) -> Form:
     offset = ", immhalfsplitoff:imm" if shape == "16x32bx2" else ""
     return form(
-        f"tcgen05.ld.red.sync.aligned.shape.num.redop{modifiers}.type r=:frag, d:b32*, [taddr:b32?]{offset}",
+        f"tcgen05.ld.red.sync.aligned.shape.num.redop{modifiers}.type r=:frag, d:b32*, [taddr:u32?]{offset}",
         shape=shape,
         num="x2 x4 x8 x16 x32 x64 x128",
         redop="min max",
@@ -201,7 +201,7 @@ class Tcgen05LdSpcompress(_Compressed):
     in_flight = "tcgen05.ld"
     forms = (
         form(
-            f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:b32?]",
+            f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:u32?]",
             shape="32x32b",
             ptx="9.4",
             sm="107a",
@@ -225,7 +225,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
     in_flight = "tcgen05.ld"
     forms = (
         form(
-            f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:b32?]",
+            f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:u32?]",
             shape="32x32b",
             ptx="9.4",
             sm="107a",
@@ -246,7 +246,7 @@ class Tcgen05St(Instruction):
     name = "ptx.tcgen05.st"
     section = "9.7.16.8.4"
     effect = "order"
-    forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:b32?]@, r:frag%", unpack="unpack::16b")
+    forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?]@, r:frag%", unpack="unpack::16b")
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -291,7 +291,7 @@ class Tcgen05Cp(Instruction):
     effect = "order"
     forms = tuple(
         form(
-            f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:b32?], s_desc:u64",
+            f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:u32?], s_desc:u64",
             cta_group=CTA_GROUP,
             shape=shape,
             dst_fmt="b8x16",
@@ -319,7 +319,7 @@ class Tcgen05Shift(Instruction):
     name = "ptx.tcgen05.shift"
     section = "9.7.16.9.3"
     effect = "order"
-    forms = (form("tcgen05.shift.cta_group.down [taddr:b32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
+    forms = (form("tcgen05.shift.cta_group.down [taddr:u32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
 
 
 # -------------------------------------------------------------------------------------------------------- mma
