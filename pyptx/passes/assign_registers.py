@@ -87,10 +87,7 @@ class _Assigner:
         self.names = FreshNames(function)
         self.fresh = FreshRegisters(function, self.names)
         self.returned = [
-            RegType((d.register_class, name, 0))
-            for d in function.returns
-            if d.space == "reg"
-            for name, _ in d.items
+            RegType((d.register_class, name, 0)) for d in function.returns if d.space == "reg" for name, _ in d.items
         ]
         self.renamed: set[SSAValue] = set()
         self.copies: dict[SSAValue, SSAValue] = {}
@@ -143,9 +140,7 @@ class _Assigner:
             else:  # a cycle: save one source
                 i = next(iter(pending))
                 source = pending[i]
-                pending[i] = self._move(
-                    source, self.fresh.type(cast(RegType, source.type).register_class), before
-                )
+                pending[i] = self._move(source, self.fresh.type(cast(RegType, source.type).register_class), before)
         return cast("list[SSAValue]", copies)
 
     def _move(self, source: SSAValue, type_: RegType, before: Operation) -> SSAValue:
@@ -290,9 +285,7 @@ def _retarget(function: FunctionOp, op: Operation, old: Block, name: str, names:
     if op.opcode != "brx.idx":
         op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
         return
-    table = next(
-        t for b in function.blocks for t in b.ops if isinstance(t, LabelListOp) and t.label in table_names
-    )
+    table = next(t for b in function.blocks for t in b.ops if isinstance(t, LabelListOp) and t.label in table_names)
     old_labels = {label.label for label in head_labels(old)}
     words = tuple(name if w in old_labels else w for w in table.words)
     users = [o for b in function.blocks for o in b.ops if isinstance(o, Instruction)]

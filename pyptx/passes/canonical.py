@@ -35,9 +35,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.style import Style, StyleAttr
 from .tokens import instruction_tokens
 
-STYLE = Style(
-    indent="\t", after_opcode=" ", after_comma=" ", after_inner_comma=" ", after_guard=" ", line_end="\n"
-)
+STYLE = Style(indent="\t", after_opcode=" ", after_comma=" ", after_inner_comma=" ", after_guard=" ", line_end="\n")
 COLUMN = 20
 """Characters from the indentation to the operands, where the opcode leaves room."""
 WIDTH = 100

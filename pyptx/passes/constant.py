@@ -110,9 +110,7 @@ def _multiply_add(slots: Slots, values: Sequence[int], type_: str) -> int | None
     if mode == "wide":
         wide = 2 * width(type_)
         return (integer(values[0], type_) * integer(values[1], type_) + values[2]) & mask(wide)
-    return _half(
-        slots, integer(values[0], type_) * integer(values[1], type_), integer(values[2], type_), type_
-    )
+    return _half(slots, integer(values[0], type_) * integer(values[1], type_), integer(values[2], type_), type_)
 
 
 def _half(slots: Slots, product: int, added: int, type_: str) -> int | None:
@@ -253,9 +251,7 @@ def is_subnormal(bits: int, format_: Format) -> bool:
     return 0 < magnitude < 1 << format_.fraction
 
 
-def encode(
-    value: Fraction, format_: Format, rounding: str = "rn", *, negative_zero: bool = False
-) -> int | None:
+def encode(value: Fraction, format_: Format, rounding: str = "rn", *, negative_zero: bool = False) -> int | None:
     """Bits of a number rounded once (`rn`, `rz`, `rm`, `rp`); None where it overflows (the result depends on
     more than the number).
     """
@@ -309,9 +305,7 @@ def _on_floats(
     if any(n is None for n in numbers):
         return None
     result = operation(slots, [n for n in numbers if n is not None], bits, format_)
-    if result is None or (
-        "ftz" in slots and result & mask(format_.bits - 1) < 1 << format_.fraction and result & ~top
-    ):
+    if result is None or ("ftz" in slots and result & mask(format_.bits - 1) < 1 << format_.fraction and result & ~top):
         return None
     if "sat" in slots:
         number = decode(result, format_)

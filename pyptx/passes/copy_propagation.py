@@ -36,15 +36,13 @@ class CopyPropagation(FunctionPass):
 
 def propagate_copies(function: FunctionOp) -> bool:
     """Whether anything changed. May leave stale values whose register can be changed."""
-    moves = [
-        op for block in function.blocks for op in block.ops if isinstance(op, Instruction) and is_copy(op)
-    ]
+    moves = [op for block in function.blocks for op in block.ops if isinstance(op, Instruction) and is_copy(op)]
     replaced: dict[tuple[Operation, int], SSAValue] = {}
     for move in moves:
         source, copy = move.operands[0], move.results[0]
         for use in list(copy.uses):
             place = (use.operation, use.index)
-            if use.index < places_of(use.operation).free:
+            if places_of(use.operation).is_free(use.index):
                 replaced.setdefault(place, copy)
                 use.operation.operands[use.index] = source
     if not replaced:

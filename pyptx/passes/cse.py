@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ..analysis.cfg import cfg_of
 from ..dialects.ptx.instruction import Instruction
@@ -73,11 +73,7 @@ def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction 
 def _key(op: Instruction) -> object:
     """Equal for instructions that compute the same values into registers of the same classes."""
     operands: object = tuple(op.operands)
-    if (
-        op.opcode in _COMMUTATIVE
-        and len(op.operands) == 2
-        and len(registers(op.layout)) == len(op.layout) == 3
-    ):
+    if op.opcode in _COMMUTATIVE and len(op.operands) == 2 and len(registers(op.layout)) == len(op.layout) == 3:
         operands = frozenset(op.operands)
     classes = tuple(cast(RegType, r.type).register_class for r in op.results)
     return type(op), frozenset(op.properties.items()), operands, classes
@@ -86,16 +82,11 @@ def _key(op: Instruction) -> object:
 def _redirect(op: Instruction, earlier: Instruction) -> bool:
     """Make all uses of `op` read `earlier`, if none of them fixes the register."""
     uses = [(use.operation, use.index) for result in op.results for use in result.uses]
-    if any(index >= free_operands(user) for user, index in uses):
+    if not all(places_of(user).is_free(index) for user, index in uses):
         return False
     for old, new in zip(op.results, earlier.results, strict=True):
         replace_uses(old, new)
     return True
-
-
-def free_operands(op: Operation) -> int:
-    """How many leading operands of an op may read any register."""
-    return places_of(op).free
 
 
 def replace_uses(old: SSAValue, new: SSAValue) -> None:

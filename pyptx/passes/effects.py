@@ -52,12 +52,7 @@ def is_removable(op: Instruction) -> bool:
 
 def is_value(op: Instruction) -> bool:
     """Whether the results depend on the operands alone, so that two equal instructions may become one."""
-    if (
-        not op.results
-        or op.terminator
-        or op.guard
-        or any(r.role == "~" or r.member for r in registers(op.layout))
-    ):
+    if not op.results or op.terminator or op.guard or any(r.role == "~" or r.member for r in registers(op.layout)):
         return False
     effect = effect_of(op)
     return effect == "pure" or (effect == "read" and _reads_kernel_parameter(op))
@@ -69,10 +64,6 @@ def _reads_kernel_parameter(op: Instruction) -> bool:
         return False
     address = op.layout[-1]
     function = op.parent_op()
-    if (
-        not isinstance(function, EntryOp)
-        or not isinstance(address, Address)
-        or not isinstance(address.base, Symbol)
-    ):
+    if not isinstance(function, EntryOp) or not isinstance(address, Address) or not isinstance(address.base, Symbol):
         return False
     return any(address.base.name == name for d in function.parameters for name, _ in d.items)

@@ -209,11 +209,7 @@ def _rename(op: Operation, stack: list[_Scope]) -> None:
     if isinstance(op, RegisterOp):
         items: list[tuple[str, tuple[str, ...]]] = []
         for name, tail in op.declaration.items:
-            new = (
-                here.ranges[name][1]
-                if name in here.ranges and tail[:1] == ("<",)
-                else here.registers.get(name, name)
-            )
+            new = here.ranges[name][1] if name in here.ranges and tail[:1] == ("<",) else here.registers.get(name, name)
             items.append((new, tail))
         if tuple(items) != op.declaration.items:
             op.declaration = DeclarationAttr((op.declaration.head, tuple(items)))

@@ -101,12 +101,7 @@ class _Folder:
         return None
 
     def _note_move(self, op: Instruction) -> None:
-        if (
-            len(op.results) != 1
-            or len(op.layout) != 2
-            or not isinstance(op.layout[0], Register)
-            or op.layout[0].member
-        ):
+        if len(op.results) != 1 or len(op.layout) != 2 or not isinstance(op.layout[0], Register) or op.layout[0].member:
             return
         register_class = cast(RegType, op.results[0].type).register_class
         source = op.layout[1]

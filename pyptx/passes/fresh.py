@@ -138,12 +138,9 @@ class FreshRegisters:
         stem = _STEMS.get(register_class, "%v")
         while True:
             used = any(
-                s.startswith(stem) and (not s[len(stem) :] or s[len(stem) :].isdigit())
-                for s, _ in self.names.ranges
+                s.startswith(stem) and (not s[len(stem) :] or s[len(stem) :].isdigit()) for s, _ in self.names.ranges
             )
-            if not used and not any(
-                n.startswith(stem) and n[len(stem) :].isdigit() for n in self.names.taken
-            ):
+            if not used and not any(n.startswith(stem) and n[len(stem) :].isdigit() for n in self.names.taken):
                 return stem
             stem += "_"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.control import Branch, Call, Return
@@ -268,19 +268,16 @@ class _Inliner:
             if isinstance(last, FallOp) and not last.successors:
                 last.successors = [continuation]
                 continue
-            if not isinstance(last, Instruction):
+            if not isinstance(last, Return):
                 continue
             places = places_of(last)
             returned = [last.operands[i] for i in places.returned]
-            if not isinstance(last, Return):
-                self._drop_returned(last)
-                continue
             passed = [last.operands[i] for i, _, _, _ in passed_of(last, places)]
             if block is self.inlined[-1] and not last.guard:
                 new: Operation = create(FallOp, returned, (), {}, {}, (continuation,), last.location)
             else:
                 labelled = True
-                properties = {"layout": layout_attr((Target("0"),))}
+                properties: dict[str, Attribute] = {"layout": layout_attr((Target("0"),))}
                 guard: list[SSAValue] = []
                 if last.guard:
                     properties["guard"] = last.properties["guard"]
@@ -294,11 +291,3 @@ class _Inliner:
             first = continuation.first_op
             assert first is not None
             continuation.insert_op_before(label, first)
-
-    def _drop_returned(self, op: Instruction) -> None:
-        """Terminators of a function with register results carry them; in the caller they are the caller's or
-        none.
-        """
-        places = places_of(op)
-        if places.returned:
-            op.operands = [v for i, v in enumerate(op.operands) if i not in places.returned]

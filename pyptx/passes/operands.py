@@ -1,9 +1,10 @@
 """What each operand of an op is for: read, guard, tied to a result, returned, or passed to a block argument.
 
-Operands stand in the order registers read, registers read in flight, guard, old values of tied results,
-values of the function's register results (terminators only), then what is passed to each successor's
-arguments. Only the first three kinds may be given another register freely; the rest are *bound* to a
-register: their type must be the result's, the parameter's, the argument's.
+Operands stand in the order registers read, registers read in flight or returned by `ret`, guard, old values of tied
+results, then
+what is passed to each successor's arguments. Registers read and the guard are *free*: they may sit in any register.
+The rest is *bound*:
+its type must be that of the result, of the function's returned register, of the block argument.
 """
 
 from __future__ import annotations
@@ -34,35 +35,40 @@ def roles_of(op: Instruction) -> tuple[str, ...]:
 class Places:
     """Indices into the operands of one op."""
 
+    reads: int
+    """How many leading operands are free: registers read, by name or in flight."""
+    returned: range
+    """Values of the function's register results, which `ret` carries."""
     guard: int
     """Index of the guard, or -1."""
-    free: int
-    """How many leading operands are free: read, in flight, or the guard."""
     ties: tuple[tuple[int, int], ...]
     """(operand, result) of each tied pair."""
-    returned: range
-    """Values of the function's register results."""
     passed: int
     """Index of the first operand that is passed to a successor's argument."""
+
+    def is_free(self, operand: int) -> bool:
+        """Whether the operand may sit in any register."""
+        return operand < self.reads or operand == self.guard
 
 
 def places_of(op: Operation) -> Places:
     """The places of an op's operands; everything of a structural op is bound."""
-    total = len(op.operands)
-    passed = total - sum(len(s.args) for s in op.successors)
+    passed = len(op.operands) - sum(len(s.args) for s in op.successors)
     if not isinstance(op, Instruction):
-        return Places(-1, 0, (), range(0), passed)
+        return Places(0, range(0), -1, (), passed)
     roles = roles_of(op)
     reads = sum(1 for r in roles if r == "$")
     silent_reads, silent_ties = silent_registers(op)
-    reads += silent_reads
-    guard = reads if op.guard else -1
-    free = reads + (guard >= 0)
+    at = reads + silent_reads
+    returned = range(reads, at) if op.returns else range(0)
+    if not op.returns:
+        reads = at
+    guard = at if op.guard else -1
+    at += guard >= 0
     written = [r for r in roles if r != "$"]
     tied = list(range(len(written))) if guard >= 0 else [i for i, r in enumerate(written) if r == "~"]
     tied += range(len(written), len(written) + silent_ties)
-    ties = tuple((free + i, result) for i, result in enumerate(tied))
-    return Places(guard, free, ties, range(free + len(ties), passed), passed)
+    return Places(reads, returned, guard, tuple((at + i, result) for i, result in enumerate(tied)), passed)
 
 
 def passed_of(op: Operation, places: Places | None = None) -> Iterator[tuple[int, int, Block, int]]:

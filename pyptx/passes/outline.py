@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from ..diagnostics import Diagnostic, PTXError, did_you_mean
@@ -81,7 +81,9 @@ def outline(module: ModuleOp, label: str, name: str) -> FunctionOp:
     _check(caller, block, moved)
     inside = set(moved)
     inputs = list(dict.fromkeys(v for op in moved for v in op.operands if v.owner not in inside))
-    outputs = [r for op in moved for r in op.results if any(use.operation not in inside for use in r.uses)]
+    outputs: list[SSAValue] = [
+        r for op in moved for r in op.results if any(use.operation not in inside for use in r.uses)
+    ]
     callee = _build(caller, name, moved, inputs, outputs)
     module.body.insert_op_before(callee, caller)
     _call(block, moved, name, inputs, outputs)
@@ -155,8 +157,11 @@ def _build(
         copy.attributes.pop("lead", None)
         ops.append(copy)
     returned = [mapping[v] for v in outputs]
-    ops.append(create(Return, returned, (), {"layout": layout_attr(())}, {}))
-    properties = {
+    ends: dict[str, Attribute] = {"layout": layout_attr(())}
+    if returned:
+        ends["silent"] = string_attr(f"{len(returned)},0")
+    ops.append(create(Return, returned, (), ends, {}))
+    properties: dict[str, Attribute] = {
         "head": TokensAttr((".func",)),
         "sym_name": string_attr(name),
         "params": ArrayAttr([declared(t) for t in parameters]),
@@ -174,7 +179,7 @@ def _call(block: Block, moved: list[Instruction], name: str, inputs: list[SSAVal
     layout.append(Symbol(name))
     if inputs:
         layout.append(Arguments(tuple(Register() for _ in inputs)))
-    properties = {"layout": layout_attr(tuple(layout))}
+    properties: dict[str, Attribute] = {"layout": layout_attr(tuple(layout))}
     call = create(Call, inputs, [v.type for v in outputs], properties, {}, (), moved[0].location)
     block.insert_op_before(call, moved[0])
     for old, new in zip(outputs, call.results, strict=True):

@@ -115,7 +115,8 @@ def _forward(function: FunctionOp, accesses: list[Access]) -> bool:
 
     def before(a: Operation, b: Operation) -> bool:
         block_a, block_b = a.parent_block(), b.parent_block()
-        assert block_a is not None and block_b is not None
+        assert block_a is not None
+        assert block_b is not None
         if block_a is block_b:
             return order[a] < order[b]
         x, y = cfg.index[block_a], cfg.index[block_b]

@@ -46,9 +46,7 @@ def retarget(module: ModuleOp, target: str, version: str | None = None) -> None:
     """
     first = FIRST_PTX.get(target)
     if first is None:
-        raise RetargetError(
-            Diagnostic("error", f"unknown target {target}", hint=did_you_mean(target, FIRST_PTX))
-        )
+        raise RetargetError(Diagnostic("error", f"unknown target {target}", hint=did_you_mean(target, FIRST_PTX)))
     wanted = module.target.version if version is None else _version(version)
     if wanted < first and version is not None:
         message = f"target {target} needs PTX {version_text(first)} or newer, not {version}"

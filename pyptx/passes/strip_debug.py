@@ -78,11 +78,7 @@ def _strip_function(function: FunctionOp, kept: set[str]) -> None:
     branches: dict[Block, list[Instruction]] = {}
     for block in function.blocks:
         last = block.last_op
-        if (
-            isinstance(last, Instruction)
-            and last.successors
-            and any(isinstance(o, Target) for o in last.layout)
-        ):
+        if isinstance(last, Instruction) and last.successors and any(isinstance(o, Target) for o in last.layout):
             branches.setdefault(last.successors[0], []).append(last)
     for block in function.blocks:
         _strip_head(block, branches.get(block, []), named)
@@ -104,9 +100,7 @@ def _strip_head(block: Block, branches: list[Instruction], named: set[str]) -> N
         return
     moved = {str(old): str(new) for new, old in enumerate(kept)}
     for op in branches:
-        op.layout = transform(
-            op.layout, lambda o: Target(moved.get(o.name, o.name)) if isinstance(o, Target) else o
-        )
+        op.layout = transform(op.layout, lambda o: Target(moved.get(o.name, o.name)) if isinstance(o, Target) else o)
     for i, label in enumerate(heads):
         if i not in kept:
             erase(label)

@@ -44,9 +44,7 @@ def _hand_on(op: Operation, lead: str) -> None:
             following = following.next_op
         if following is not None:
             old = following.attributes.get("lead")
-            following.attributes["lead"] = TextAttr(
-                lead + (cast(TextAttr, old).data if old is not None else "")
-            )
+            following.attributes["lead"] = TextAttr(lead + (cast(TextAttr, old).data if old is not None else ""))
             return
         block = block.next_block if block is not None else None
         if block is None:
