@@ -1,39 +1,93 @@
 """pyptx: a compiler for NVIDIA PTX on xDSL.
 
-Author kernels in traced Python (`kernel`, `reg`, `smem`, `ptx`), import any PTX (`parse`, `load`), check it (`diagnose`), print it
-(`to_ptx`), run it on a CPU (`simulate`), or launch it from PyTorch and JAX by calling it.
+Author kernels in traced Python (`kernel`, `reg`, `smem`, `ptx`), import any PTX (`parse`, `load`), check it
+(`diagnose`), print it (`to_ptx`), run it on a CPU (`simulate`), or launch it from PyTorch and JAX by calling it.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
 _WHERE = {
     "Diagnostic": "diagnostics",
+    "Kernel": "frontend.kernel",
+    "Layout": "frontend.tiles",
+    "LoadedKernel": "simulator",
     "PTXError": "diagnostics",
     "SimulationError": "diagnostics",
-    "parse": "text",
-    "to_ptx": "text",
+    "Tile": "frontend.tiles",
+    "detect_arch": "frontend.device",
     "diagnose": "text",
+    "intrinsic": "frontend.debug",
     "load": "simulator",
+    "parse": "text",
     "simulate": "simulator",
+    "to_ptx": "text",
 }
+"""Public name -> the module that has it, imported at first use: `import pyptx` itself costs next to nothing."""
 
-__all__ = ["Diagnostic", "PTXError", "SimulationError", "diagnose", "load", "parse", "simulate", "to_ptx"]
+__all__ = [
+    "Diagnostic",
+    "Kernel",
+    "Layout",
+    "LoadedKernel",
+    "PTXError",
+    "SimulationError",
+    "Tile",
+    "detect_arch",
+    "diagnose",
+    "intrinsic",
+    "kernel",
+    "load",
+    "parse",
+    "ptx",
+    "reg",
+    "simulate",
+    "smem",
+    "to_ptx",
+]
 
 if TYPE_CHECKING:
+    from . import ptx, reg, smem
     from .diagnostics import Diagnostic, PTXError, SimulationError
-    from .simulator import load, simulate
+    from .frontend.debug import intrinsic
+    from .frontend.device import detect_arch
+    from .frontend.kernel import Kernel, kernel
+    from .frontend.tiles import Layout, Tile
+    from .simulator import LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("ptx", "reg", "smem", "types", "specs", "codegen"):
+        return import_module(f".{name}", __name__)
     module = _WHERE.get(name)
     if module is None:
         raise AttributeError(f"module 'pyptx' has no attribute {name!r}")
     value = getattr(import_module(f".{module}", __name__), name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """`pyptx.kernel` is the decorator, whatever is imported: importing the submodule of that name would hide it."""
+
+    @property
+    def kernel(self) -> Any:
+        return import_module(".frontend.kernel", __name__).kernel
+
+    @kernel.setter
+    def kernel(self, value: object) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,270 @@
+"""A finished trace as a module: declarations, shared memory settled, SSA built, version chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, LocationAttr, StringAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Attribute, Operation
+
+from ..diagnostics import PTXError
+from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.structure import (
+    EntryOp,
+    FallOp,
+    FunctionOp,
+    HeaderOp,
+    ModuleOp,
+    ParameterOp,
+    RegisterOp,
+    TokensAttr,
+    UndefOp,
+    VariableOp,
+)
+from ..dialects.ptx.style import DEFAULT
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, version_text
+from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
+from ..ssa.fastir import create, gc_paused
+from ..ssa.statement import Kind, Shape, Statement
+from .instructions import opcode
+from .parameters import EntryParameter
+from .shared import DYNAMIC, STATIC_LIMIT, place_allocations
+from .trace import Trace, declaration_shape
+
+Directives = Sequence[tuple[str, tuple[Any, ...]]]
+
+DIRECTIVES: dict[str, Version] = {
+    "maxnreg": (1, 3), "maxntid": (1, 3), "minnctapersm": (2, 0), "maxnctapersm": (1, 3), "reqntid": (2, 1),
+    "noreturn": (6, 4), "reqnctapercluster": (7, 8), "explicitcluster": (7, 8), "maxclusterrank": (7, 8),
+    "blocksareclusters": (9, 0), "abi_preserve": (9, 0), "abi_preserve_control": (9, 0), "pragma": (2, 0),
+}  # fmt: skip
+"""Performance directives of an entry and the PTX version they came with (PTX ISA 11.4, 11.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The module of a trace. `dynamic_bytes`: what its own allocations need of dynamic shared memory."""
+
+    module: BuiltinModule
+    version: Version
+    dynamic_bytes: int
+    has_extern: bool
+
+
+def build_module(
+    trace: Trace,
+    name: str,
+    parameters: Sequence[EntryParameter],
+    *,
+    extern: str | None,
+    directives: Directives,
+    force_dynamic: bool,
+) -> Built:
+    """The module of a finished trace. PTXError for what only the whole kernel shows."""
+    with gc_paused():
+        return _build(trace, name, parameters, extern, directives, force_dynamic)
+
+
+def _build(
+    trace: Trace,
+    name: str,
+    parameters: Sequence[EntryParameter],
+    extern: str | None,
+    directives: Directives,
+    force_dynamic: bool,
+) -> Built:
+    if trace.failures:
+        raise trace.failures[0]
+    if trace.scopes:
+        raise trace.error("a ptx.scope() is not closed", at=0)
+    _end_with_ret(trace)
+    dynamic = bool(trace.allocations) and (force_dynamic or trace.shared_bytes > STATIC_LIMIT)
+    if dynamic and extern is not None:
+        raise trace.error(
+            f"{trace.shared_bytes} bytes of allocations do not fit into the {STATIC_LIMIT} of static shared memory, "
+            "and extern_smem takes "
+            "the dynamic part",
+            f"drop extern_smem, or carve the memory out of {extern} with smem.base()",
+            at=0,
+        )
+    shared = place_allocations(trace, dynamic)
+    statements = _assemble(trace, shared)
+    if trace.scope_count:
+        _check_scopes(trace, statements)
+    _note_directives(trace, directives)
+    if any(d.register_class == "b128" for d in trace.declarations.values()):
+        trace.needs = max(trace.needs, (8, 3))
+    version = trace.version or trace.needs
+    _check_version(trace, version)
+
+    properties: dict[str, Attribute] = {
+        "head": TokensAttr((".visible", ".entry")),
+        "sym_name": string_attr(name),
+        "directives": TokensAttr(_directive_words(directives)),
+    }
+    properties["params"] = ArrayAttr([p.declaration for p in parameters])
+    source = FunctionSource(EntryOp, properties, {"lead": StringAttr("\n")}, statements, locations=trace.locations)
+    if trace.lead:
+        source.attributes["end"] = TokensAttr((trace.lead, "", "\n"))
+    problems: list[UnresolvedLabel] = []
+    entry = build_function(source, DEFAULT, None, problems)
+    if problems:
+        raise PTXError(
+            [
+                trace.diagnostic(f"label {p.label} is not placed in this kernel", "ptx.label(name) places it", p.line)
+                for p in problems
+            ]
+        )
+    ops: list[Operation] = [
+        create(HeaderOp, (), (), {"what": string_attr(what)}, {}) for what in ("version", "target", "address_size")
+    ]
+    externs: list[Statement] = list(trace.module_statements)
+    if extern is not None:
+        externs.append((_extern_shape(extern, 128), (), "", 0, ""))
+    if dynamic:
+        align = max([128, *[a.align for a in trace.allocations.values()]])
+        externs.append((_extern_shape(DYNAMIC, align), (), "", 0, ""))
+    for i, (shape, _, _, place, _) in enumerate(externs):
+        attributes: dict[str, Attribute] = {"lead": StringAttr("\n")} if i == 0 else {}
+        assert shape.op_class is not None
+        ops.append(create(shape.op_class, (), (), shape.properties or {}, attributes, (), trace.locations[place]))
+    ops.append(entry)
+    target = TargetAttr((trace.target, version_text(version), ()))
+    module = BuiltinModule([ModuleOp.build(target, ops)])
+    return Built(module, version, trace.shared_bytes if dynamic else 0, bool(extern or trace.externs))
+
+
+def _extern_shape(name: str, align: int) -> Shape:
+    return declaration_shape(VariableOp, (".extern", ".shared", ".align", str(align), ".b8"), name, tail=("[", "]"))
+
+
+def _end_with_ret(trace: Trace) -> None:
+    """A kernel that can run off its end gets a `ret` there."""
+    for shape, _, _, _, _ in reversed(trace.statements):
+        if shape.kind == Kind.TERMINATOR and shape.guard < 0:
+            return
+        if shape.kind in (Kind.OTHER, Kind.REGISTERS, Kind.CLOSE):
+            continue
+        break
+    path = opcode("ret")
+    shape, _ = path._shapes.get(()) or path._make(trace, ())
+    trace.check(shape, 0)
+    trace.record(shape, [], 0)
+
+
+def _assemble(trace: Trace, shared: list[Statement]) -> list[Statement]:
+    """Declarations, variables, prologue, body."""
+    found: list[Statement] = []
+    for declaration in trace.declarations.values():
+        if not declaration.hidden:
+            found.append(
+                (_register_shape(declaration.register_class, declaration.name, declaration.count), (), "", 0, "")
+            )
+    found += shared
+    found += trace.variables
+    found += trace.prologue
+    if not trace.insertions:
+        return found + trace.statements
+    for i, statement in enumerate(trace.statements):
+        found.append(statement)
+        if i in trace.insertions:
+            found += trace.insertions[i]
+    return found
+
+
+_register_shapes: dict[tuple[str, str, int | None], Shape] = {}
+
+
+def _register_shape(register_class: str, name: str, count: int | None) -> Shape:
+    key = (register_class, name, count)
+    found = _register_shapes.get(key)
+    if found is None:
+        if len(_register_shapes) > 20_000:
+            _register_shapes.clear()
+        found = _register_shapes[key] = declaration_shape(RegisterOp, (".reg", "." + register_class), name, count)
+    return found
+
+
+def _check_scopes(trace: Trace, statements: list[Statement]) -> None:
+    """Registers of a `{ }` block are used inside it only."""
+    scope, stack = 0, list[int]()
+    for shape, regs, _, place, name in statements:
+        if shape.kind == Kind.OPEN:
+            stack.append(scope)
+            scope = int(name)
+        elif shape.kind == Kind.CLOSE:
+            scope = stack.pop()
+        for reg in regs:
+            if reg.scope and reg.scope != scope and reg.scope not in stack:
+                raise trace.error(
+                    f"register {reg.name} belongs to a ptx.scope() that has ended", "declare it outside", at=place
+                )
+
+
+def _note_directives(trace: Trace, directives: Directives) -> None:
+    for name, _ in directives:
+        since = DIRECTIVES.get(name)
+        if since is None:
+            raise trace.error(
+                f"there is no directive .{name} for a kernel", f"known: {' '.join('.' + d for d in DIRECTIVES)}", at=0
+            )
+        trace.needs = max(trace.needs, since)
+
+
+def _directive_words(directives: Directives) -> tuple[str, ...]:
+    words: list[str] = []
+    for name, values in directives:
+        words.append("." + name)
+        for i, value in enumerate(values):
+            if i:
+                words.append(",")
+            words.append(f'"{value}"' if name == "pragma" else str(value))
+        if name == "pragma":
+            words.append(";")
+    return tuple(words)
+
+
+def _check_version(trace: Trace, version: Version) -> None:
+    """The target must exist in the version, and (when it was inferred) no form may have been removed by then."""
+    first = FIRST_PTX.get(trace.target, (1, 0))
+    if version < first:
+        raise trace.error(
+            f"target {trace.target} needs PTX {version_text(first)} or newer, not {version_text(version)}", at=0
+        )
+    if version < trace.needs and trace.version is not None:
+        raise trace.error(
+            f"this kernel's directives need PTX {version_text(trace.needs)}, not {version_text(version)}", at=0
+        )
+    if trace.version is not None:
+        return
+    for shape, place in trace.used.items():
+        cls = shape.instruction
+        assert cls is not None
+        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
+        problem = cls.resolve(shape.modifiers, shape.plain_layout, classes).verdict(version, trace.target)
+        if problem is not None:
+            raise trace.error(
+                f"{problem.message} (the version that the rest of the kernel needs)", problem.hint, at=place
+            )
+
+
+def line_places(module: BuiltinModule, text: str) -> dict[int, LocationAttr]:
+    """PTX line -> place in the Python source, for text that `module` printed to."""
+    ptx = next(op for op in module.body.block.ops if isinstance(op, ModuleOp))
+    entry: FunctionOp = next(iter(ptx.functions))
+    lines = text.split("\n")
+    number = next(i for i, line in enumerate(lines) if line == "{") + 1
+    found: dict[int, LocationAttr] = {}
+    for block in entry.blocks:
+        for op in block.ops:
+            if isinstance(op, (FallOp, UndefOp, ParameterOp)):
+                continue
+            lead = op.attributes.get("lead")
+            if isinstance(lead, StringAttr):
+                number += lead.data.count("\n")
+            number += 1
+            found[number] = op.location
+    return found

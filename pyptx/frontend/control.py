@@ -1,0 +1,342 @@
+"""Control flow: labels and branches, `if_`/`else_`, loops, scopes, pipelines (PTX ISA 9.7.12)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from ..types import s32, u32
+from .instructions import emit, move, opcode
+from .registers import NegPred, Reg, predicate, temporary
+from .trace import Trace, current
+
+__all__ = [
+    "PipelineState", "bra", "break_", "continue_", "else_", "expr", "fresh_label", "if_", "kloop", "label", "loop",
+    "pipeline", "range_", "ret", "scope",
+]  # fmt: skip
+
+_BRA = opcode("bra")
+_BRA_UNI = opcode("bra.uni")
+
+
+def label(name: str) -> None:
+    """Place a label here."""
+    current().label(_label_name(name))
+
+
+def fresh_label(stem: str = "label") -> str:
+    """A label name that is not in use, `$_<stem>_N`."""
+    return f"$_{stem}_{current().count('label')}"
+
+
+def bra(target: str, *, pred: Any = None) -> None:
+    """Branch to a label, always or where `pred` (or `~p`) holds."""
+    _BRA(_label_name(target), pred=pred)
+
+
+def ret(*, pred: Any = None) -> None:
+    """End the thread's run of the kernel."""
+    emit("ret", pred=pred)
+
+
+def _label_name(name: object) -> str:
+    if (
+        not isinstance(name, str)
+        or not name.replace("$", "a").replace("_", "a").replace("%", "a").isalnum()
+        or name[0].isdigit()
+    ):
+        raise current().error(f"{name!r} is no label name", "letters, digits, _ and $, not starting with a digit")
+    return name
+
+
+def _condition(trace: Trace, pred: Any) -> Any:
+    if not isinstance(pred, (Reg, NegPred)):
+        raise trace.error(
+            f"a condition is a predicate register p or ~p, not {type(pred).__name__}",
+            "compare registers with < <= > >= == != to get one; decide Python values with a Python if",
+        )
+    return pred
+
+
+class _If:
+    def __init__(self, pred: Any):
+        self.pred = pred
+        self.names: tuple[str, str] = ("", "")
+
+    def __enter__(self) -> None:
+        trace = current()
+        pred = _condition(trace, self.pred)
+        number = trace.count("label")
+        self.names = (f"$_else_{number}", f"$_endif_{number}")
+        _BRA(self.names[0], pred=pred.reg if isinstance(pred, NegPred) else NegPred(pred))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            trace = current()
+            trace.label(self.names[0])
+            trace.label(self.names[1])
+            trace.last_if = (len(trace.statements), self.names[0], self.names[1])
+
+
+class _Else:
+    def __init__(self) -> None:
+        self.end = ""
+
+    def __enter__(self) -> None:
+        trace = current()
+        if trace.last_if is None or trace.last_if[0] != len(trace.statements):
+            raise trace.error("else_ must follow its if_ directly", "with ptx.if_(p): ...\nwith ptx.else_(): ...")
+        _, otherwise, self.end = trace.last_if
+        trace.last_if = None
+        del trace.statements[-2:]
+        del trace.labels[otherwise], trace.labels[self.end]
+        _BRA(self.end)
+        trace.label(otherwise)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            current().label(self.end)
+
+
+def if_(pred: Any) -> _If:
+    """`with ptx.if_(p):` runs the body in the threads where p (or `~p`) holds."""
+    return _If(pred)
+
+
+def else_() -> _Else:
+    """`with ptx.else_():` directly after an `if_`: runs the body in the other threads."""
+    return _Else()
+
+
+class _Loop:
+    def __init__(self, name: str, pred: Any):
+        self.name, self.pred = name, pred
+
+    def __enter__(self) -> None:
+        label(self.name)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            if self.pred is None:
+                _BRA_UNI(self.name)
+            else:
+                _BRA(self.name, pred=_condition(current(), self.pred))
+
+
+def loop(label: str, *, pred: Any = None) -> _Loop:
+    """`with ptx.loop("name", pred=p):` repeats the body while p holds at its end (always, without p: leave with a
+    branch).
+    """
+    return _Loop(label, pred)
+
+
+def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Iterator[Reg]:
+    """`for i in ptx.range_(start, stop, step):` traces the body once, as a loop; i is an s32 register.
+
+    Bounds are ints or 32-bit registers (`stop` is read anew in each round), the step is a non-zero int. `range_(n)`
+    counts from 0. Leave it with `ptx.break_()`, not with Python's break.
+    """
+    if stop is None:
+        start, stop = 0, start
+    trace = current()
+    if not isinstance(step, int) or step == 0:
+        raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
+    return _range(trace, start, stop, step)
+
+
+def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:
+    variable = trace.fresh(s32, "%ri")
+    index = Reg(variable.name, s32, variable)
+    number = trace.count("label")
+    head, end, again = f"$_loop_{number}", f"$_endloop_{number}", f"$_continue_{number}"
+    move(index, start)
+    trace.label(head)
+    done = predicate(trace)
+    emit("setp.ge.s32" if step > 0 else "setp.le.s32", done, index, stop)
+    _BRA(end, pred=done)
+    place = trace.place()
+    entry = (again, end)
+    trace.loops.append(entry)
+    try:
+        yield index
+    except GeneratorExit:
+        trace.failures.append(
+            trace.error(
+                "Python's break (or return) in a range_ loop cannot be traced",
+                "with ptx.if_(p): ptx.break_()",
+                at=place,
+            )
+        )
+        return
+    trace.loops.remove(entry)
+    if again in trace.targets:
+        trace.label(again)
+    emit("add.s32", index, index, step)
+    _BRA(head)
+    trace.label(end)
+
+
+def break_(*, pred: Any = None) -> None:
+    """Leave the innermost `range_` loop."""
+    _BRA(_innermost()[1], pred=pred)
+
+
+def continue_(*, pred: Any = None) -> None:
+    """Go on with the next round of the innermost `range_` loop."""
+    trace = current()
+    target = _innermost()[0]
+    trace.targets.add(target)
+    _BRA(target, pred=pred)
+
+
+def _innermost() -> tuple[str, str]:
+    trace = current()
+    if not trace.loops:
+        raise trace.error(
+            "break_ and continue_ belong into a `for i in ptx.range_(...)` loop", "use ptx.bra(label) elsewhere"
+        )
+    return trace.loops[-1]
+
+
+class _Scope:
+    def __enter__(self) -> None:
+        current().open_scope()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            current().close_scope()
+
+
+def scope() -> _Scope:
+    """`with ptx.scope():` a `{ }` block: registers made inside (predicates apart) are declared there and end with
+    it.
+    """
+    return _Scope()
+
+
+class _Expression:
+    def __enter__(self) -> None:
+        current()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+def expr() -> _Expression:
+    """`with ptx.expr():` groups the instructions of one computation. It has no effect on them."""
+    return _Expression()
+
+
+def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_label: str = "kloop") -> None:
+    """Run `body` `total` times. An int is unrolled completely; for a register the loop is unrolled `unroll` times (a
+    power of two).
+
+    What is left after the unrolled loop runs in nested `if_`s, one per power of two below `unroll`. `body` is called
+    with the number of the round (an int, or an s32 register) when it takes an argument.
+    """
+    trace = current()
+    if not isinstance(unroll, int) or unroll < 1 or unroll & (unroll - 1):
+        raise ValueError(f"unroll is a power of two, not {unroll!r}")
+    takes = _takes_argument(body)
+    call = body if takes else lambda _: body()
+    if isinstance(total, int):
+        for i in range(total):
+            call(i)
+        return
+    count = temporary(trace, u32)
+    move(count, total)
+    done = temporary(trace, s32) if takes else None
+    if done is not None:
+        move(done, 0)
+
+    def rounds(number: int) -> None:
+        for _ in range(number):
+            call(done)
+            if done is not None:
+                emit("add.s32", done, done, 1)
+
+    name = loop_label
+    while name in trace.labels or f"{name}_end" in trace.labels:
+        name = f"{loop_label}_{trace.count('label')}"
+    end = f"{name}_end"
+    less = predicate(trace)
+    emit("setp.lt.u32", less, count, unroll)
+    _BRA(end, pred=less)
+    trace.label(name)
+    rounds(unroll)
+    emit("sub.u32", count, count, unroll)
+    emit("setp.ge.u32", less, count, unroll)
+    _BRA(name, pred=less)
+    trace.label(end)
+    part = unroll >> 1
+    while part:
+        bit = temporary(trace, u32)
+        emit("and.b32", bit, count, part)
+        some = predicate(trace)
+        emit("setp.ne.u32", some, bit, 0)
+        with if_(some):
+            rounds(part)
+        part >>= 1
+
+
+def _takes_argument(body: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(body).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) and p.default is p.empty
+        for p in parameters
+    )
+
+
+class PipelineState:
+    """Where a ring of `n_stages` buffers stands: `cursor` (next stage) and `phase` (parity of the next round), both
+    u32 registers.
+    """
+
+    def __init__(self, n_stages: int, cursor: Reg, phase: Reg):
+        self.n_stages, self.cursor, self.phase = n_stages, cursor, phase
+
+    def advance(self) -> tuple[Reg, Reg]:
+        """(stage, phase) of this step, in registers of their own; then the cursor moves on, and the phase flips where
+        it wraps.
+        """
+        trace = current()
+        stage, phase = temporary(trace, u32), temporary(trace, u32)
+        move(stage, self.cursor)
+        move(phase, self.phase)
+        emit("add.u32", self.cursor, self.cursor, 1)
+        wrapped = predicate(trace)
+        emit("setp.eq.u32", wrapped, self.cursor, self.n_stages)
+        emit("xor.b32", self.phase, self.phase, 1, pred=wrapped)
+        emit("mov.u32", self.cursor, 0, pred=wrapped)
+        return stage, phase
+
+
+def pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState:
+    """The state of an n-stage ring, from stage 0 and phase 0, or in the registers given (which the author has
+    initialised).
+    """
+    trace = current()
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"a pipeline has a positive number of stages, not {n!r}")
+    if cursor is None:
+        cursor = temporary(trace, u32)
+        move(cursor, 0)
+    if phase is None:
+        phase = temporary(trace, u32)
+        move(phase, 0)
+    return PipelineState(n, cursor, phase)

@@ -1,0 +1,532 @@
+"""`ptx.inst`: every PTX instruction as an attribute path, `ptx.inst.add.u32(d, a, b)`.
+
+A path finds its op class once; a call cuts its operands into registers and everything else (the key of the statement's
+`Shape`), so that the second instruction of a shape costs a dictionary look-up. The op class judges each shape once per
+kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, cast
+
+import numpy as np
+
+from ..diagnostics import PTXError
+from ..dialects.ptx import all as all_chapters
+from ..dialects.ptx.instruction import Instruction, find_opcode, unknown_opcode
+from ..dialects.ptx.syntax import (
+    Address,
+    Arguments,
+    Immediate,
+    Layout,
+    Not,
+    Operand,
+    OperandParser,
+    Pair,
+    Register,
+    Sink,
+    SpecialRegister,
+    Symbol,
+    SyntaxProblem,
+    Vector,
+    evaluate,
+    is_special_register,
+    lex,
+    transform,
+)
+from ..ssa.shapes import branch_target, fill_instruction
+from ..ssa.statement import Kind, Shape
+from ..ssa.statement import Reg as Variable
+from ..types import PtxType
+from .trace import Trace, _current, current
+
+Key = Any
+"""What a Python operand is apart from its registers: a register class (str), an int, or a tagged tuple (see `_key`)."""
+
+_MAX_SHAPES = 20_000
+
+
+class Opcode:
+    """An instruction's dotted name. Attributes extend it, a call emits it.
+
+    Names: a trailing `_` is dropped (`and_`), `_2d` is `2d`, `__` is `::`. PTXError at the call for an unknown opcode
+    or modifier and for operands that no form of the instruction takes, or that the kernel's target does not have.
+    """
+
+    chapters = all_chapters  # importing it registers every op class
+
+    _words: tuple[str, ...]
+    _cls: type[Instruction] | None
+    _modifiers: tuple[str, ...]
+    _shapes: dict[tuple[Key, ...], tuple[Shape, str]]
+
+    def __init__(self, words: tuple[str, ...]):
+        self._words = words
+        self._cls = None
+        self._modifiers = ()
+        self._shapes = {}
+        self._reads_special = False
+
+    def __getattr__(self, name: str) -> Opcode:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        found = _path((*self._words, *spelled(name).split(".")))
+        self.__dict__[name] = found
+        return found
+
+    def __repr__(self) -> str:
+        return "ptx.inst." + ".".join(self._words)
+
+    def __call__(self, *operands: Any, pred: Any = None) -> Any:
+        trace = _current.get()
+        if trace is None:
+            current()
+            raise AssertionError
+        regs: list[Variable] = []
+        key: list[Key] = []
+        if pred is not None:
+            key.append(_guard(trace, pred, regs))
+        for operand in operands:
+            kind = operand.__class__
+            if kind is Reg:
+                variable = operand.variable or operand.resolve(trace)
+                regs.append(variable)
+                key.append(variable.register_class)
+            elif kind is int:
+                key.append(operand)
+            elif kind is RegArray:
+                regs += operand.variables
+                key.append(operand.key)
+            else:
+                key.append(_key(trace, operand, regs, self))
+        found = self._shapes.get(tuple(key))
+        if found is None:
+            found = self._make(trace, tuple(key))
+        shape, name = found
+        place = trace.place()
+        if shape not in trace.used:
+            trace.check(shape, place)
+        trace.statements.append((shape, regs, trace.lead, place, name))
+        trace.lead = ""
+        if operands:
+            first = operands[0]
+            if isinstance(first, Reg):
+                return first
+        return None
+
+    def _make(self, trace: Trace, key: tuple[Key, ...]) -> tuple[Shape, str]:
+        cls = self._find(trace)
+        guard = ""
+        if key and isinstance(key[0], str) and key[0][0] == "@":
+            guard, guard_class = key[0].split(" ")
+            operands = key[1:]
+        else:
+            guard_class, operands = "", key
+        wide = _wide_floats(self._words)
+        layout = tuple(_operand(k, wide) for k in operands)
+        classes = tuple(c for k in operands for c in _classes(k))
+        if cls.resolve(self._modifiers, layout, classes).problem is not None:
+            layout = _with_float_constants(cls, self._modifiers, layout, classes, wide)
+        name = ""
+        if cls.terminator and cls.opcode != "brx.idx":
+            layout, name = branch_target(layout)
+        shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, [], [])
+        fill_instruction(shape, cls, self._modifiers, layout, classes, guard)
+        if cls.opcode == "brx.idx":
+            name = next((o.name for o in layout if isinstance(o, Symbol)), "")
+        shape.attributes.pop("written", None)  # traced instructions print in canonical order
+        shape.bare = (guard_class, *classes) if guard else classes
+        shape.styled = True
+        if len(self._shapes) > _MAX_SHAPES:
+            self._shapes.clear()
+        found = self._shapes[key] = (shape, name)
+        return found
+
+    def _find(self, trace: Trace) -> type[Instruction]:
+        if self._cls is None:
+            root, *rest = self._words
+            found = find_opcode(root, rest)
+            if found is None:
+                problem = unknown_opcode(root, rest)
+                raise trace.error(problem.message, problem.hint)
+            cls, used = found
+            self._modifiers = tuple(rest[used:])
+            self._reads_special = cls.opcode in ("mov", "cvt")
+            self._cls = cls
+        return self._cls
+
+
+class InstructionNamespace:
+    """`ptx.inst`: attributes are opcodes."""
+
+    def __getattr__(self, name: str) -> Opcode:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        found = _path((spelled(name),))
+        self.__dict__[name] = found
+        return found
+
+    def _raw_emit(self, text: str) -> None:
+        from .raw import raw
+
+        raw(text)
+
+
+_paths: dict[tuple[str, ...], Opcode] = {}
+
+
+def _path(words: tuple[str, ...]) -> Opcode:
+    found = _paths.get(words)
+    if found is None:
+        found = _paths[words] = Opcode(words)
+    return found
+
+
+def opcode(text: str) -> Opcode:
+    """The instruction of a PTX spelling: `opcode("fence.proxy.async::generic.acquire")`."""
+    return _path(tuple(text.split(".")))
+
+
+def spelled(name: str) -> str:
+    """A Python attribute as PTX spells it: `and_` -> `and`, `_2d` -> `2d`, `shared__cta` -> `shared::cta`."""
+    if name.endswith("_") and len(name) > 1:
+        name = name[:-1]
+    if name[0] == "_" and name[1:2].isdigit():
+        name = name[1:]
+    return name.replace("__", "::")
+
+
+def emit(text: str, *operands: Any, pred: Any = None) -> Any:
+    """Emit the instruction of a PTX spelling."""
+    return _path(tuple(text.split(".")))(*operands, pred=pred)
+
+
+# ------------------------------------------------------------------------------------------------------------ operands
+
+
+class AddressOperand:
+    """`[base+offset]`, from `ptx.addr`. `rest` are further parts inside the brackets (tensor coordinates)."""
+
+    __slots__ = ("base", "offset", "rest")
+
+    def __init__(self, base: Any, offset: int | str | None = None, rest: tuple[Any, ...] = ()):
+        self.base, self.offset, self.rest = base, offset, rest
+
+    def __repr__(self) -> str:
+        return f"[{self.base!r}{'' if self.offset is None else f'+{self.offset}'}]"
+
+
+def _guard(trace: Trace, pred: Any, regs: list[Variable]) -> str:
+    mark = "@"
+    if isinstance(pred, NegPred):
+        mark, pred = "@!", pred.reg
+    if not isinstance(pred, Reg):
+        raise trace.error(f"pred= takes a predicate register p or ~p, not {type(pred).__name__}")
+    if isinstance(pred, SpecialReg):
+        pred = moved(trace, pred)
+    variable = pred.variable or pred.resolve(trace)
+    regs.append(variable)
+    return f"{mark} {variable.register_class}"
+
+
+def _key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
+    """An operand's key; its registers go to `regs` in text order."""
+    match operand:
+        case SpecialReg():
+            path._find(trace)
+            if path._reads_special:
+                return ("sreg", operand.name)
+            return _key(trace, moved(trace, operand), regs, path)
+        case Reg():
+            variable = operand.variable or operand.resolve(trace)
+            regs.append(variable)
+            return variable.register_class
+        case bool() | int():
+            return int(operand)
+        case float():
+            return ("float", repr(operand))
+        case str():
+            return _text_key(trace, operand, regs, path)
+        case AddressOperand():
+            return _address_key(trace, operand, regs, path)
+        case RegArray():
+            regs += operand.variables
+            return operand.key
+        case list():
+            elements = cast("list[Any]", operand)
+            return ("{", *[_key(trace, e, regs, path) for e in elements])
+        case tuple():
+            parts = cast("tuple[Any, ...]", operand)
+            return ("(", *[_key(trace, e, regs, path) for e in parts])
+        case PipeRef():
+            return ("|", _key(trace, operand.left, regs, path), _key(trace, operand.right, regs, path))
+        case NegPred():
+            return ("!", _key(trace, operand.reg, regs, path))
+        case np.integer():
+            return int(operand)
+        case np.floating():
+            return ("float", repr(float(operand)))
+        case None:
+            return ("_",)
+        case _:
+            symbol = getattr(operand, "__ptx_symbol__", None)
+            if symbol is not None:
+                name, offset = symbol()
+                return ("sym", name, offset)
+            raise trace.error(
+                f"{type(operand).__name__} is no operand of an instruction",
+                "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
+            )
+
+
+def moved(trace: Trace, special: Any) -> Any:
+    """A special register's value in a register: those that never change are copied once per kernel."""
+    if special.name.partition(".")[0] not in _CONSTANT:
+        result = temporary(trace, special.dtype)
+        move(result, special)
+        return result
+    known = trace.specials.get(special.name)
+    if known is None:
+        with trace.outermost():
+            known = trace.specials[special.name] = temporary(trace, special.dtype)
+        trace.dominating(lambda: move(known, special))
+    return known
+
+
+_CONSTANT = frozenset(
+    "%tid %ntid %ctaid %nctaid %laneid %clusterid %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank "
+    "%cluster_nctarank".split()
+)
+
+
+def _address_key(trace: Trace, operand: AddressOperand, regs: list[Variable], path: Opcode) -> Key:
+    base, offset = operand.base, operand.offset
+    key = base if isinstance(base, int) else _key(trace, base, regs, path)
+    if isinstance(key, tuple) and key[0] == "sym" and isinstance(offset, int):
+        key, offset = ("sym", key[1], key[2] + offset), None
+    rest = [_key(trace, part, regs, path) for part in operand.rest]
+    return ("[", key, offset, *rest)
+
+
+def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Key:
+    """A string: a constant if it starts like one, else a name; brackets and braces are read as PTX."""
+    allocation = getattr(text, "allocation", None)
+    if allocation is not None:
+        return ("sym", allocation.by_name, 0)
+    known = trace.names.get(text)
+    if known is not None:
+        regs.append(known)
+        return known.register_class
+    if text and (text[0] not in "[{(!%_0123456789-+~") and text.isidentifier():
+        return ("sym", _symbol_name(trace, text), 0)
+
+    classes: list[str] = []
+
+    def classify(name: str) -> Operand:
+        found = trace.names.get(name)
+        if found is not None:
+            regs.append(found)
+            classes.append(found.register_class)
+            return Register()
+        return SpecialRegister(name) if is_special_register(name) else Symbol(_symbol_name(trace, name))
+
+    tokens, _ = lex(text)
+    try:
+        layout = OperandParser(tokens, 0, len(tokens), classify).layout()
+    except SyntaxProblem as problem:
+        raise trace.error(f"{text!r} is no PTX operand: {problem}") from None
+    if len(layout) != 1:
+        raise trace.error(f"{text!r} is {len(layout)} operands, pass them one by one")
+    return ("node", layout[0], tuple(classes))
+
+
+def _symbol_name(trace: Trace, name: str) -> str:
+    allocation = trace.allocations.get(name)
+    return allocation.by_name if allocation is not None else name
+
+
+def _operand(key: Key, wide: bool) -> Operand:
+    """The layout node of a key."""
+    if isinstance(key, str):
+        return Register()
+    if isinstance(key, int):
+        return Immediate(str(key))
+    match key:
+        case ("float", text):
+            return Immediate(float_text(float(text), wide))
+        case ("sreg", name):
+            return SpecialRegister(name)
+        case ("sym", name, offset):
+            return Symbol(name, _offset(offset) if offset else "")
+        case ("_",):
+            return Sink()
+        case ("!", inner):
+            return Not(_operand(inner, wide))
+        case ("|", first, second):
+            return Pair(_operand(first, wide), _operand(second, wide))
+        case ("{", *elements):
+            return Vector(tuple(_operand(e, wide) for e in elements))
+        case ("(", *elements):
+            return Arguments(tuple(_operand(e, wide) for e in elements))
+        case ("[", base, offset, *rest):
+            node = _operand(base, wide)
+            text = _offset(offset) if offset is not None else ""
+            if isinstance(node, Symbol) and node.offset:
+                node, text = Symbol(node.name), node.offset + text
+            return Address(node, text, tuple(_operand(e, wide) for e in rest))
+        case ("node", node, _):
+            return node
+        case _:
+            raise AssertionError(key)
+
+
+def _classes(key: Key) -> tuple[str, ...]:
+    """The register classes in a key, in text order."""
+    if isinstance(key, str):
+        return (key,)
+    if isinstance(key, int):
+        return ()
+    match key:
+        case ("!" | "|" | "{" | "(", *parts):
+            return tuple(c for p in parts for c in _classes(p))
+        case ("[", base, _, *rest):
+            return tuple(c for p in (base, *rest) for c in _classes(p))
+        case ("node", _, classes):
+            return classes
+        case _:
+            return ()
+
+
+def _offset(offset: int | str) -> str:
+    """`+8`; a negative one as PTX has it, `+-8`."""
+    text = str(offset)
+    if text[:1] == "+":
+        return text
+    return "+" + text
+
+
+def float_text(value: float, wide: bool) -> str:
+    """A float as PTX constant, exact: `0f` + f32 bits (rounded to nearest), or `0d` + f64 bits."""
+    if wide:
+        return "0d" + struct.pack(">d", value).hex().upper()
+    with np.errstate(over="ignore"):
+        rounded = np.float32(value)
+    if math.isnan(value):
+        return "0f7FFFFFFF"
+    return "0f" + struct.pack(">f", rounded).hex().upper()
+
+
+def _wide_floats(words: tuple[str, ...]) -> bool:
+    """Whether float constants of an instruction are f64: the last float type in its name, else the width of its bit
+    type.
+    """
+    for word in reversed(words):
+        if word in ("f64", "b64"):
+            return True
+        if word in ("f32", "f16", "bf16", "b32", "tf32"):
+            return False
+    return False
+
+
+def _with_float_constants(
+    cls: type[Instruction], modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...], wide: bool
+) -> Layout:
+    """The layout with its Python ints as floats, if that makes it legal (`ptx.inst.max.f32(d, a, 0)`)."""
+    if not any(m in ("f32", "f64") for m in modifiers):
+        return layout
+    changed = transform(
+        layout,
+        lambda o: (
+            Immediate(float_text(float(evaluate(o.text)), wide)) if isinstance(o, Immediate) and not o.is_float else o
+        ),
+    )
+    return layout if cls.resolve(modifiers, changed, classes).problem is not None else changed
+
+
+# -----------------------------------------------------------------------------------------------------------------
+# moves
+
+
+def move(target: Any, value: Any) -> None:
+    """`mov` a register, number or name into a register; numbers are rounded to its type."""
+    dtype: PtxType = target.dtype
+    if isinstance(value, (bool, int, float, np.integer, np.floating)):
+        emit(f"mov.{_move_type(dtype, True)}", target, bits_of(dtype, value))
+    elif isinstance(value, SpecialReg):
+        name = "pred" if dtype.name == "pred" else f"u{dtype.bits}"
+        emit(f"mov.{name}", target, value)
+    elif isinstance(value, Reg):
+        emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+    else:
+        emit(f"mov.{_move_type(dtype, False)}", target, value)
+
+
+def shape_of_move(dtype: PtxType) -> Shape:
+    """The shape of a `mov` between two registers of a type."""
+    path = opcode(f"mov.{_move_type(dtype, False)}")
+    key = (dtype.register_class, dtype.register_class)
+    found = path._shapes.get(key) or path._make(current(), key)
+    return found[0]
+
+
+def _move_type(dtype: PtxType, constant: bool) -> str:
+    if dtype.name in ("pred", "f32", "f64") or (dtype.name[0] in "us" and dtype.is_integer):
+        return dtype.name
+    if constant and dtype.name == "tf32":
+        return "b32"
+    return f"b{dtype.bits}"
+
+
+def bits_of(dtype: PtxType, value: Any) -> int | float | str:
+    """A number as constant of a type: floats of f16, bf16 and the 8-bit formats as their bits. PTXError if it has
+    none.
+    """
+    name = dtype.name
+    if name in ("f32", "f64"):
+        return float(value)
+    if name == "tf32":
+        return float_text(float(value), False)
+    if name in _ENCODERS:
+        number, copies = _ENCODERS[name]
+        bits = int.from_bytes(np.array(float(value), dtype=_dtype(number)).tobytes(), "little")
+        width = dtype.bits // copies
+        return sum(bits << (width * i) for i in range(copies))
+    if isinstance(value, (float, np.floating)):
+        if dtype.name.startswith("b") and dtype.bits in (32, 64):
+            return float_text(float(value), dtype.bits == 64)
+        raise current().error(
+            f"the float {float(value)!r} is no value of type {dtype}", "use an int, or an f32 register"
+        )
+    return int(value)
+
+
+_ENCODERS = {
+    "f16": ("float16", 1), "bf16": ("bfloat16", 1), "f16x2": ("float16", 2), "bf16x2": ("bfloat16", 2),
+    "f32x2": ("float32", 2), "e4m3": ("float8_e4m3fn", 1), "e5m2": ("float8_e5m2", 1),
+}  # fmt: skip
+
+
+def _dtype(name: str) -> Any:
+    if name.startswith("float") and "_" not in name:
+        return np.dtype(name)
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def constant(dtype: PtxType, value: float) -> Any:
+    """A float constant in a fresh register, for types without constants in PTX (f16, bf16 and packed pairs: in both
+    halves).
+    """
+    result = temporary(current(), dtype)
+    move(result, value)
+    return result
+
+
+inst = InstructionNamespace()
+
+from .registers import NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary  # noqa: E402
+
+__all__ = ["AddressOperand", "Opcode", "PTXError", "emit", "inst", "opcode"]

@@ -1,0 +1,406 @@
+"""`@kernel`: a Python function that is traced into a PTX module (the public module `pyptx.kernel`)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+
+from ..diagnostics import Diagnostic, PTXError, suggest
+from ..dialects.ptx.target import FIRST_PTX, Version, parse_version
+from .build import build_module
+from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
+from .shared import STATIC_LIMIT
+from .tiles import Tile, unify_envs
+from .trace import Trace, trace_scope
+
+__all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "kernel"]
+
+
+class Launch(NamedTuple):
+    """The shape of a launch: CTAs per grid, threads per CTA, CTAs per cluster, bytes of dynamic shared memory."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    smem: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One specialisation of a kernel: its module and what a launch needs to know."""
+
+    module: BuiltinModule
+    parameters: tuple[EntryParameter, ...]
+    dynamic_smem: int
+    """Bytes of dynamic shared memory for a launch."""
+    target: str
+    version: Version
+    places: tuple[int, ...] = ()
+    text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
+
+
+class Kernel:
+    """A traced kernel. `.ptx(**dims)` is its PTX, `.module(**dims)` its IR, `.check()` what is wrong with it; calling
+    it launches it.
+
+    Made by `@kernel`. Positional parameters of the function are tensors, inputs then outputs, as in `in_specs +
+    out_specs`; keyword-only parameters are template parameters. The keyword arguments of `.ptx()` and the like are
+    template parameters, symbolic dimensions (ints) and names of raw parameters (ignored there).
+    """
+
+    __name__: str
+    __wrapped__: Callable[..., Any]
+
+    def __init__(
+        self, fn: Callable[..., Any], *, arch: str = "sm_90a", version: str | tuple[int, int] | None = None,
+        in_specs: Sequence[Tile] | None = None, out_specs: Sequence[Tile] | None = None,
+        grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
+        raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
+        reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+    ):  # fmt: skip
+        self._fn = fn
+        self._arch = arch
+        self._version = parse_version(version) if isinstance(version, str) else version
+        self.in_specs = None if in_specs is None else tuple(in_specs)
+        self.out_specs = None if out_specs is None else tuple(out_specs)
+        self.grid, self.block, self.cluster, self.smem = grid, block, cluster, smem
+        self.raw_params = tuple((str(t), str(n)) for t, n in raw_params or ())
+        self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
+        self.reqntid = None if reqntid is None else tuple(reqntid)
+        self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
+        self._cache: dict[Any, Traced] = {}
+        self._cubin_handles: dict[Any, Any] = {}
+        parameters = list(inspect.signature(fn).parameters.values())
+        for parameter in parameters:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise TypeError(
+                    f"kernel {fn.__name__} may not take *{parameter.name}: tensors are positional, template "
+                    "parameters keyword-only"
+                )
+        self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._template = {
+            p.name: None if p.default is p.empty else p.default for p in parameters if p.kind == p.KEYWORD_ONLY
+        }
+        if self.specs and len(self.specs) != len(self._positional):
+            raise TypeError(
+                f"kernel {fn.__name__} has {len(self._positional)} tensor parameters "
+                f"({', '.join(self._positional)}) and {len(self.specs)} specs"
+            )
+        if arch != "auto" and arch not in FIRST_PTX:
+            near = suggest(arch, FIRST_PTX)
+            raise ValueError(
+                f"unknown arch {arch!r}"
+                + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
+            )
+        functools.update_wrapper(self, fn)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self._fn.__name__}, arch={self._arch!r})"
+
+    # -------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def arch(self) -> str:
+        """The target, e.g. `sm_90a`. `"auto"` is resolved here at first use: the GPU's, or sm_90a without one."""
+        if self._arch == "auto":
+            self._arch = _detected_arch()
+        return self._arch
+
+    @property
+    def name(self) -> str:
+        """The entry's name: that of the Python function."""
+        return self._fn.__name__
+
+    @property
+    def version(self) -> Version | None:
+        """The PTX version asked for; None: the lowest that admits what the kernel uses."""
+        return self._version
+
+    @property
+    def specs(self) -> tuple[Tile, ...]:
+        """Inputs, then outputs."""
+        return (self.in_specs or ()) + (self.out_specs or ())
+
+    @property
+    def template_params(self) -> dict[str, Any]:
+        """The template parameters with their defaults."""
+        return dict(self._template)
+
+    @property
+    def symbolic_dims(self) -> tuple[str, ...]:
+        """The named dimensions of the specs, each once, in order."""
+        return tuple(dict.fromkeys(d for t in self.specs for d in t.symbolic_dims))
+
+    # ----------------------------------------------------------------------------------------------------- tracing
+
+    def trace(self, **kw: Any) -> Traced:
+        """The kernel traced for these template parameters and dimensions (cached)."""
+        template, env = self._split(kw)
+        key = (self.arch, self._version, *[_key(k, v) for k, v in sorted(template.items())], "|", *sorted(env.items()))
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = self._run(template, env)
+        return found
+
+    _trace = trace
+
+    def module(self, **kw: Any) -> BuiltinModule:
+        """The IR: a `builtin.module` with one `ptx.module`. Do not change it in place, it is shared: clone it."""
+        return self.trace(**kw).module
+
+    def ptx(self, **kw: Any) -> str:
+        """The PTX text."""
+        traced = self.trace(**kw)
+        if not traced.text:
+            from ..printer.ptx import print_module
+
+            traced.text.append(print_module(traced.module))
+        return traced.text[0]
+
+    def sass(self, **kw: Any) -> str:
+        """The machine code that ptxas makes of it, disassembled. RuntimeError (ToolNotFound) without ptxas and
+        nvdisasm; PTXError as `check`.
+        """
+        from ..tools.ptxas import assemble, disassemble, find_tool
+
+        for tool in ("ptxas", "nvdisasm", "cuobjdump"):
+            find_tool(tool)
+        result = assemble(self.ptx(**kw), self.arch)
+        if not result.ok:
+            raise PTXError(self._mapped(result.diagnostics, kw))
+        assert result.cubin is not None
+        return disassemble(result.cubin)
+
+    def check(self, **kw: Any) -> list[Diagnostic]:
+        """Everything our verifier and (if installed) ptxas have to say about the kernel, at its Python lines. Empty:
+        fine.
+        """
+        return self.diagnose(**kw)
+
+    def diagnose(self, **kw: Any) -> list[Diagnostic]:
+        """As `check`; errors of tracing are among the diagnostics instead of raised."""
+        from ..passes.verify import module_diagnostics
+        from ..tools.ptxas import ToolNotFound, assemble
+
+        try:
+            traced = self.trace(**kw)
+        except PTXError as error:
+            return list(error.diagnostics)
+        found = module_diagnostics(traced.module)
+        if any(d.severity == "error" for d in found):
+            return found
+        try:
+            result = assemble(self.ptx(**kw), self.arch)
+        except ToolNotFound:
+            return found
+        return found + self._mapped(result.diagnostics, kw)
+
+    def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
+        """Diagnostics about the PTX text, moved to the Python lines that made it."""
+        from .build import line_places
+
+        places = line_places(self.trace(**kw).module, self.ptx(**kw))
+        found: list[Diagnostic] = []
+        for d in diagnostics:
+            location = places.get(d.line or 0)
+            if not isinstance(location, FileLineColLoc):
+                found.append(d)
+                continue
+            hint = "\n".join(h for h in (f"PTX line {d.line}: {(d.source_line or '').strip()}", d.hint) if h)
+            found.append(
+                Diagnostic(
+                    d.severity, d.message, location.filename.data, location.line.data, location.column.data, hint
+                )
+            )
+        return found
+
+    def _split(self, kw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        """Keyword arguments as (template parameters, dimensions). TypeError for names that are neither."""
+        template, env = dict(self._template), dict[str, int]()
+        dims = self.symbolic_dims
+        raw = {name for _, name in self.raw_params}
+        for name, value in kw.items():
+            if name in template:
+                template[name] = value
+                if name in dims and isinstance(value, int) and not isinstance(value, bool):
+                    env[name] = value
+            elif name in dims:
+                if not isinstance(value, int) or isinstance(value, bool):
+                    raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
+                env[name] = value
+            elif name not in raw:
+                known = [*template, *dims, *sorted(raw)]
+                raise TypeError(f"kernel {self.name} has no parameter {name!r}; it has: {', '.join(known) or 'none'}")
+        for name, value in template.items():
+            if name in dims and isinstance(value, int) and not isinstance(value, bool):
+                env.setdefault(name, value)
+        return template, env
+
+    def _run(self, template: dict[str, Any], env: dict[str, int]) -> Traced:
+        code = getattr(self._fn, "__code__", None)
+        place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
+        trace = Trace(self.name, self.arch, self._version, place)
+        tensors = self._tensors(env)
+        trace.template = dict(template)
+        trace.parameters = {name: words for words, name in self.raw_params}
+        for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
+            trace.symbols.add(parameter.name)
+        trace.shared_is_dynamic = self.smem > STATIC_LIMIT and not self.extern_smem
+        if self.extern_smem:
+            trace.symbols.add(self.extern_smem)
+            trace.externs.append(self.extern_smem)
+        with trace_scope(trace):
+            self._fn(*tensors, **template)
+        parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
+        built = build_module(
+            trace,
+            self.name,
+            parameters,
+            extern=self.extern_smem,
+            directives=self._directives(),
+            force_dynamic=trace.shared_is_dynamic,
+        )
+        smem = self.smem if built.has_extern else 0
+        return Traced(
+            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version, text=[]
+        )
+
+    def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
+        tensors: list[TensorSpec] = []
+        for i, name in enumerate(self._positional):
+            tile = self.specs[i] if i < len(self.specs) else None
+            if tile is None:
+                tensors.append(TensorSpec(name))
+                continue
+            shape = tile.resolve_shape(env) if all(d in env for d in tile.symbolic_dims) else None
+            tensors.append(TensorSpec(name, shape, tile.dtype, tile.layout))
+        return tensors
+
+    def _directives(self) -> list[tuple[str, tuple[Any, ...]]]:
+        if self.raw_directives is not None:
+            return [(name.lstrip("."), values) for name, values in self.raw_directives]
+        return [("reqntid", self.reqntid)] if self.reqntid is not None else []
+
+    # ---------------------------------------------------------------------------------------------------- launching
+
+    def bind(self, *shapes: Sequence[int], **kw: Any) -> dict[str, int]:
+        """The dimensions that inputs of these shapes bind, with those in `kw`. ValueError where they do not fit
+        `in_specs`.
+        """
+        specs = self.in_specs or ()
+        envs = [tile.extract_env(shape) for tile, shape in zip(specs, shapes, strict=False)]
+        given = {n: v for n, v in kw.items() if n in self.symbolic_dims and isinstance(v, int)}
+        return unify_envs([*envs, given])
+
+    def resolve_launch(self, dims: Mapping[str, int] | None = None, **kw: Any) -> Launch:
+        """Grid, block, cluster and dynamic shared memory for these dimensions (and template parameters in `kw`).
+
+        `grid`, `block` and `cluster` may be functions of the dimensions, called with them by name, or in order if they
+        do not take names.
+        """
+        env = dict(dims or {})
+        template, bound = self._split({n: v for n, v in kw.items()})
+        names = {**{n: v for n, v in template.items() if isinstance(v, int)}, **bound, **env}
+        traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
+        return Launch(
+            self._extent("grid", self.grid if self.grid is not None else 1, names, env),
+            self._extent("block", self.block, names, env),
+            self._extent("cluster", self.cluster, names, env),
+            traced.dynamic_smem,
+        )
+
+    def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
+        if callable(value):
+            value = _call(value, names, env, f"{what} of kernel {self.name}")
+        parts = (value,) if isinstance(value, int) else tuple(value)
+        if not 1 <= len(parts) <= 3 or not all(isinstance(p, int) and p > 0 for p in parts):
+            raise ValueError(f"the {what} of kernel {self.name} is one to three positive ints, not {value!r}")
+        return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
+
+    def __call__(self, *arrays: Any, **kw: Any) -> Any:
+        """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
+        TypeError for too few inputs.
+        """
+        if self.in_specs is None:
+            raise NotImplementedError(
+                f"kernel {self.name} has no in_specs: only kernels with in_specs and out_specs can be called"
+            )
+        if len(arrays) < len(self.in_specs):
+            raise TypeError(
+                f"kernel {self.name} takes {len(self.in_specs)} tensors "
+                f"({', '.join(self._positional[: len(self.in_specs)])}), not {len(arrays)}"
+            )
+        from ..runtime.call import call_kernel
+
+        return call_kernel(self, arrays, kw)
+
+
+def _values(values: Any) -> tuple[Any, ...]:
+    return tuple(values) if isinstance(values, (tuple, list)) else () if values is None else (values,)
+
+
+def _key(name: str, value: Any) -> tuple[Any, ...]:
+    """A template parameter as part of the cache key: 1, 1.0 and True are different."""
+    try:
+        hash(value)
+    except TypeError:
+        return name, type(value), repr(value)
+    return name, type(value), value
+
+
+def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[str, int], what: str) -> Any:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return function(*env.values())
+    if any(p.kind == p.VAR_KEYWORD for p in parameters):
+        return function(**names)
+    wanted = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if all(p.name in names or p.default is not p.empty for p in wanted) and len(wanted) == len(parameters):
+        return function(**{p.name: names[p.name] for p in wanted if p.name in names})
+    if len(env) >= sum(p.default is p.empty for p in parameters):
+        return function(*list(env.values())[: len(parameters)])
+    missing = [p.name for p in wanted if p.name not in names]
+    raise TypeError(f"the {what} needs {', '.join(missing)}, and the dimensions are {', '.join(names) or 'none'}")
+
+
+def _detected_arch() -> str:
+    try:
+        from pyptx import detect_arch
+
+        return detect_arch()
+    except (ImportError, RuntimeError):
+        return "sm_90a"
+
+
+@overload
+def kernel(fn: Callable[..., Any]) -> Kernel: ...
+@overload
+def kernel(
+    fn: None = None, *, arch: str = "sm_90a", version: str | tuple[int, int] | None = None,
+    in_specs: Sequence[Tile] | None = None, out_specs: Sequence[Tile] | None = None,
+    grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
+    raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
+    reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
+def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Decorator, bare or with options: make a `Kernel` of a function that uses `reg`, `smem` and `ptx`.
+
+    arch: the target, or "auto". version: the PTX version, "8.7" or (8, 7); default: the lowest that admits what is
+    used. in_specs, out_specs: `Tile`s of the tensors. grid, block, cluster: launch shape, ints or tuples, or functions
+    of the dimensions. smem: bytes of dynamic shared memory (the kernel's own allocations need not be counted).
+    raw_params: (type, name) pairs of further parameters, see `parameters.raw_parameter`. extern_smem: declare an extern
+    shared array, by name or `global_smem`. reqntid: `.reqntid`. raw_directives: (name, values) pairs of performance
+    directives, which replace reqntid.
+    """
+    if fn is None:
+        return lambda function: Kernel(function, **options)
+    if not callable(fn):
+        raise TypeError(f"@kernel decorates a function, not {fn!r}: options are keyword arguments, @kernel(arch=...)")
+    return Kernel(fn, **options)

@@ -1,0 +1,47 @@
+"""The instructions of a traced kernel: `ptx.inst.add.u32(d, a, b)`, `with ptx.if_(p):`, `ptx.bar.sync(0)`."""
+
+from typing import Any
+
+from .frontend import warp
+from .frontend.addresses import Cvta, addr, global_ptrs, param, var
+from .frontend.barriers import bar, elect_sync, fence, named_barrier, setmaxnreg, setmaxnreg_dec, setmaxnreg_inc
+from .frontend.control import (
+    PipelineState,
+    bra,
+    break_,
+    continue_,
+    else_,
+    expr,
+    fresh_label,
+    if_,
+    kloop,
+    label,
+    loop,
+    pipeline,
+    range_,
+    ret,
+    scope,
+)
+from .frontend.debug import file_, intrinsic, loc, pipe, pragma
+from .frontend.instructions import emit as _emit_text
+from .frontend.instructions import inst
+from .frontend.raw import raw
+from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
+from .frontend.special import Special, sreg
+
+special = Special()
+cvta = Cvta()
+
+
+def _emit(opcode: str, mods: Any = (), operands: Any = (), pred: Any = None) -> Any:
+    """Emit an instruction given by its opcode and a list of modifiers (with or without dots)."""
+    return _emit_text(".".join([opcode, *(m.lstrip(".") for m in mods)]), *operands, pred=pred)
+
+
+__all__ = [
+    "PipelineState", "add", "addr", "and_", "bar", "bra", "break_", "continue_", "cvt", "cvta", "elect_sync", "else_",
+    "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop", "label", "ld", "loc",
+    "loop", "mad", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe", "pipeline", "pragma", "range_", "raw",
+    "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg",
+    "st", "sub", "var", "warp", "xor_",
+]  # fmt: skip

@@ -1,0 +1,21 @@
+"""Shared memory of a traced kernel: `smem.alloc(f32, (8, 32))`, `smem.mbarrier(2)`."""
+
+from .frontend.shared import (
+    MbarrierArray,
+    MbarrierRef,
+    SharedAlloc,
+    SharedSlice,
+    alloc,
+    alloc_with_layout,
+    apply_swizzle,
+    base,
+    load,
+    mbarrier,
+    store,
+    wgmma_tile,
+)
+
+__all__ = [
+    "MbarrierArray", "MbarrierRef", "SharedAlloc", "SharedSlice", "alloc", "alloc_with_layout",
+    "apply_swizzle", "base", "load", "mbarrier", "store", "wgmma_tile",
+]  # fmt: skip
