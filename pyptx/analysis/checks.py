@@ -157,15 +157,16 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     ordinal = 0
     for b, block in enumerate(cfg.blocks):
         for op in block.ops:
-            if isinstance(op, ScopeBeginOp):
+            cls = op.__class__
+            if cls is ScopeBeginOp:
                 ordinal += 1
                 open_scopes.append(ordinal)
-            elif isinstance(op, ScopeEndOp):
+            elif cls is ScopeEndOp:
                 if len(open_scopes) == 1:
                     yield Violation("scopes", "closes a scope that was not opened", op)
                 else:
                     open_scopes.pop()
-            elif isinstance(op, Instruction):
+            elif "layout" in op.properties:
                 for value in (*op._operands, *op.results):  # pyright: ignore[reportPrivateUsage]
                     scope = value._type.data[2]  # pyright: ignore
                     if scope and scope not in open_scopes and not op.successors:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
@@ -40,7 +42,10 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
         for function in ptx.functions:
             for block in function.blocks:
                 for op in block.ops:
-                    if isinstance(op, Instruction) and (problem := problem_of(op, target)) is not None:
+                    if "layout" not in op.properties:
+                        continue
+                    problem = problem_of(cast(Instruction, op), target)
+                    if problem is not None:
                         found.append(diagnostic_at(op, problem.message, problem.hint))
         found += [diagnostic_at(v.op, v.message) for v in check_module(ptx)]
     return found
