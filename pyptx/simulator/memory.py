@@ -403,3 +403,55 @@ class Access:
         verb = "store" if write else "load"
         size = f"{self.size} byte{'s' if self.size > 1 else ''}"
         self.machine.fault(self.inst, f"{verb} of {size} at 0x{int(full[at]):x} is {why}", int(numbers[at]))
+
+
+def span(
+    machine: Machine, inst: Inst, address: int, space: str, lane: int, size: int, *, write: bool, align: int = 1
+) -> np.ndarray:
+    """The `size` bytes at an address as seen by a lane, checked: a view, shape (size,). SimulationError on a fault.
+
+    `space` is `global`, `generic`, `shared` or `shared::cluster`.
+    """
+    verb = "store" if write else "load"
+    what = f"{verb} of {size} bytes at 0x{address:x} is"
+    if address % align:
+        machine.fault(inst, f"{what} misaligned: the address must be divisible by {align}", lane)
+    offset = address
+    if space == "generic" and SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        space, offset = "shared::cluster", address - SHARED_WINDOW
+    if space.startswith("shared"):
+        cta = int(machine.cta_of_lane[lane])
+        rank = offset >> CLUSTER_SHIFT
+        offset &= (1 << CLUSTER_SHIFT) - 1
+        if rank > machine.cluster_size:
+            machine.fault(inst, f"{what} outside the shared memory of the cluster", lane)
+        if rank:
+            cta = cta // machine.cluster_size * machine.cluster_size + rank - 1
+        start = offset - SHARED_BASE
+        if start < 0 or start + size > machine.shared_size:
+            machine.fault(
+                inst,
+                f"{what} out of bounds: the CTA has {machine.shared_size} bytes of shared memory at 0x{SHARED_BASE:x}",
+                lane,
+            )
+        return machine.shared[cta, start : start + size]
+    found = machine.memory.find(address, size)
+    if found is None:
+        machine.fault(inst, f"{what} out of bounds: {machine.memory.describe(address)}", lane)
+    if write and found.read_only:
+        machine.fault(inst, f"{what} not allowed: {found.name} is read-only", lane)
+    return found.data[address - found.base : address - found.base + size]
+
+
+def address_of(machine: Machine, operand: Operand, lane: int) -> int:
+    """The value of an address operand in one lane."""
+    assert isinstance(operand, Address)
+    base = operand.base
+    if isinstance(base, Place):
+        start = machine.address_of(base) + (int(machine.row(base.frame)[lane]) if base.frame is not None else 0)
+        return start + operand.offset
+    if isinstance(base, Imm):
+        return int(base.value) + operand.offset
+    assert isinstance(base, Reg)
+    row = machine.row(base)
+    return (int(row[lane]) + operand.offset) & ((1 << (8 * row.itemsize)) - 1)

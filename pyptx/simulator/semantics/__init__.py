@@ -18,6 +18,8 @@ CHAPTERS = (
     "barrier",
     "warp",
     "atomic",
+    "mbarrier",
+    "async_copy",
     "matrix",
     "video",
     "misc",
