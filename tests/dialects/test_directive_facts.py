@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyptx.dialects.ptx.directive_facts import DECLARATIONS, judge_directive, judge_together
-from pyptx.dialects.ptx.target import parse_version
+from pyptx.dialects.ptx.target import FIRST_PTX, parse_version
 
 PROBES = json.loads((Path(__file__).parent.parent / "data/isa/directives.json").read_text())
 
@@ -91,9 +91,10 @@ def test_as_ptxas_says(probe: str, words: tuple[str, ...], row: dict[str, object
         first, target = str(row["min_ptx"]), str(row["probed_on"])
         assert judged(words, where, first, target) is None, (probe, where, first)
         major, minor = parse_version(first)
-        if (major, minor) > (2, 3):  # the probes' targets are younger than earlier versions
-            before = f"{major}.{minor - 1}" if minor else f"{major - 1}.9"
-            assert judged(words, where, before, target) is not None, (probe, where, before)
+        before = (major, minor - 1) if minor else (major - 1, 9)
+        if before >= max((2, 3), FIRST_PTX[target]):  # the probes had .address_size, and no target older than itself
+            text = f"{before[0]}.{before[1]}"
+            assert judged(words, where, text, target) is not None, (probe, where, text)
 
 
 @pytest.mark.parametrize(("probe", "row"), [(p, r[0]) for p, r in PROBES.items() if " + " in p])

@@ -71,7 +71,7 @@ class Directive:
 
 PERFORMANCE: dict[str, Directive] = {
     ".maxntid": Directive(_at("entry"), (1, 3), 1),
-    ".reqntid": Directive(_at("entry", since="2.3"), (1, 3), 1),
+    ".reqntid": Directive(_at("entry", since="2.1"), (1, 3), 1),
     ".minnctapersm": Directive(_at("entry", since="2.0"), (1, 1), 1),
     ".maxnreg": Directive(_at("entry"), (1, 1), 1),
     ".local_maxnreg": Directive(_at("entry", "func", since="8.8"), (1, 1), 1),
@@ -129,16 +129,16 @@ OTHERS: dict[str, Directive] = {
         _at(*BODY), words={"function_name": _at(*BODY, since="7.0"), "inlined_at": _at(*BODY, since="7.0")}
     ),
     ".branchtargets": Directive(_at(*BODY, since="5.1")),
-    ".calltargets": Directive(_at(*BODY, since="2.3")),
+    ".calltargets": Directive(_at(*BODY, since="2.1")),
     ".callprototype": Directive(
-        _at(*BODY, since="2.3"),
+        _at(*BODY, since="2.1"),
         words={
             ".noreturn": _at(*BODY, since="6.4"),
             ".abi_preserve": _at(*BODY, since="9.0", sm="80+"),
             ".abi_preserve_control": _at(*BODY, since="9.0", sm="80+"),
         },
     ),
-    ".ptr": Directive(_at("entry param", since="2.3")),
+    ".ptr": Directive(_at("entry param", since="2.2")),
     ".target": Directive(
         _at("header", since="1.0"),
         words={
@@ -170,7 +170,7 @@ DECLARATIONS: dict[str, Places] = {
 }
 """State space -> where variables of it are declared."""
 OPAQUE = {".texref": need("1.5"), ".samplerref": need("1.5"), ".surfref": need("1.5")}
-TYPE_NEEDS = {".b128": need("8.3", "70+"), ".f16x2": need("6.3", "53+")}
+TYPE_NEEDS = {".b128": need("8.3", "70+"), ".f16x2": need("4.2", "53+")}
 ALIGNED = ("global", "shared", "const", "local", "reg", "entry param", "func param")
 
 
