@@ -50,7 +50,7 @@ def check_dominance(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
         for argument in block.args:
             where[argument] = b
         for op in block.ops:
-            for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+            for value in op._operands:
                 defined = where.get(value)
                 if defined is None or (defined != b and not enter[defined] <= low < leave[defined]):
                     yield Violation("dominance", f"{_name(value)} is used where it may not be defined", op)
@@ -115,7 +115,7 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                 keep &= others[value]
                 gen = (gen & others[value]) | bit[value]
         for op in block.ops:
-            for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+            for value in op._operands:
                 if value not in bit:
                     continue
                 holder = current.get(cast(RegType, value.type).data)
@@ -167,7 +167,7 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                 else:
                     open_scopes.pop()
             elif "layout" in op.properties:
-                for value in (*op._operands, *op.results):  # pyright: ignore[reportPrivateUsage]
+                for value in (*op._operands, *op.results):
                     scope = value._type.data[2]  # pyright: ignore
                     if scope and scope not in open_scopes and not op.successors:
                         yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..dialects.ptx import all as _all  # noqa: F401  (registers every op class)
+from ..dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from ..dialects.ptx.instruction import Instruction, find_opcode
-from ..dialects.ptx.syntax import Layout, Operand, OperandParser, Register, SpecialRegister, Symbol, SyntaxProblem, Token, lex
+from ..dialects.ptx.syntax import (
+    Layout,
+    Operand,
+    OperandParser,
+    Register,
+    SpecialRegister,
+    Symbol,
+    SyntaxProblem,
+    Token,
+    lex,
+)
 
 
 @dataclass(slots=True)

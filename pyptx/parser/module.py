@@ -87,7 +87,7 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
     op_class = shape.op_class
     assert op_class is not None
     if isinstance(shape.payload, str) and op_class is DirectiveOp:
-        op_class, properties = HeaderOp, {"what": string_attr(shape.payload)}
+        op_class, properties = HeaderOp, dict[str, Attribute](what=string_attr(shape.payload))
     attributes: dict[str, Attribute] = {}
     if shape.gaps != style.module_gaps(shape.tokens):
         attributes["gaps"] = TokensAttr(tuple(shape.gaps))

@@ -108,6 +108,7 @@ class Reader:
         count = len(lines)
         environment: Environment | None = None
         append = None
+        names: list[str] = []
         for number, line in enumerate(lines, 1):
             newline = "\n" if number < count or has_final_newline else ""
             if chunk is not None:

@@ -133,7 +133,7 @@ class _ModulePrinter:
         out, templates = self.out, self.templates
         append = out.append
         for block in blocks:
-            op = block._first_op  # pyright: ignore
+            op = block._first_op
             while op is not None:
                 properties = op.properties
                 if "layout" in properties:
@@ -151,7 +151,7 @@ class _ModulePrinter:
                         entry = templates[key] = self._template(cast(Instruction, op))
                         self.keep.append((tuple(properties.values()), dict(attributes)))
                     form, order = entry
-                    operands, results = op._operands, op.results  # pyright: ignore
+                    operands, results = op._operands, op.results
                     if order and order[-1] >= _LABEL:
                         append(form % self._names(op, order))
                     else:
@@ -161,7 +161,7 @@ class _ModulePrinter:
                         )
                 elif not isinstance(op, _SILENT):
                     self.structural(cast(Structural, op), indent=True)
-                op = op._next_op  # pyright: ignore
+                op = op._next_op
 
     def _names(self, op: Operation, order: Sequence[int]) -> tuple[str, ...]:
         names: list[str] = []

@@ -344,7 +344,7 @@ class _Builder:
                     attributes = dict(attributes)
                     attributes["lead"] = TextAttr(lead)
                 if shape.kind == Kind.LABEL:
-                    properties = {"label": string_attr(name)}
+                    properties = dict[str, Attribute](label=string_attr(name))
                 values = [regs[i].value or undefined(regs[i]) for i in shape.read] if regs else []
                 if outputs and shape.instruction is not None and shape.instruction.returns:
                     values.extend(r.value or undefined(r) for r in outputs)

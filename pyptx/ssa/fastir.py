@@ -7,9 +7,9 @@ when xDSL changes).
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -32,7 +32,7 @@ def create(
 ) -> _OpT:
     """The same operation as `cls.create(...)`. `properties` and `attributes` are copied."""
     op = _new(cls)
-    fields = op.__dict__
+    fields = cast("dict[str, Any]", op.__dict__)
     if operands:
         uses: list[Use] = []
         index = 0
@@ -40,7 +40,7 @@ def create(
             first = value.first_use
             use = Use(op, index, None, first)
             if first is not None:
-                first._prev_use = use  # pyright: ignore[reportPrivateUsage]
+                first._prev_use = use
             value.first_use = use
             uses.append(use)
             index += 1
@@ -54,7 +54,9 @@ def create(
         index = 0
         for type_ in result_types:
             result = _new(OpResult)
-            result.__dict__ = {"_name": None, "first_use": None, "_type": type_, "op": op, "index": index}
+            cast("dict[str, Any]", result.__dict__).update(
+                _name=None, first_use=None, _type=type_, op=op, index=index
+            )
             results.append(result)
             index += 1
         fields["results"] = SSAValues(results)
@@ -72,7 +74,7 @@ def create(
             first = block.first_use
             use = Use(op, index, None, first)
             if first is not None:
-                first._prev_use = use  # pyright: ignore[reportPrivateUsage]
+                first._prev_use = use
             block.first_use = use
             uses.append(use)
             index += 1
@@ -87,21 +89,21 @@ def create(
 
 def add_ops(block: Block, ops: Sequence[Operation]) -> None:
     """Append detached operations to a block."""
-    previous = block._last_op  # pyright: ignore[reportPrivateUsage]
+    previous = block._last_op
     for op in ops:
         op.parent = block
         if previous is None:
-            block._first_op = op  # pyright: ignore[reportPrivateUsage]
+            block._first_op = op
         else:
-            previous._next_op = op  # pyright: ignore[reportPrivateUsage]
-            op._prev_op = previous  # pyright: ignore[reportPrivateUsage]
+            previous._next_op = op
+            op._prev_op = previous
         previous = op
-    block._last_op = previous  # pyright: ignore[reportPrivateUsage]
+    block._last_op = previous
 
 
 def set_type(value: SSAValue, type_: Attribute) -> None:
     """Change a value's type in place: renaming a register keeps its uses."""
-    value._type = type_  # pyright: ignore[reportPrivateUsage]
+    value._type = type_
 
 
 _ints: list[IntAttr] = []
@@ -113,12 +115,12 @@ def line_location(filename: StringAttr, line: int, column: int) -> FileLineColLo
     while len(_ints) <= top:
         _ints.extend(IntAttr(i) for i in range(len(_ints), max(top + 1, 2 * len(_ints), 256)))
     location = _new(FileLineColLoc)
-    location.__dict__.update(filename=filename, line=_ints[line], column=_ints[column])
-    return cast(FileLineColLoc, location)
+    cast("dict[str, Any]", location.__dict__).update(filename=filename, line=_ints[line], column=_ints[column])
+    return location
 
 
 @contextmanager
-def gc_paused() -> Iterator[None]:
+def gc_paused() -> Generator[None]:
     """Turn the cyclic garbage collector off during a bulk build (it costs up to 3x), and back on afterwards."""
     enabled = gc.isenabled()
     gc.disable()

@@ -12,6 +12,7 @@ from importlib import import_module
 
 COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
+    "cache": "what is in the disk cache of compiled kernels; empty it",
     "check": "say what is wrong with PTX, as ptxas would and better",
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",
@@ -41,12 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PTXError as error:
         print(error, file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        return 0
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         print(f"pyptx: {name}{error.strerror or error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        return 0
 
 
 def _module(name: str):  # noqa: ANN202  (a module)

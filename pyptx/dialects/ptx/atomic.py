@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from .forms import Form, Use, count_in, form
 from .instruction import Instruction, instruction
@@ -193,7 +194,7 @@ def _multimem(
     rule: Callable[[Use], str | None] | None = None,
     ptx: str = "8.1",
     sm: str = "90+",
-    **sets: str,
+    **sets: Any,
 ) -> tuple[Form, ...]:
     """A line without semantics (or weak) and the same with semantics and scope; `value` is how its register
     stands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
@@ -289,7 +290,7 @@ class Fence(Instruction):
     )  # fmt: skip
 
 
-def _between(kinds: str, tail: str, restricted: bool = False, **more: str) -> Form:
+def _between(kinds: str, tail: str, restricted: bool = False, **more: Any) -> Form:
     """A fence between two proxies; ptxas ignores a state space and, unless the line has one, restriction."""
     ignored = "{.space}" if restricted else "{.space}{.restrict}"
     if not restricted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from . import all as _all  # noqa: F401  (registers every op class)
+from . import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from .attributes import LayoutAttr
 from .instruction import OPCODES
 from .structure import STRUCTURE, DeclarationAttr, TextAttr, TokensAttr

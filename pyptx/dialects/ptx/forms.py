@@ -288,7 +288,7 @@ class Form:
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
 
-    def match_operands(self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: Fragments) -> Use | Problem:
+    def match_operands(self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]) -> Use | Problem:
         """Check the operands against this form; `classes` are the register classes in text order."""
         specs = self.alternative(layout)
         if specs is None:
@@ -408,7 +408,7 @@ def count_in(value: str) -> int:
     return int(digits) if digits else 1
 
 
-_KINDS = {
+_KINDS: dict[type, str] = {
     Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
     Address: "an address", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
@@ -417,7 +417,7 @@ _KINDS = {
 class _OperandMatcher:
     """Walks operand specs and operands together, consuming register classes in text order."""
 
-    def __init__(self, form: Form, slots: Slots, classes: tuple[str, ...], owner: Fragments):
+    def __init__(self, form: Form, slots: Slots, classes: tuple[str, ...], owner: type[Fragments]):
         self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
         self.needs: list[tuple[str, Need]] = []  # of special registers
         self.depth = 0  # see Problem.depth

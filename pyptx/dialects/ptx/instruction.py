@@ -262,8 +262,8 @@ _LONGEST: dict[str, int] = {}
 def instruction(cls: _OpT) -> _OpT:
     """Register an op class under its opcode and prepare its forms."""
     cls.opcode = cls.name.removeprefix("ptx.")
-    cls._bindings = {}  # pyright: ignore[reportPrivateUsage]
-    cls._resolutions = {}  # pyright: ignore[reportPrivateUsage]
+    cls._bindings = {}
+    cls._resolutions = {}
     if cls.opcode in OPCODES:
         raise ValueError(f"two op classes for {cls.opcode}")
     for declared in cls.forms:
@@ -391,9 +391,9 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
     read = len(placed) - written
     ties = written if op.guard else sum(1 for r in placed if r.role == "~")
     expected = read + silent_reads + bool(op.guard) + ties + silent_ties
-    if not op._successors and expected != len(op._operands):  # pyright: ignore
-        return Problem(f"the op needs {expected} operands and has {len(op._operands)}")  # pyright: ignore
-    if op.guard and cast(RegType, op._operands[read + silent_reads].type).data[0] != "pred":  # pyright: ignore
+    if not op._successors and expected != len(op._operands):
+        return Problem(f"the op needs {expected} operands and has {len(op._operands)}")
+    if op.guard and cast(RegType, op._operands[read + silent_reads].type).data[0] != "pred":
         return Problem("the guard must be a .pred register")
     classes = tuple(t.data[0] for t in op.register_types)
     modifiers = modifiers_of(type(op), op.properties)

@@ -7,6 +7,7 @@ from the number of matrix elements a thread holds and the size of an element (`f
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
@@ -72,7 +73,7 @@ def _dense(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, *, same: bool = False, **more: str
 ) -> Form:
     """One dense form with row-major A and column-major B, and C of the type of D."""
-    sets = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype, **more}
+    sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype, **more}
     rule = _same_types if same else None
     return form(_DENSE + modifiers, shape=shape, ptx=ptx, sm=sm, rule=rule, **sets)
 
@@ -112,7 +113,7 @@ def _all_scaled(opcode: str, k: int, operands: str, fours: str, **more: str) -> 
     found: list[Form] = []
     for kind, scale, vec, ab, stype, ptx in rows:
         wide = kind == "kind::mxf8f6f4"
-        sets = {"alayout": "row", "blayout": "col", "dtype": "f32", "atype": ab, "btype": ab, "ctype": "f32", **more}
+        sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": "f32", "atype": ab, "btype": ab, "ctype": "f32", **more}
         modifiers = f".kind.block_scale{scale}.dtype.atype.btype.ctype.stype"
         found.append(
             form(
@@ -143,7 +144,7 @@ def _sparse(
 ) -> Form:
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
     metadata = _METADATA.replace("*", "") if dtype == "s32" else _METADATA
-    sets = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype}
+    sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype}
     return form(
         f"{_SPARSE}{modifiers}{metadata}",
         sparsity=sparsity,
@@ -156,12 +157,12 @@ def _sparse(
     )
 
 
-_LAYOUTS = {"alayout": "row col", "blayout": "row col"}
+_LAYOUTS: dict[str, Any] = {"alayout": "row col", "blayout": "row col"}
 
 
 def _quad(dtype: str, ab: str, ctype: str, ptx: str, sm: str) -> Form:
     """The 8x8x4 shape multiplies four independent matrices, one per group of eight threads, in any layout."""
-    sets = {"dtype": dtype, "atype": ab, "btype": ab, "ctype": ctype, **_LAYOUTS}
+    sets: dict[str, Any] = {"dtype": dtype, "atype": ab, "btype": ab, "ctype": ctype, **_LAYOUTS}
     return form(_DENSE + _FLOAT, shape="m8n8k4", ptx=ptx, sm=sm, rule=_same_types, **sets)
 
 
@@ -462,7 +463,7 @@ class WmmaMma(Instruction):
 
 # ------------------------------------------------------------------------------------- load, store, transpose
 
-_MATRICES = {"num": "x1 x2 x4"}
+_MATRICES: dict[str, Any] = {"num": "x1 x2 x4"}
 
 
 @instruction

@@ -7,6 +7,8 @@ and writes nothing.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from .forms import Form, Slots, form
 from .instruction import Instruction, instruction
 from .target import need
@@ -14,7 +16,7 @@ from .target import need
 _COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4}
 """Elements of the coordinate vector: array index first, padded to 1, 2 or 4."""
 _CLAMP = "trap clamp zero"
-_GEOMETRY = {"3d": need("3.0", "20+"), "a1d": need("3.0", "20+"), "a2d": need("3.0", "20+"), "?cop": need("2.0", "20+")}
+_GEOMETRY: dict[str, Any] = {"3d": need("3.0", "20+"), "a1d": need("3.0", "20+"), "a2d": need("3.0", "20+"), "?cop": need("2.0", "20+")}
 
 
 class _Surface(Instruction):
@@ -48,7 +50,7 @@ class SuldB(_Surface):
             clamp=_CLAMP,
             ptx="1.5",
             needs=_GEOMETRY,
-            **vec,
+            **cast("dict[str, Any]", vec),
         )
         for vector, operand, dtype, vec in (
             ("", "d:dtype+*", "b8 b16 b32 b64", {}),

@@ -6,6 +6,8 @@ variable's name.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .matrix import no_predicates
@@ -94,7 +96,7 @@ def _repeats(shape: str) -> str:
     return " ".join(f"x{n}" for n in (1, 2, 4, 8, 16, 32, 64, 128) if n * _PER_COLUMN[shape] <= 128)
 
 
-def _load_store(text: str, **more: str) -> tuple[Form, ...]:
+def _load_store(text: str, **more: Any) -> tuple[Form, ...]:
     """One form per shape; `@` in the text is where the 16x32bx2 shape has the offset of its second half."""
     return tuple(
         form(
@@ -183,7 +185,7 @@ class _Compressed(Instruction):
 
 
 _COMPRESSING = ".sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag"
-_COMPRESSED = {"num": "x4 x8 x16 x32 x64 x128", "redop": "min max", "sparsity": "sp::2:4"}
+_COMPRESSED: dict[str, Any] = {"num": "x4 x8 x16 x32 x64 x128", "redop": "min max", "sparsity": "sp::2:4"}
 
 
 @instruction
@@ -298,7 +300,7 @@ class Tcgen05Cp(Instruction):
             src_fmt="b6x16_p32 b4x16_p64",
             ptx="8.6",
             sm=TCGEN05,
-            **warps,
+            **cast("dict[str, Any]", warps),
         )
         for shape, multicast, warps in (
             ("128x256b 4x256b 128x128b", "", {}),
@@ -386,7 +388,7 @@ def _shared_kinds() -> tuple[Form, ...]:
 
 def _scaled(sparse: bool, kind: str, scale: str, values: str, ptx: str, sm: str) -> tuple[Form, ...]:
     metadata = "[sp_meta:b32?], " if sparse else ""
-    sets = {"scale_vectorsize": values} if values else {}
+    sets: dict[str, Any] = {"scale_vectorsize": values} if values else {}
     return tuple(
         form(
             f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind.block_scale{scale}{{.collector}} "

@@ -94,9 +94,12 @@ def register_fits(instruction_type: str, register_class: str, *, wider: bool = F
     return have.bits == want.bits and want.kind == have.kind
 
 
-_BIT_CARRIED = frozenset(n for n, t in SCALAR_TYPES.items() if t.kind in ("float", "packed")) - {"f16", "f32", "f64"}
 _PACKED_INTEGERS = frozenset({"u16x2", "s16x2", "u8x4", "s8x4"})
-_BIT_CARRIED -= _PACKED_INTEGERS
+_BIT_CARRIED = (
+    frozenset(n for n, t in SCALAR_TYPES.items() if t.kind in ("float", "packed"))
+    - {"f16", "f32", "f64"}
+    - _PACKED_INTEGERS
+)
 
 
 @irdl_attr_definition

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .forms import form
 from .instruction import Instruction, instruction
 
 SHUFFLE = "up down bfly idx"
-UNSYNCED = {"until": "6.3", "until_sm": "70+"}
+UNSYNCED: dict[str, Any] = {"until": "6.3", "until_sm": "70+"}
 """Forms without `.sync`, which sm_70 and newer lost with PTX 6.4."""
 
 

@@ -4,6 +4,8 @@ asynchronously.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .forms import Form, Slots, form
 from .instruction import Instruction, instruction
 from .matrix import FP8, extent, fragment_of
@@ -38,7 +40,7 @@ def _wgmma(
     transposable: bool = False,
     selectors: int = 1,
     sparse: bool = True,
-    **more: str,
+    **more: Any,
 ) -> tuple[Form, ...]:
     """The forms for one set of types: dense and (2:4 sparse, twice as deep) sparse A, each from a descriptor
     and from registers.
