@@ -44,10 +44,12 @@ from .program import (
     Imm,
     Inst,
     Name,
+    Negative,
     Not,
     Operand,
     Pair,
     Parameter,
+    Part,
     Place,
     Program,
     Reg,
@@ -569,19 +571,24 @@ class _FunctionDecoder:
         read: list[Reg] = []
         written: list[Reg] = []
 
-        def register(r: syntax.Register) -> Reg | Vec:
+        def register(r: syntax.Register) -> Reg | Vec | Part:
             if r.role == "$":
                 found = self._value(values[taken[0]])
                 taken[0] += 1
             else:
                 found = self._value(results[taken[1]])
                 taken[1] += 1
-            if r.member:
-                assert isinstance(found, Vec)
+            part = ""
+            if r.member and isinstance(found, Vec):
                 found = found.elements["xyzwrgba".index(r.member[1]) % 4]
+            elif r.member:
+                part = r.member[1:]
             (read if r.role == "$" else written).extend(x for x in leaves(found) if isinstance(x, Reg))
             if r.role == "~":
                 read.extend(x for x in leaves(found) if isinstance(x, Reg))
+            if part:
+                assert isinstance(found, Reg)
+                return Part(found, part)
             return cast("Reg | Vec", found)
 
         def operand(o: syntax.Operand) -> Operand:
@@ -597,7 +604,7 @@ class _FunctionDecoder:
                 case syntax.Sink():
                     return Sink()
                 case syntax.Not(inner, mark):
-                    return Not(operand(inner)) if mark == "!" else operand(inner)
+                    return Not(operand(inner)) if mark == "!" else Negative(operand(inner))
                 case syntax.Pair(first, second):
                     return Pair(operand(first), operand(second))
                 case syntax.Vector(elements):

@@ -122,6 +122,21 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A byte or half of a register, `%r1.b0`, or elements of two registers, `%r1.h21` (video instructions)."""
+
+    operand: Reg
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """`-a` (vmad)."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     first: Operand
     second: Operand
@@ -146,7 +161,7 @@ class Address:
     rest: tuple[Operand, ...] = ()
 
 
-Operand = Reg | Imm | Special | Place | Name | Sink | Not | Pair | Vec | Args | Address
+Operand = Reg | Imm | Special | Place | Name | Sink | Not | Part | Negative | Pair | Vec | Args | Address
 
 
 @dataclass(slots=True, eq=False)
@@ -284,7 +299,7 @@ class Program:
 def leaves(operand: Operand) -> Iterator[Operand]:
     """The operands inside an operand, in text order."""
     match operand:
-        case Not(inner):
+        case Not(inner) | Negative(inner) | Part(inner, _):
             yield from leaves(inner)
         case Pair(first, second):
             yield from leaves(first)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of one case a line)
 """mbarrier, cp.async, bulk copies and clusters."""
 
 from __future__ import annotations
@@ -122,12 +123,12 @@ def fault(k: LoadedKernel, *args: object, **launch: object) -> str:
     ("body", "words"),
     [
         ("mbarrier.arrive.shared.b64 %rd3, [full];", "no mbarrier at this address"),
-        ("@%p1 mbarrier.init.shared.b64 [full], 5; bar.sync 0; mbarrier.arrive.shared.b64 %rd3, [full], 6;", "6 arrivals are more than the 5"),
+        ("@%p1 mbarrier.init.shared.b64 " "[full], 5; bar.sync 0; " "mbarrier.arrive.shared.b64 " "%rd3, [full], 6;", "6 arrivals are more than the 5"),
         ("mbarrier.init.shared.b64 [full+4], 5;", "misaligned"),
         ("mov.u32 %r4, 0; mbarrier.init.shared.b64 [full], %r4;", "counts 1 to"),
-        ("@%p1 mbarrier.init.shared.b64 [full], 1; bar.sync 0; mbarrier.inval.shared.b64 [full]; mbarrier.test_wait.parity.shared.b64 %p2, [full], 0;", "made invalid"),
-        ("@!%p1 exit; mbarrier.init.shared.b64 [full], 1; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [stage], [%rd1], 1040, [full];", "out of bounds"),
-        ("@!%p1 exit; mbarrier.init.shared.b64 [full], 1; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [stage+8], [%rd1], 16, [full];", "misaligned"),
+        ("@%p1 mbarrier.init.shared.b64 " "[full], 1; " "bar.sync 0; mbarrier.inval.shared.b64 " "[full]; mbarrier.test_wait.parity.shared.b64 " "%p2, [full], 0;", "made invalid"),
+        ("@!%p1 exit; mbarrier.init.shared.b64 " "[full], 1; " "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes " "" "[stage], [%rd1], 1040, [full];", "out of bounds"),
+        ("@!%p1 exit; mbarrier.init.shared.b64 " "[full], 1; " "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes " "" "[stage+8], [%rd1], 16, [full];", "misaligned"),
     ],
 )  # fmt: skip
 def test_misuse_is_named(body: str, words: str) -> None:
@@ -136,7 +137,10 @@ def test_misuse_is_named(body: str, words: str) -> None:
 
 
 def test_waiting_for_ever_is_found() -> None:
-    body = "@%p1 mbarrier.init.shared.b64 [full], 33; bar.sync 0; mbarrier.arrive.shared.b64 %rd3, [full];\n$l:\nmbarrier.try_wait.shared.b64 %p2, [full], %rd3;\n@!%p2 bra $l;"
+    body = (
+        "@%p1 mbarrier.init.shared.b64 [full], 33; bar.sync 0; mbarrier.arrive.shared.b64 %rd3, "
+        "[full];\n$l:\nmbarrier.try_wait.shared.b64 %p2, [full], %rd3;\n@!%p2 bra $l;"
+    )
     text = fault(kernel(body, RING), 0, 0, 1, grid=1, block=32, max_steps=5000)
     assert "5000 steps" in text
     kernel(body.replace("33", "32"), RING).simulate(0, 0, 1, grid=1, block=32)
@@ -157,7 +161,7 @@ def test_cp_async(size: int) -> None:
     bar.sync 0;
     xor.b32 %r7, %r2, 1; mad.lo.u32 %r5, %r7, {size}, %r4;
     """
-    body += {4: "ld.shared.u32 %r8, [%r5]; st.global.u32 [%rd5], %r8;", 8: "ld.shared.u64 %rd8, [%r5]; st.global.u64 [%rd5], %rd8;",
+    body += {4: ("ld.shared.u32 %r8, [%r5]; " "st.global.u32 [%rd5], %r8;"), 8: ("ld.shared.u64 %rd8, [%r5]; " "st.global.u64 [%rd5], %rd8;"),
              16: "ld.shared.v2.u64 {%rd8, %rd9}, [%r5]; st.global.v2.u64 [%rd5], {%rd8, %rd9};"}[size]  # fmt: skip
     source = np.random.default_rng(size).integers(1, 256, (64, size)).astype(np.uint8)
     out = np.zeros_like(source)
@@ -202,7 +206,8 @@ $ready:
     setp.ne.u32 %p2, %r4, 0;
     or.pred %p2, %p2, !%p1;
     @%p2 bra $wait;
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [stage], [%rd1], 512, [full], 3;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [stage], [%rd1], 512, [full],
+    3;
 $wait:
     mbarrier.try_wait.parity.shared.b64 %p3, [full], 0;
     @!%p3 bra $wait;

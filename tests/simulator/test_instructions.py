@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of one case a line)
 """Each scalar instruction through the whole path (text, decoding, engine), against a Python version of its
 definition.
 
@@ -185,6 +186,16 @@ WORD = [
     ("mad.lo.cc.u32 %d, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0;", lambda a, b, c: (a * b + c) >> 32),
 ]  # fmt: skip
 
+VIDEO = [
+    ("vadd.u32.u32.s32.sat %d.h1, " "%a.b1, %b.h0, %c;", lambda a, b, c: (c & 0xFFFF) | max(0, min(65535, (a >> 8 & 255) + ((b & 0xFFFF) ^ 0x8000) - 0x8000)) << 16),
+    ("vsub.s32.u32.u32.max %d, %a, %b.b3, %c;", lambda a, b, c: max(s32(a - (b >> 24)), s32(c))),
+    ("vmad.s32.s32.u32.shr7 %d, " "-%a.b1, %b.h0, %c;", lambda a, b, c: (s32(c) - ((a >> 8 & 255 ^ 128) - 128) * (b & 0xFFFF)) >> 7),
+    ("vadd4.u32.u32.u32 %d, %a, %b, %c;", lambda a, b, c: sum(((a >> 8 * i & 255) + (b >> 8 * i & 255) & 255) << 8 * i for i in range(4))),
+    ("vadd2.u32.u32.u32.add %d.h1, %a.h21, %b.h10, %c;", lambda a, b, c: c + (b & 0xFFFF) + (a >> 16)),
+    ("vabsdiff4.u32.u32.u32.add " "%d, %a, %b, %c;", lambda a, b, c: c + sum(abs((a >> 8 * i & 255) - (b >> 8 * i & 255)) for i in range(4))),
+    ("vset4.u32.u32.lt %d.b20, %a, %b, %c;", lambda a, b, c: (c & 0xFF00FF00) | int((a & 255) < (b & 255)) | int((a >> 16 & 255) < (b >> 16 & 255)) << 16),
+]  # fmt: skip
+
 FLOAT = [
     ("add.f32 %d, %a, %b;", lambda a, b, c: b32(f32(a) + f32(b))),
     ("sub.rn.f32 %d, %a, %b;", lambda a, b, c: b32(f32(a) - f32(b))),
@@ -300,7 +311,12 @@ def run(instruction: str, bits: int, values: list[np.ndarray], guarded: bool) ->
     }
     text = instruction
     for short, name in names.items():
-        text = text.replace(short + ",", name + ",").replace(short + ";", name + ";").replace(short + "}", name + "}")
+        text = (
+            text.replace(short + ",", name + ",")
+            .replace(short + ";", name + ";")
+            .replace(short + "}", name + "}")
+            .replace(short + ".", name + ".")
+        )
     kernel = f""".version 9.0
 .target sm_100a
 .address_size 64
@@ -365,7 +381,7 @@ def inputs(kind: str, count: int = 512) -> list[np.ndarray]:
 
 
 ROWS = [
-    *(("word", 32, *row) for row in WORD), *(("float", 32, *row) for row in FLOAT), *(("half", 32, *row) for row in HALF),
+    *(("word", 32, *row) for row in (*WORD, *VIDEO)), *(("float", 32, *row) for row in FLOAT), *(("half", 32, *row) for row in HALF),
     *(("long", 64, *row) for row in LONG), *(("double", 64, *row) for row in DOUBLE),
 ]  # fmt: skip
 

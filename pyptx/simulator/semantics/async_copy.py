@@ -1,4 +1,6 @@
-"""cp.async and bulk copies (PTX ISA 9.7.9.25). A copy is complete as soon as it is issued, which is one of the orders PTX allows."""
+"""cp.async and bulk copies (PTX ISA 9.7.9.25). A copy is complete as soon as it is issued, which is one of the orders
+PTX allows.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +74,20 @@ def nothing(inst: Inst) -> Step:
 
 @meaning("cp.async.mbarrier.arrive")
 def mbarrier_arrive(inst: Inst) -> Step:
-    """Arrive when the thread's cp.async are complete: at once. Without `.noinc` the arrival is added first, so nothing is left of it."""
+    """Arrive when the thread's cp.async are complete: at once. Without `.noinc` the arrival is added first, so nothing
+    is left of it.
+    """
 
     def bind(machine: Machine, inst: Inst) -> Action:
         if not inst.has("noinc"):
             return lambda m: None
-        access = Access(machine, inst, inst.operands[0], "shared" if inst.one_of("shared", "shared::cta") else "generic", np.dtype(np.uint64))  # fmt: skip
+        access = Access(
+            machine,
+            inst,
+            inst.operands[0],
+            "shared" if inst.one_of("shared", "shared::cta") else "generic",
+            np.dtype(np.uint64),
+        )
         one, none = np.ones(1, np.uint32), np.zeros(1, np.uint32)
 
         def step(m: Mask) -> None:
@@ -98,7 +108,9 @@ def _value(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> 
     return int(source[lane % source.size])
 
 
-def complete_tx(machine: Machine, inst: Inst, address: int, lane: int, size: int, space: str = "shared::cluster") -> None:
+def complete_tx(
+    machine: Machine, inst: Inst, address: int, lane: int, size: int, space: str = "shared::cluster"
+) -> None:
     """Tell the mbarrier at an address that `size` bytes have come."""
     word = span(machine, inst, address, space, lane, 8, write=True, align=8).view(np.uint64)
     new, why = advance(int(word[0]), 0, -size)
@@ -122,7 +134,9 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
             if count % 16:
                 machine.fault(inst, f"a bulk copy moves a multiple of 16 bytes, not {count}", lane)
             target = address_of(machine, dst, lane)
-            data = span(machine, inst, address_of(machine, src, lane), origin, lane, count, write=False, align=16).copy()
+            data = span(
+                machine, inst, address_of(machine, src, lane), origin, lane, count, write=False, align=16
+            ).copy()
             receivers = [lane]
             if multicast:
                 mask = _value(machine, rest[1], lane, "u16" if machine.cluster_size <= 16 else "u32")

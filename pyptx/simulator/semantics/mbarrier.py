@@ -1,6 +1,7 @@
 """mbarrier objects (PTX ISA 9.7.13.15).
 
-The object's 64 bits, which PTX leaves opaque: pending arrivals (bits 0 to 19), arrivals per phase (20 to 39), transaction count with a
+The object's 64 bits, which PTX leaves opaque: pending arrivals (bits 0 to 19), arrivals per phase (20 to 39),
+transaction count with a
 bias (40 to 61), whether it is an mbarrier at all (62) and the parity of the current phase (63).
 """
 
@@ -27,7 +28,9 @@ ABSENT = "there is no mbarrier at this address: it was not initialised, or made 
 
 
 def advance(word: int, arrivals: int, transactions: int, drop: int = 0) -> tuple[int, str]:
-    """(the object after arrivals and a change of the transaction count, what is wrong). A phase that is complete ends."""
+    """(the object after arrivals and a change of the transaction count, what is wrong). A phase that is complete
+    ends.
+    """
     pending, expected = word & COUNT, word >> 20 & COUNT
     balance = (word >> 40 & (1 << 22) - 1) - BIAS
     if not word & VALID or abs(balance) > COUNT:
@@ -47,7 +50,13 @@ def advance(word: int, arrivals: int, transactions: int, drop: int = 0) -> tuple
 
 
 def _shared(inst: Inst) -> str:
-    return "shared::cluster" if space_of(inst) == "shared::cluster" else "shared" if space_of(inst) != "generic" else "generic"
+    return (
+        "shared::cluster"
+        if space_of(inst) == "shared::cluster"
+        else "shared"
+        if space_of(inst) != "generic"
+        else "generic"
+    )
 
 
 def _wrong(machine: Machine, inst: Inst, why: str, lane: int) -> NoReturn:
@@ -55,7 +64,14 @@ def _wrong(machine: Machine, inst: Inst, why: str, lane: int) -> NoReturn:
 
 
 def update(
-    machine: Machine, inst: Inst, access: Access, mask: Mask, arrivals: Array, transactions: Array, drop: int, d: Reg | None
+    machine: Machine,
+    inst: Inst,
+    access: Access,
+    mask: Mask,
+    arrivals: Array,
+    transactions: Array,
+    drop: int,
+    d: Reg | None,
 ) -> None:
     """Apply one arrival or transaction per lane, in the order of the lanes; writes the state before into d."""
     lanes = machine.lane_numbers if mask is None else machine.lanes_of(mask)
@@ -186,7 +202,9 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
 @meaning("mbarrier.pending_count")
 def pending_count(inst: Inst) -> Pure:
     return Pure(
-        lambda state: (state & np.uint64(COUNT)).astype(np.uint32), [(inst.operands[0], "u32")], [(inst.operands[1], "u64")]
+        lambda state: (state & np.uint64(COUNT)).astype(np.uint32),
+        [(inst.operands[0], "u32")],
+        [(inst.operands[1], "u64")],
     )
 
 
@@ -194,7 +212,8 @@ def pending_count(inst: Inst) -> Pure:
 def check_layout(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         p = inst.operands[0]
-        assert isinstance(p, Reg) and not isinstance(p, Not)
+        assert isinstance(p, Reg)
+        assert not isinstance(p, Not)
         row = machine.row(p)
 
         def step(m: Mask) -> None:
