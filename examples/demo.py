@@ -1,6 +1,6 @@
 """The whole path once: a Python kernel and a PTX file, through the `ptx` dialect, to text and to results on a CPU.
 
-    python -m examples.demo
+python -m examples.demo
 """
 
 from __future__ import annotations

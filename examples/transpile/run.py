@@ -1,6 +1,6 @@
 """nvcc's PTX on a CPU: parse it, print it back byte for byte, run both kernels on the simulator and compare with float64.
 
-    python -m examples.transpile.run
+python -m examples.transpile.run
 """
 
 from __future__ import annotations
