@@ -2,52 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
 from xdsl.ir import Operation
 
+from ..dialects.ptx.directive_facts import (
+    DECLARATIONS,
+    LINKING,
+    OPAQUE,
+    OTHERS,
+    PERFORMANCE,
+    TYPE_NEEDS,
+    Directive,
+    Places,
+)
 from ..dialects.ptx.instruction import Instruction, modifiers_of, plain_roles
 from ..dialects.ptx.structure import (
     DeclarationAttr,
     DirectiveOp,
     FunctionOp,
     HeaderOp,
-    LabelListOp,
-    LocOp,
     ModuleOp,
     RegisterOp,
     UnknownOp,
     VariableOp,
 )
-from ..dialects.ptx.target import (
-    FIRST_PTX,
-    TargetAttr,
-    Version,
-    parse_version,
-    target_in,
-    version_text,
-)
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, target_in, version_text
 from .ptx_pass import PTXPass
 
-WORDS: dict[str, str] = {
-    ".address_size": "2.3", ".weak": "3.1", ".common": "5.0", ".alias": "6.3", ".noreturn": "6.4",
-    ".reqntid": "2.1", ".minnctapersm": "2.0", ".local_maxnreg": "8.8",
-    ".reqnctapercluster": "7.8", ".explicitcluster": "7.8", ".maxclusterrank": "7.8",
-    ".blocksareclusters": "9.0",
-    ".pragma": "2.0", ".section": "2.0", ".attribute": "4.0", ".ptr": "2.2", ".callprototype": "2.1",
-    ".calltargets": "2.1", ".branchtargets": "5.1", ".abi_preserve": "9.0", ".abi_preserve_control": "9.0",
-    "function_name": "7.0", "inlined_at": "7.0", "generic": "3.1", ".b128": "8.3", ".f16x2": "4.2",
-    ".texref": "1.5", ".samplerref": "1.5", ".surfref": "1.5",
-}  # fmt: skip
-"""Since when each directive or word outside instructions exists (PTX ISA 5, 7, 11; all asked of ptxas)."""
-
-PRAGMAS: dict[str, str] = {"used_bytes_mask": "8.3", "enable_smem_spilling": "8.7", "frequency": "9.0"}
-"""Since when ptxas knows each pragma that is younger than `.pragma` itself."""
-
-_MASK = parse_version("7.1")
+INITIALISERS = {"generic": (3, 1)}
+"""Since when an operator may stand in an initialiser."""
+MASK: Version = (7, 1)
 """`0xFF(symbol)` in an initialiser."""
+KERNEL_PARAMETERS: Version = (1, 4)
+"""Kernels without a parameter list are older."""
 
 
 class InferVersion(PTXPass):
@@ -86,22 +76,18 @@ def versions_of(op: Operation, target: TargetAttr) -> Iterator[Version]:
         yield target.version if version is None else version
     elif isinstance(op, (RegisterOp, VariableOp)):
         yield from _declaration(op.declaration)
-    elif isinstance(op, LocOp):
-        yield from _words(op.words)
-    elif isinstance(op, (DirectiveOp, LabelListOp)):
-        yield from _words(op.words[:1])
-        yield from _pragmas(op.words)
+    elif isinstance(op, DirectiveOp):
+        yield from _directives(op.words)
     elif isinstance(op, FunctionOp):
-        yield from _words((*op.head, *op.directives))
-        yield from _pragmas(op.directives)
+        yield from _directives((*op.head, *op.directives))
         for declaration in (*op.parameters, *op.returns):
             yield from _declaration(declaration)
         if "params" in op.properties and op.is_entry:
-            yield (1, 4)
+            yield KERNEL_PARAMETERS
         elif any(d.space == "param" for d in (*op.parameters, *op.returns)):
-            yield (2, 0)
+            yield DECLARATIONS[".param"]["func param"].since
     elif isinstance(op, HeaderOp):
-        yield from _words(("." + op.what,))
+        yield from _directives(("." + op.what,))
     elif isinstance(op, UnknownOp):
         yield target.version
 
@@ -120,23 +106,31 @@ def instruction_version(op: Instruction, target: TargetAttr) -> Version | None:
     return found
 
 
-def _words(words: tuple[str, ...]) -> Iterator[Version]:
+def _directives(words: Sequence[str]) -> Iterator[Version]:
+    """What the directives among the words need, and the arguments of theirs that are younger."""
+    directive: Directive | None = None
     for word in words:
-        if word in WORDS:
-            yield parse_version(WORDS[word])
+        found = PERFORMANCE.get(word) or LINKING.get(word) or OTHERS.get(word)
+        if found is not None:
+            directive = found
+            yield _first(found.places)
+        elif directive is not None:
+            places = directive.words.get(word.strip('"').partition(" ")[0])
+            if places is not None:
+                yield _first(places)
 
 
 def _declaration(declaration: DeclarationAttr) -> Iterator[Version]:
-    yield from _words(declaration.head)
+    yield from _directives(declaration.head)
+    for word in declaration.head:
+        found = TYPE_NEEDS.get(word) or OPAQUE.get(word)
+        if found is not None:
+            yield found.since
     for _, tail in declaration.items:
-        yield from _words(tail)
-        if any(b == "(" and a[0].isdigit() for a, b in pairwise(tail)):
-            yield _MASK
+        for word, following in pairwise(tail):
+            if following == "(":
+                yield MASK if word[0].isdigit() else INITIALISERS.get(word, (1, 0))
 
 
-def _pragmas(words: tuple[str, ...]) -> Iterator[Version]:
-    for pragma, word in pairwise(words):
-        if pragma == ".pragma":
-            name = word.strip('"').split(" ")[0]
-            if name in PRAGMAS:
-                yield parse_version(PRAGMAS[name])
+def _first(places: Places) -> Version:
+    return min(found.since for found in places.values())
