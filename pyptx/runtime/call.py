@@ -93,14 +93,21 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     parameters = loaded.program(entry).parameters
     arrays = [*args, *outputs]
     scalars = _scalars(kernel, parameters[len(arrays) :], accepted)
+    resolve = getattr(kernel, "resolve_launch", None)
+    if resolve is not None:
+        launch = resolve(sizes, **kwargs)
+        grid, block, cluster, smem = launch.grid, launch.block, launch.cluster, launch.smem
+    else:
+        grid, block, cluster = _grid(kernel, sizes, accepted), kernel.block, kernel.cluster
+        smem = int(getattr(kernel, "smem", 0) or 0)
     report = simulate_entry(
         loaded,
         entry,
         [*arrays, *scalars],
-        grid=_grid(kernel, sizes, accepted),
-        block=kernel.block,
-        cluster=None if tuple(_tuple(kernel.cluster)) == (1, 1, 1) else kernel.cluster,
-        smem=_dynamic_shared(kernel, loaded, entry),
+        grid=grid,
+        block=block,
+        cluster=None if tuple(_tuple(cluster)) == (1, 1, 1) else cluster,
+        smem=smem,
     )
     if report.output:
         sys.stdout.write(report.output)
@@ -278,10 +285,3 @@ def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]
         else:
             raise TypeError(f"{_name(kernel)} needs its parameter {p.name}: pass {p.name}=...")
     return values
-
-
-def _dynamic_shared(kernel: Any, loaded: Any, entry: str) -> int:
-    """Bytes of dynamic shared memory of the launch: what the kernel asks for beyond its static variables."""
-    del loaded, entry
-    size = getattr(kernel, "dynamic_smem", None)
-    return int(size if size is not None else getattr(kernel, "smem", 0) or 0)

@@ -46,6 +46,16 @@ def simulate(
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
+    resolve = getattr(kernel, "resolve_launch", None)
+    if resolve is not None:
+        # a traced kernel knows its launch; what is given here goes before it
+        if grid is None or block is None or cluster is None:
+            known = resolve() if grid is None else None
+            grid = known.grid if known is not None else grid
+            block = block or (known.block if known is not None else kernel.block)
+            cluster = cluster or (known.cluster if known is not None else kernel.cluster)
+        cluster = None if cluster in (1, (1, 1, 1)) else cluster
+        smem = smem or kernel.trace().dynamic_smem
     loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
     return simulate_entry(
         loaded,

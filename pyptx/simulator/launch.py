@@ -222,7 +222,7 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
     finish: list[Any] = []
     top = ARGUMENT_BASE
-    placed: dict[int, int] = {}
+    placed: dict[tuple[int, int], int] = {}
     for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
         what = f"argument {number} ({parameter.name}) of {program.entry}"
         array = as_array(value, what)
@@ -230,7 +230,7 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
             if parameter.size != 8 or parameter.type[0] == "f":
                 raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
             data = array.reshape(-1).view(np.uint8)
-            key = data.__array_interface__["data"][0] if data.size else -1 - number
+            key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
             if key in placed:
                 base = placed[key]  # one array given twice is one allocation
             else:
