@@ -13,6 +13,7 @@ def _load(module: str, name: str) -> Callable[[], type[ModulePass]]:
 
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    "convert-to-ptx": _load("convert_to_ptx", "ConvertToPTX"),
     "ptx-assign-registers": _load("assign_registers", "AssignRegisters"),
     "ptx-copy-propagation": _load("copy_propagation", "CopyPropagation"),
     "ptx-cse": _load("cse", "CommonSubexpressions"),

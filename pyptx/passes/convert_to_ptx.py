@@ -1,0 +1,107 @@
+"""`convert-to-ptx{target=sm_80}`: GPU kernels in upstream dialects to the `ptx` dialect, with no LLVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.dialects.memref import GlobalOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.transforms.convert_scf_to_cf import ConvertScfToCf
+
+from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.structure import DeclarationAttr, HeaderOp, ModuleOp, VariableOp
+from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, TargetAttr, parse_version, target_of, version_text
+from ..ssa.fastir import create
+from .lowering import LoweringError, lower_function
+from .lowering.memory import space_of
+from .lowering.values import Unsupported, scalar_of
+
+
+@dataclass(frozen=True)
+class ConvertToPTX(ModulePass):
+    """Lower the `gpu.module`s of a module to one `ptx.module`.
+
+    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref,
+    vector (of one dimension) and
+    gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is lowered:
+    7.0, or what the target needs),
+    `index` (32 or 64, the bits of `index`, 64 by default).
+
+    Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`,
+    `ptx-dce` before that if you like.
+    Parameters: a memref is the pointer to its first element and then one integer of index size per `?` of its
+    shape; it must be contiguous
+    or strided by constants. Memory space 3 is shared memory. `vector.load` and `vector.store` want addresses
+    aligned to the vector. Host
+    code beside the `gpu.module` is left as it is. `LoweringError`, naming the operation, where something has
+    no lowering.
+    """
+
+    name: ClassVar[str] = "convert-to-ptx"
+
+    target: str = "sm_80"
+    version: str | None = None
+    index: int = 64
+
+    def apply(self, ctx: Context, op: BuiltinModule) -> None:
+        if self.target not in FIRST_PTX:
+            raise LoweringError(f"unknown target {self.target}; known: {' '.join(FIRST_PTX)}")
+        if self.index not in (32, 64):
+            raise LoweringError(f"an index has 32 or 64 bits, not {self.index}")
+        version = max(parse_version(self.version) if self.version else (7, 0), FIRST_PTX[self.target])
+        if version > NEWEST_PTX:
+            raise LoweringError(
+                f"PTX {version_text(version)} is newer than {version_text(NEWEST_PTX)}, the newest known"
+            )
+        modules = [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]
+        if not modules:
+            raise LoweringError("there is no gpu.module with kernels in this module")
+        ConvertScfToCf().apply(ctx, op)
+        number = target_of(self.target).number
+        converted: list[Operation] = []
+        for module in modules:
+            for inner in module.body.block.ops:
+                converted.append(self._lower(inner, number))
+        headers = [
+            create(HeaderOp, (), (), {"what": string_attr(what)}, {}) for what in ("version", "target", "address_size")
+        ]
+        attribute = TargetAttr((self.target, version_text(version), ()))
+        ptx = ModuleOp.build(attribute, [*headers, *converted])
+        op.body.block.insert_op_before(ptx, modules[0])
+        for module in modules:
+            module.detach()
+            module.erase(safe_erase=False)
+
+    def _lower(self, op: Operation, target: int) -> Operation:
+        if isinstance(op, gpu.FuncOp):
+            if op.kernel is None:
+                raise LoweringError(f"gpu.func {op.sym_name.data} is no kernel; inline device functions first")
+            return lower_function(op, self.index, target)
+        if isinstance(op, GlobalOp):
+            return self._variable(op)
+        raise LoweringError(f"{op.name} in a gpu.module has no lowering to PTX; there are gpu.func and memref.global")
+
+    def _variable(self, op: GlobalOp) -> Operation:
+        """A module-level variable in shared or global memory, without an initial value."""
+        from xdsl.dialects.builtin import UnitAttr
+
+        type_ = op.type
+        try:
+            scalar = scalar_of(type_.element_type, self.index)
+            space = space_of(type_)
+        except Unsupported as problem:
+            raise LoweringError(f"memref.global {op.sym_name.data}: {problem}") from None
+        if not isinstance(op.initial_value, UnitAttr):
+            raise LoweringError(f"memref.global {op.sym_name.data} has an initial value, which is not lowered")
+        size = scalar.size
+        for extent in type_.get_shape():
+            size *= extent
+        alignment = op.alignment.value.data if op.alignment is not None else 16
+        head = ("." + space, ".align", str(max(alignment, scalar.size)), ".b8")
+        declaration = DeclarationAttr((head, ((op.sym_name.data, ("[", str(size), "]")),)))
+        return create(VariableOp, (), (), {"declaration": declaration}, {}, (), op.location)

@@ -1,0 +1,15 @@
+"""Lowerings of upstream dialects (arith, math, vector, memref, gpu, cf) to `ptx`, one module per concern.
+
+See `convert_to_ptx`.
+"""
+
+from __future__ import annotations
+
+from . import arith, gpu, math, memory, vector
+from .emitter import LOWERINGS, LoweringError
+from .function import lower_function
+
+MODULES = (arith, gpu, math, memory, vector)
+"""The modules that register lowerings."""
+
+__all__ = ["LOWERINGS", "MODULES", "LoweringError", "lower_function"]
