@@ -63,7 +63,7 @@ from .semantics.registry import find_key, waits
 
 BUILTINS = ("vprintf", "malloc", "free", "__assertfail")
 STACK_LIMIT = 16 * 1024
-"""Bytes of stack a thread has for functions that may call themselves."""
+"""Bytes of stack a thread has for functions that may call themselves, and again for `alloca`."""
 
 
 def pool_of(bits: int) -> str:
@@ -137,6 +137,8 @@ class _Decoder:
             if not self.functions[symbol].builtin:
                 _FunctionDecoder(self, self.functions[symbol], self.image.operations[symbol]).decode()
         stack = align(self.local_top, 16)
+        dynamic = stack + (STACK_LIMIT if recursive else 0)
+        takes = any(i.opcode == "alloca" for i in self.instructions)
         self._find_local_registers()
         parameters = _parameters(self.entry)
         directives = {
@@ -153,8 +155,9 @@ class _Decoder:
             self.pools,
             self.shared_top - SHARED_BASE,
             align(self.shared_top, self.dynamic_alignment),
-            stack + (STACK_LIMIT if recursive else 0),
+            dynamic + (STACK_LIMIT if takes else 0),
             stack,
+            dynamic,
             self.frame_pointers,
             self.target,
             directives,

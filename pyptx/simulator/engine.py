@@ -82,6 +82,8 @@ class Engine:
         lanes = machine.lanes
         self.depth = np.zeros(lanes, np.int64)
         self.calls = np.zeros((4, lanes), np.int64)
+        self.marks = np.zeros((4, lanes), np.uint32)
+        """Stack tops at the calls: what a function takes with `alloca` is free when it returns."""
         self.saved: dict[int, list[np.ndarray]] = {}
         self.has_calls = any(s.ends == "call" for s in self.segments)
 
@@ -382,6 +384,7 @@ class Engine:
             return
         depth[lanes] -= 1
         sites = self.calls[depth[lanes], lanes]
+        self.machine.stack_top[lanes] = self.marks[depth[lanes], lanes]
         for site in np.unique(sites):
             here = np.zeros(self.machine.lanes, np.bool_)
             here[lanes[sites == site]] = True
@@ -430,6 +433,8 @@ class Engine:
         level = self.depth[lanes]
         if level.size and int(level.max()) + 1 >= len(self.calls):
             self.calls = np.concatenate([self.calls, np.zeros_like(self.calls)])
+            self.marks = np.concatenate([self.marks, np.zeros_like(self.marks)])
+        self.marks[level, lanes] = machine.stack_top[lanes]
         self.calls[level, lanes] = segment.after
         if caller.frame is not None:
             self._save(caller.number, level, lanes)

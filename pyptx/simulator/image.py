@@ -51,7 +51,7 @@ class Image:
     def _initial(self, v: Variable) -> np.ndarray:
         data = np.zeros(max(v.size, 1), np.uint8)
         tail = v.declaration.items[v.index][1]
-        if "=" not in tail:
+        if "=" not in tail or v.declaration.type not in SCALAR_TYPES:
             return data
         words = list(tail[tail.index("=") + 1 :])
         scalar = SCALAR_TYPES[v.declaration.type]

@@ -111,6 +111,8 @@ class Machine:
         self.shared = np.full((ctas, stride), POISON, np.uint8)
         self.local_size = max(0, program.local_size - LOCAL_BASE)
         self.local = np.full((lanes, max(32, (self.local_size + 31) // 32 * 32)), POISON, np.uint8)
+        self.stack_top = np.full(lanes, program.dynamic_start, np.uint32)
+        """Where the next `alloca` of each lane begins."""
         self.cluster_size = launch.cluster_size
         self.first_cta = 0
         self.live = np.zeros(lanes, np.bool_)
@@ -137,6 +139,7 @@ class Machine:
         self.set_alive(live)
         self.shared[...] = POISON
         self.local[...] = POISON
+        self.stack_top[...] = self.program.dynamic_start
         for reg in self.program.frame_pointers:
             self.row(reg)[...] = self.program.stack_start
         for name, array in self._special.items():

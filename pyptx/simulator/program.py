@@ -286,6 +286,9 @@ class Program:
     dynamic_offset: int
     local_size: int
     stack_start: int
+    """Where the frames of functions that may call themselves begin."""
+    dynamic_start: int
+    """Where `alloca` takes memory from, up to `local_size`."""
     frame_pointers: list[Reg]
     target: str
     directives: dict[str, tuple[str, ...]]

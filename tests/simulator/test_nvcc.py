@@ -240,6 +240,18 @@ def test_loops(hard: Path) -> None:
     assert o[0] == want
 
 
+@pytest.mark.parametrize("n", [1, 13, 40])
+def test_local_memory_and_alloca(hard: Path, n: int) -> None:
+    o = rng(n).integers(-99, 99, 64).astype(np.int32)
+    buffer = {(7 * i) & 63: int(o[i]) for i in range(n)}
+    buffer[n & 63] = 3
+    kernel(hard, "local", "k_local").simulate(o, n, grid=1, block=1)
+    if n & 31 in buffer:
+        assert o[0] == buffer[n & 31]
+    # o[1] is the first of n fresh words, of which only the last was written
+    assert o[1] == (2 if n == 1 else np.int32(-842150451))
+
+
 def test_inline_assembly(hard: Path) -> None:
     o, c = np.full(32, -1, np.int32), np.zeros(32, np.uint64)
     kernel(hard, "inlineasm", "k_asm").simulate(o, c, grid=1, block=32)

@@ -22,6 +22,7 @@ CHAPTERS = (
     "async_copy",
     "matrix",
     "video",
+    "stack",
     "misc",
 )
 
