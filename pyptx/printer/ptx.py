@@ -151,14 +151,13 @@ class _ModulePrinter:
                         entry = templates[key] = self._template(cast(Instruction, op))
                         self.keep.append((tuple(properties.values()), dict(attributes)))
                     form, order = entry
-                    operands, results = op._operands, op.results
                     if order and order[-1] >= _LABEL:
                         append(form % self._names(op, order))
                     else:
-                        append(
-                            form
-                            % tuple([operands[i]._type.data[1] if i >= 0 else results[~i]._type.data[1] for i in order])  # pyright: ignore
-                        )
+                        # lists first: indexing SSAValues is slow, iterating it is not
+                        read = [v._type.data[1] for v in op._operands]  # pyright: ignore
+                        written = [v._type.data[1] for v in op.results]  # pyright: ignore
+                        append(form % tuple([read[i] if i >= 0 else written[~i] for i in order]))
                 elif not isinstance(op, _SILENT):
                     self.structural(cast(Structural, op), indent=True)
                 op = op._next_op
