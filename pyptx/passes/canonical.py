@@ -64,7 +64,7 @@ def canonicalise(module: ModuleOp, names: Mapping[str, str] | None = None) -> No
             name = (names or {}).get(op.symbol)
             if name is not None and f"// {name}\n" not in lead:
                 lead += f"// {name}\n"
-            tokens, gaps = op.tokens(), _header_gaps(op)
+            tokens, gaps = op.tokens(), header_gaps(op)
         else:
             tokens = op.tokens()
             gaps = _structural_gaps(op, tokens, "")
@@ -249,7 +249,7 @@ def _section_gaps(tokens: Sequence[str]) -> list[str]:
     return [*gaps, "\n"]
 
 
-def _header_gaps(function: FunctionOp) -> list[str]:
+def header_gaps(function: FunctionOp) -> list[str]:
     """One parameter and one directive a line; those of a device function on one line where they fit."""
     gaps: list[str] = []
 

@@ -29,6 +29,7 @@ from ..dialects.ptx.syntax import Arguments, Operand, Register, Symbol, transfor
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create, set_type
 from .assign_registers import assign_registers
+from .canonical import header_gaps
 from .effects import effect_of
 from .ptx_pass import PTXPass
 from .verify import diagnostic_at
@@ -169,7 +170,9 @@ def _build(
     }
     if outputs:
         properties["returns"] = ArrayAttr([declared(t) for t in results])
-    return create(FunctionOp, (), (), properties, {}, (), caller.location, (Region(Block(ops)),))
+    function = create(FunctionOp, (), (), properties, {}, (), caller.location, (Region(Block(ops)),))
+    function.attributes["gaps"] = TokensAttr(tuple(header_gaps(function)))
+    return function
 
 
 def _call(block: Block, moved: list[Instruction], name: str, inputs: list[SSAValue], outputs: list[SSAValue]) -> None:

@@ -60,6 +60,8 @@ Legal = tuple[int, int | None] | frozenset[int] | range
 SPACES = frozenset(
     "const global local param param::entry param::func shared shared::cta shared::cluster generic".split()
 )
+HANDLE = need("3.1", "20+")
+"""A texture or surface named by a register instead of by its variable."""
 _REPEATABLE = frozenset("sat sync approx cc satfinite relu NaN uni shiftamt".split())
 """Modifiers that ptxas lets an instruction have more than once."""
 
@@ -466,6 +468,8 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be .{least} or wider, and the register is .{register_class}"
             if exact and (bits.bits != SCALAR_TYPES[least].bits or (least[0] == "b" and bits.kind != "bits")):
                 return f"the address in operand {spec.name} must be .{least}, and the register is .{register_class}"
+            if exact and "&" in spec.parts[0].flags:
+                self.needs.append((f"operand {spec.name} in a register", HANDLE))
         elif exact and not ("&" in spec.parts[0].flags and isinstance(base, Symbol)):
             return f"the address in operand {spec.name} must be a register, not {_KINDS.get(type(base), 'this')}"
         elif isinstance(base, Immediate):
