@@ -1,6 +1,6 @@
 """Reading, judging and printing PTX text: lines/s on generated files, and by file over the corpus if it is there.
 
-    python -m benchmarks.text [--corpus] [--quick]
+python -m benchmarks.text [--corpus] [--quick]
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ def corpus_rows() -> None:
         parsed.append(lines / both.median)
         printed.append(lines / measure(lambda module=module: pyptx.to_ptx(module), repeats=3).median)
         diagnosed.append(lines / measure(lambda text=text: pyptx.diagnose(text), repeats=3).median)
-        table.add(str(path.relative_to(CORPUS)), parsed[-1], at_least=40_000, note=f"{lines} lines; print {printed[-1]:,.0f}")
+        table.add(
+            str(path.relative_to(CORPUS)), parsed[-1], at_least=40_000, note=f"{lines} lines; print {printed[-1]:,.0f}"
+        )
     table.print()
     total = Table(f"corpus, medians over {len(parsed)} files", "lines/s")
     total.add("parse + verify", statistics.median(parsed), at_least=60_000, note=f"slowest {min(parsed):,.0f}")

@@ -1,6 +1,6 @@
 """Tracing a kernel to verified PTX text: lines/s by size, and the cost of a second call with the same specialisation.
 
-    python -m benchmarks.trace
+python -m benchmarks.trace
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from .diagnostics import Diagnostic, PTXError
-from .dialects.ptx import all as _all  # noqa: F401  (registers every op class)
+from .dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from .parser.diagnose import diagnose_text
 from .parser.module import parse_text
 from .passes.verify import module_diagnostics

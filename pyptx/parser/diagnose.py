@@ -38,9 +38,7 @@ def instruction_issues(source: ModuleText) -> Iterator[Issue]:
     target = source.target
     first = FIRST_PTX[target]
     if version < first:
-        yield Issue(
-            f"target {target} needs PTX {version_text(first)} or newer, and .version is {source.version}", 1, 1
-        )
+        yield Issue(f"target {target} needs PTX {version_text(first)} or newer, and .version is {source.version}", 1, 1)
         return
     for item in source.items:
         if isinstance(item, FunctionSource):
@@ -106,4 +104,3 @@ def _missing_labels(source: ModuleText) -> Iterator[Issue]:
         for shape, _, _, line, name in item.statements:
             if shape.kind == Kind.TERMINATOR and name and name not in labels:
                 yield issue_at(shape, Problem(f"label {name} is not defined in this function", 0), line)
-

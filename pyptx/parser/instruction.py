@@ -40,7 +40,11 @@ class InstructionText:
 
 
 def read_instruction(
-    tokens: list[Token], start: int, end: int, is_register: Callable[[str], bool], is_special: Callable[[str], bool],
+    tokens: list[Token],
+    start: int,
+    end: int,
+    is_register: Callable[[str], bool],
+    is_special: Callable[[str], bool],
     gaps: list[str] | None = None,
 ) -> InstructionText:
     """Read tokens `[start, end)`, without the semicolon. SyntaxProblem where they are no instruction."""
@@ -79,12 +83,12 @@ def read_instruction(
 
     parser = OperandParser(tokens, at, end, classify, call=root == "call", gaps=gaps)
     layout = parser.layout()
-    return InstructionText(cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, parser.constants)
+    return InstructionText(
+        cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, parser.constants
+    )
 
 
-def instruction_text(
-    text: str, register_class: Callable[[str], str | None]
-) -> tuple[InstructionText, tuple[str, ...]]:
+def instruction_text(text: str, register_class: Callable[[str], str | None]) -> tuple[InstructionText, tuple[str, ...]]:
     """Read one instruction from text (`add.u32 %r1, %r2, 3;`); `register_class` knows the declared registers.
 
     Returns the reading and the register classes in text order. SyntaxProblem where it is no instruction.

@@ -433,7 +433,8 @@ class Reader:
             return
         if reading.guard_register is not None and not environment.known(reading.guard_register):
             raise SyntaxProblem(
-                f"the guard {reading.guard_register} is not a declared register", start + guard_tokens(reading.guard) - 1
+                f"the guard {reading.guard_register} is not a declared register",
+                start + guard_tokens(reading.guard) - 1,
             )
         all_names = ([reading.guard_register] if reading.guard_register else []) + reading.registers
         regs = [environment[n] for n in all_names]
@@ -541,9 +542,7 @@ class Reader:
             self._record_raw(words, gaps, position.line(start))
             return
         self._declare_registers(declaration, position.line(start), position.column(start))
-        self._record(
-            _declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start)
-        )
+        self._record(_declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start))
 
     def _declare_registers(self, declaration: DeclarationAttr, line: int, column: int) -> None:
         assert self.environment is not None
@@ -733,8 +732,10 @@ def _line_directive_end(tokens: list[Token], at: int) -> int:
             if kind == "id" and tokens[i - 1][1] != "," and i > at + 1:
                 break
         elif first == ".loc":
-            if kind == "mod" or token in ("{", "}", ";", "@") or (
-                kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS
+            if (
+                kind == "mod"
+                or token in ("{", "}", ";", "@")
+                or (kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS)
             ):
                 break
         elif kind not in ("num", "str") and token != ",":
@@ -785,7 +786,11 @@ def _with_whole_constants(
 
 
 def _declaration_shape(
-    op_class: type[VariableOp] | type[RegisterOp], declaration: DeclarationAttr, words: list[str], gaps: list[str], kind: Kind
+    op_class: type[VariableOp] | type[RegisterOp],
+    declaration: DeclarationAttr,
+    words: list[str],
+    gaps: list[str],
+    kind: Kind,
 ) -> Shape:
     shape = Shape(kind, words, gaps)
     shape.op_class, shape.properties = op_class, {"declaration": declaration}

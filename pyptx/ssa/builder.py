@@ -54,7 +54,10 @@ class UnresolvedLabel:
 
 
 def build_function(
-    source: FunctionSource, style: Style, filename: StringAttr | None = None, problems: list[UnresolvedLabel] | None = None
+    source: FunctionSource,
+    style: Style,
+    filename: StringAttr | None = None,
+    problems: list[UnresolvedLabel] | None = None,
 ) -> FunctionOp:
     """The function op for a source. Branches to labels that do not exist are reported in `problems`."""
     location = UNKNOWN_LOC if filename is None else line_location(filename, source.line, 1)

@@ -54,9 +54,7 @@ def create(
         index = 0
         for type_ in result_types:
             result = _new(OpResult)
-            cast("dict[str, Any]", result.__dict__).update(
-                _name=None, first_use=None, _type=type_, op=op, index=index
-            )
+            cast("dict[str, Any]", result.__dict__).update(_name=None, first_use=None, _type=type_, op=op, index=index)
             results.append(result)
             index += 1
         fields["results"] = SSAValues(results)

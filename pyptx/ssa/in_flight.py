@@ -19,7 +19,10 @@ Flight = dict[Reg, bool]
 def carry(blocks: list[list[Statement]], successors: Sequence[Sequence[int]]) -> None:
     """Rewrite the wait statements of a function in place so that they carry the registers in flight before them."""
     kinds = {
-        s[0].instruction.in_flight for b in blocks for s in b if s[0].instruction is not None and s[0].instruction.in_flight
+        s[0].instruction.in_flight
+        for b in blocks
+        for s in b
+        if s[0].instruction is not None and s[0].instruction.in_flight
     }
     for kind in sorted(kinds):
         _carry_kind(blocks, successors, kind)
@@ -54,7 +57,12 @@ def _flow(block: list[Statement], flight: Flight, kind: str, rewritten: list[Sta
             for i in shape.written:
                 flight[regs[i]] = True
             for i in shape.read:
-                if regs[i].register_class not in ("pred", "b64", "u64", "s64"):  # descriptors and predicates are read at issue
+                if regs[i].register_class not in (
+                    "pred",
+                    "b64",
+                    "u64",
+                    "s64",
+                ):  # descriptors and predicates are read at issue
                     flight.setdefault(regs[i], False)
         elif cls is not None and cls.waits_for == kind:
             if flight and rewritten is not None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.ir import Attribute
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.structure import TokensAttr
 from ..dialects.ptx.style import Style
-from ..dialects.ptx.syntax import Layout, Register, Symbol, Target, registers
+from ..dialects.ptx.syntax import Layout, Symbol, Target, registers
 from .statement import Kind, Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def fill_instruction(
-    shape: Shape, cls: type[Instruction], modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...], guard: str
+    shape: Shape,
+    cls: type[Instruction],
+    modifiers: tuple[str, ...],
+    layout: Layout,
+    classes: tuple[str, ...],
+    guard: str,
 ) -> None:
     """Give a shape its op class, roles and properties. `classes` are those of the registers in the operand list."""
     resolution = cls.resolve(modifiers, layout, classes)
@@ -77,7 +77,3 @@ def add_trivia(shape: Shape, style: Style) -> None:
 def guard_tokens(mark: str) -> int:
     """How many tokens a guard takes: `@ %p` 2, `@ ! %p` 3."""
     return len(mark) + 1 if mark else 0
-
-
-def plain(layout: Sequence[object]) -> bool:
-    return all(isinstance(o, Register) for o in layout)

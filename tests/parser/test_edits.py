@@ -22,7 +22,9 @@ from tests.conftest import corpus_files, corpus_id
 DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
 SKIPPED = {"nvvm-reflect-arch-O0__1_sm_70.ptx"}
 
-TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\.[A-Za-z_]\w*(?:::\w+)*|[%$A-Za-z_][\w$]*|\d[\w.]*|.|\n', re.S)
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\.[A-Za-z_]\w*(?:::\w+)*|[%$A-Za-z_][\w$]*|\d[\w.]*|.|\n', re.S
+)
 
 
 def text_of(path: Path) -> str:
@@ -77,9 +79,7 @@ def test_renaming_everything(path: Path) -> None:
     text = text_of(path)
     module = ptx_of(text)
     names = register_names(module)
-    labels = {
-        op.label for f in module.functions for b in f.blocks for op in b.ops if isinstance(op, LabelOp)
-    }
+    labels = {op.label for f in module.functions for b in f.blocks for op in b.ops if isinstance(op, LabelOp)}
     variables = {w for w in re.findall(r"[%$\w]+", text) if w in labels and w in names}
     assert not variables
     # a name that is both a register here and something else there cannot be told apart by a text edit

@@ -53,8 +53,11 @@ def test_message_place_and_hint(body: str, message: str, hint: str | None, colum
 
 
 def test_feature_newer_than_the_version() -> None:
-    text = kernel("add.bf16 %r1, %r2, %r3;").replace(".b32 %r<9>", ".b16 %r<9>").replace("8.0", "7.8").replace(
-        "add.bf16", "add.s16"
+    text = (
+        kernel("add.bf16 %r1, %r2, %r3;")
+        .replace(".b32 %r<9>", ".b16 %r<9>")
+        .replace("8.0", "7.8")
+        .replace("add.bf16", "add.s16")
     )
     assert not [d for d in pyptx.diagnose(text) if d.line == 10]
     newer = kernel("add.u16x2 %r1, %r2, %r3;").replace(".version 8.0", ".version 7.8")
@@ -117,7 +120,9 @@ def test_mutated_files_parse_or_fail_with_a_place(seed: bytes, data: st.DataObje
         elif action == 2:
             text[at:at] = text[at : at + 30]
         else:
-            text[at:at] = data.draw(st.sampled_from([b";", b"{", b"}", b"(", b"\0", b"@", b"/*", b'"', b"%r1", b".b32"]))
+            text[at:at] = data.draw(
+                st.sampled_from([b";", b"{", b"}", b"(", b"\0", b"@", b"/*", b'"', b"%r1", b".b32"])
+            )
         if not text:
             return
     source = text.decode("utf-8", "surrogateescape")

@@ -16,9 +16,9 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 
 from .attributes import string_attr
-from .syntax import evaluate, lex
+from .syntax import evaluate
 from .target import TargetAttr, version_text
-from .types import SCALAR_TYPES, RegType
+from .types import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -507,12 +507,3 @@ def head_labels(block: Block) -> list[LabelOp]:
         elif not isinstance(op, (UndefOp, ParameterOp)):
             break
     return labels
-
-
-def register_type_of(reg_type: Attribute) -> RegType:
-    return cast(RegType, reg_type)
-
-
-def words_of(text: str) -> Tokens:
-    """The tokens of a piece of PTX text."""
-    return tuple(t for _, t in lex(text)[0])

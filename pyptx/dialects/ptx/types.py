@@ -6,7 +6,6 @@ read and "no copy is needed here" is type equality. PTX ISA 5.2 (types), 9.7 (op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -148,7 +147,3 @@ class RegType(Data[tuple[str, str, int]], TypeAttribute):
                 printer.print_string_literal(name)
             if scope:
                 printer.print_string(f", {scope}")
-
-
-def names_of(types: Sequence[RegType]) -> list[str]:
-    return [t.data[1] for t in types]
