@@ -47,7 +47,7 @@ class FunctionReport:
     banks: list[BankUse]
     traffic: Traffic
     registers: int
-    """Registers per thread for the occupancy: those of ptxas if given, else the estimate, at most 255."""
+    """Registers per thread for the occupancy: those of ptxas if given, else the relaxed estimate, at most 255."""
     registers_measured: bool
     occupancy: Occupancy | None
     """None for a device function, and before sm_50."""
@@ -107,7 +107,7 @@ def analyse_function(
     banks = bank_uses(cfg, threads, active, names)
     traffic = memory_traffic(cfg, loops, threads, active, trips, names)
     measured = registers.get(function.symbol)
-    count = measured if measured is not None else min(max(pressure.estimated, 1), 255)
+    count = measured if measured is not None else min(max(pressure.relaxed, 1), 255)
     target = module.target.target
     fits: Occupancy | None = None
     if function.is_entry:
@@ -128,12 +128,11 @@ def analyse_function(
         last = cfg.blocks[source].last_op
         text = "this branch enters a loop past its head (irreducible), which compilers optimise poorly"
         findings.append(Finding("loops", "note", text, line_of(last) if last is not None else None))
-    if pressure.estimated > 255:
+    if pressure.relaxed > 255:
         line = line_of(pressure.top) if pressure.top is not None else None
         text = f"about {pressure.estimated} registers hold live values here and a thread has 255: expect spills"
-        findings.append(
-            Finding("pressure", "note", text, line, "ptxas may still avoid them by moving loads to their uses")
-        )
+        hint = f"at least about {pressure.relaxed} stay live however the instructions are ordered"
+        findings.append(Finding("pressure", "note", text, line, hint))
     findings.sort(key=lambda f: (f.line or 0, f.severity != "warning"))
     return FunctionReport(
         function,

@@ -50,18 +50,23 @@ def test_copies_and_parts_share_registers_in_the_estimate() -> None:
     assert report.pressure.estimated == 2
 
 
-def test_constants_and_parameters_cost_nothing() -> None:
-    report = report_of(
-        """
-	ld.param.u64 %rd1, [p];
-	mov.u32 %r1, 17;
-	mov.u32 %r2, %tid.x;
-	add.u32 %r3, %r2, %r1;
-	st.global.u32 [%rd1], %r3;
-	ret;"""
+def test_loads_written_early_are_relaxed_to_their_uses() -> None:
+    loads = "\n".join(f"\tld.global.f32 %f{i + 1}, [%rd1+{4 * i}];" for i in range(16))
+    sums = "\n".join(f"\tadd.f32 %f0, %f0, %f{i + 1};" for i in range(16))
+    body = (
+        f"\tld.param.u64 %rd1, [p];\n\tmov.f32 %f0, 0f00000000;\n{loads}\n{sums}\n\tst.global.f32 [%rd1], %f0;\n\tret;"
     )
-    assert report.pressure.written == 4
-    assert report.pressure.estimated == 1
+    pressure = report_of(body).pressure
+    assert pressure.estimated == 19  # the address pair, the sum and 16 numbers
+    assert pressure.relaxed == 4  # one number at a time
+
+
+def test_a_store_between_keeps_loads_where_they_are() -> None:
+    loads = "\n".join(f"\tld.global.f32 %f{i + 1}, [%rd1+{4 * i}];" for i in range(16))
+    sums = "\n".join(f"\tadd.f32 %f0, %f0, %f{i + 1};" for i in range(16))
+    body = f"\tld.param.u64 %rd1, [p];\n\tmov.f32 %f0, 0f00000000;\n{loads}\n\tst.global.f32 [%rd1], %f0;\n{sums}\n"
+    pressure = report_of(body + "\tst.global.f32 [%rd1], %f0;\n\tret;").pressure
+    assert pressure.relaxed >= 18  # 16 numbers and the address are live across the first store
 
 
 def test_values_live_around_a_loop_are_counted_in_it() -> None:

@@ -116,7 +116,8 @@ def as_text(report: FunctionReport, filename: str) -> str:
     measured = f", ptxas: {report.registers}" if report.registers_measured else ""
     row(
         "registers",
-        f"{pressure.estimated} estimated ({pressure.written} as written, {pressure.predicates} predicates)"
+        f"{pressure.estimated} estimated ({pressure.written} as written, {pressure.relaxed} if reordered, "
+        f"{pressure.predicates} predicates)"
         f"{top}{measured}",
     )
     dynamic = f", and {', '.join(report.shared.dynamic)} sized by the launch" if report.shared.dynamic else ""
@@ -199,6 +200,7 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
         "pressure": {
             "estimated": pressure.estimated,
             "written": pressure.written,
+            "relaxed": pressure.relaxed,
             "predicates": pressure.predicates,
             "line": line_of(pressure.top) if pressure.top is not None else None,
             "live": [f"{register_name(v)}:{register_class(v)}" for v in pressure.live_at_top],

@@ -106,7 +106,8 @@ def _facts(report: FunctionReport) -> str:
         more = f"by ptxas; {pressure.estimated} live at the peak of the PTX"
         facts.append(("registers per thread", str(report.registers), more))
     else:
-        facts.append(("registers per thread", f"~{pressure.estimated}", f"estimated; {pressure.written} as written"))
+        more = f"estimated; {pressure.estimated} live at the peak of the PTX"
+        facts.append(("registers per thread", f"~{report.registers}", more))
     more = "static, per CTA" + (", and what the launch adds" if report.shared.dynamic else "")
     facts.append(("shared memory", f"{report.shared.size:,} B", more))
     if o is not None:

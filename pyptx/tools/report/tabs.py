@@ -121,7 +121,7 @@ def registers_tab(report: FunctionReport) -> str:
         rows.append(Row(cells, defined))
     head = paragraph(
         f"{pressure.estimated} registers are live at the peak (line {line}); {pressure.written} as written,",
-        f"and at most {pressure.predicates} predicates.",
+        f"{pressure.relaxed} if instructions stood next to their uses, and at most {pressure.predicates} predicates.",
         f"ptxas allocates {report.registers}." if report.registers_measured else "",
     )
     return head + table("Live at the peak", ("register", "class", "#written at"), rows)
