@@ -134,7 +134,7 @@ class _Folder:
         """Put moves of constants in an instruction's place."""
         block = op.parent_block()
         assert block is not None
-        type_ = op.slot("dtype") or op.slot("type") or ""
+        type_ = op.slot("dtype") or ""
         for i, (result, bits) in enumerate(zip(op.results, results, strict=True)):
             register = cast(RegType, result.type)
             wide = class_bits(register.register_class)
