@@ -125,7 +125,12 @@ def demo() -> None:
     for finding in findings:
         print(finding.render())
     assert not any(f.severity == "error" for f in findings)
-    print(f"verdict: legal PTX for {kernel_.arch}, by pyptx and by ptxas if it is installed\n")
+    print(f"verdict: legal PTX for {kernel_.arch}, by pyptx and by ptxas if it is installed")
+    try:
+        usage = kernel_.usage()
+        print(f"ptxas: {usage.registers} registers, {usage.shared_bytes} bytes of shared memory, no spills\n")
+    except RuntimeError as missing:
+        print(f"ptxas: {missing}\n")
     for B, N in ((4, 64), (128, 4096), (2048, 8192)):
         assert check(B, N) <= 1e-6
 

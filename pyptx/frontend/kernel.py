@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
@@ -18,6 +19,9 @@ from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_p
 from .shared import STATIC_LIMIT
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
+
+if TYPE_CHECKING:
+    from ..runtime.ptxas import PtxasResult, ResourceUsage
 
 __all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "kernel"]
 
@@ -114,8 +118,8 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """The entry's name: that of the Python function."""
-        return self._fn.__name__
+        """The entry's name: that of the Python function (`kernel` for a lambda)."""
+        return self._fn.__name__ if re.fullmatch(r"[A-Za-z_]\w*", self._fn.__name__, re.ASCII) else "kernel"
 
     @property
     def version(self) -> Version | None:
@@ -167,15 +171,27 @@ class Kernel:
         """The machine code that ptxas makes of it, disassembled. RuntimeError (ToolNotFound) without ptxas and
         nvdisasm; PTXError as `check`.
         """
-        from ..tools.ptxas import assemble, disassemble, find_tool
+        from ..runtime.ptxas import disassemble, find_tool
 
         for tool in ("ptxas", "nvdisasm", "cuobjdump"):
             find_tool(tool)
+        cubin = self._assembled(kw).cubin
+        assert cubin is not None
+        return disassemble(cubin)
+
+    def usage(self, **kw: Any) -> ResourceUsage:
+        """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
+        thread or CTA). Errors as `sass`.
+        """
+        return self._assembled(kw).usage[self.name]
+
+    def _assembled(self, kw: Mapping[str, Any]) -> PtxasResult:
+        from ..runtime.ptxas import assemble
+
         result = assemble(self.ptx(**kw), self.arch)
         if not result.ok:
             raise PTXError(self._mapped(result.diagnostics, kw))
-        assert result.cubin is not None
-        return disassemble(result.cubin)
+        return result
 
     def check(self, **kw: Any) -> list[Diagnostic]:
         """Everything our verifier and (if installed) ptxas have to say about the kernel, at its Python lines. Empty:
@@ -186,7 +202,7 @@ class Kernel:
     def diagnose(self, **kw: Any) -> list[Diagnostic]:
         """As `check`; errors of tracing are among the diagnostics instead of raised."""
         from ..passes.verify import module_diagnostics
-        from ..tools.ptxas import ToolNotFound, assemble
+        from ..runtime.ptxas import ToolNotFound, assemble
 
         try:
             traced = self.trace(**kw)
