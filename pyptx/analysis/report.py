@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..diagnostics import PTXError
 from ..dialects.ptx.instruction import Instruction
-from ..dialects.ptx.structure import FunctionOp, ModuleOp, VariableOp, head_labels
+from ..dialects.ptx.structure import FunctionOp, ModuleOp, head_labels
 from ..ssa.graph import Dominators
 from .active import ActiveThreads
 from .banks import BankUse, bank_uses
@@ -177,26 +177,15 @@ def _strided(traffic: Traffic) -> list[Finding]:
             f"scattered access: {access.per_request:.0f} sectors of 32 bytes per warp"
             f" where {access.ideal:.0f} would do (address {access.address})"
         )
-        found.append(
-            Finding(
-                "traffic",
-                "warning",
-                text,
-                access.line,
-                "let neighbouring threads access neighbouring addresses",
-            )
+        near = access.per_request <= 16  # threads at most 16 bytes apart, so other instructions use these sectors too
+        severity = "note" if near else "warning"
+        hint = (
+            "access what lies side by side together, as a vector"
+            if near
+            else "let neighbouring threads access neighbouring addresses"
         )
+        found.append(Finding("traffic", severity, text, access.line, hint))
     return found
-
-
-def shared_names(module: ModuleOp) -> list[str]:
-    """Names of the shared variables declared at module level."""
-    return [
-        name
-        for op in module.body.ops
-        if isinstance(op, VariableOp) and op.declaration.space == "shared"
-        for name, _ in op.declaration.items
-    ]
 
 
 def instructions(report: FunctionReport) -> list[Instruction]:

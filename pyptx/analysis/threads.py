@@ -448,6 +448,7 @@ def _plus(a: Rest, b: Rest, sign: int = 1) -> Rest:
 
 
 def _times(lanes: Lanes, factor: int, bits: int) -> Lanes:
+    factor = _signed64(factor)
     return Lanes(_wrap(lanes.numbers * factor, bits), tuple((n, f * factor) for n, f in lanes.rest) if factor else ())
 
 

@@ -189,3 +189,8 @@ def test_guarded_moves_choose_per_thread() -> None:
     lanes = report.threads.lanes(last_value(report, "%r2"))
     assert lanes is not None
     assert np.array_equal(report.threads.per_thread(lanes), np.where(np.arange(64) < 3, 5, 7))
+
+
+def test_the_largest_shift_does_not_overflow() -> None:
+    report = report_of("\tmov.u64 %rd1, %clock64;\n\tshl.b64 %rd2, %rd1, 63;\n\tst.global.u64 [%rd2], %rd1;\n\tret;")
+    assert report.threads.level(last_value(report, "%rd2")) == VARYING

@@ -358,6 +358,10 @@ def test_a_view_of_shared_memory() -> None:
 # ------------------------------------------------------------------------------------------------------ no lowering
 
 
+ALLOCATED = """      %t = memref.{op}() : memref<4xf32{space}>
+      %r = memref.load %t[%i] : memref<4xf32{space}>"""
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
@@ -365,12 +369,12 @@ def test_a_view_of_shared_memory() -> None:
         ("      %r = math.erf %x0 : f32", "f32", "math.erf has no lowering to PTX; of math there are: math.absf"),
         ("      %r = arith.addi %x0, %x0 : i8", "i8", "integers of 8 bits can be"),
         (
-            "      %t = memref.alloc() : memref<4xf32>\n      %r = memref.load %t[%i] : memref<4xf32>",
+            ALLOCATED.format(op="alloc", space=""),
             "f32",
             "shared memory",
         ),
         (
-            "      %t = memref.alloca() : memref<4xf32, 7>\n      %r = memref.load %t[%i] : memref<4xf32, 7>",
+            ALLOCATED.format(op="alloca", space=", 7"),
             "f32",
             "memory space",
         ),
