@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation
 from ..diagnostics import PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import (
+    DeclarationAttr,
     EntryOp,
     FallOp,
     FunctionOp,
@@ -32,7 +33,7 @@ from ..ssa.statement import Kind, Shape, Statement
 from .instructions import opcode
 from .parameters import EntryParameter
 from .shared import DYNAMIC, STATIC_LIMIT, place_allocations
-from .trace import Trace, declaration_shape
+from .trace import FINISHED, Trace, declaration_shape
 
 Directives = Sequence[tuple[str, tuple[Any, ...]]]
 
@@ -111,6 +112,8 @@ def _build(
         source.attributes["end"] = TokensAttr((trace.lead, "", "\n"))
     problems: list[UnresolvedLabel] = []
     entry = build_function(source, DEFAULT, None, problems)
+    for reg in trace.names.values():
+        reg.register_class = FINISHED
     if problems:
         raise PTXError(
             [
@@ -158,11 +161,16 @@ def _end_with_ret(trace: Trace) -> None:
 def _assemble(trace: Trace, shared: list[Statement]) -> list[Statement]:
     """Declarations, variables, prologue, body."""
     found: list[Statement] = []
+    run: list[tuple[str, int | None]] = []
+    run_class = ""
     for declaration in trace.declarations.values():
-        if not declaration.hidden:
-            found.append(
-                (_register_shape(declaration.register_class, declaration.name, declaration.count), (), "", 0, "")
-            )
+        if declaration.hidden:
+            continue
+        if declaration.register_class != run_class or len(run) == _PER_LINE:
+            _declare(found, run_class, run)
+            run, run_class = [], declaration.register_class
+        run.append((declaration.name, declaration.count))
+    _declare(found, run_class, run)
     found += shared
     found += trace.variables
     found += trace.prologue
@@ -175,17 +183,29 @@ def _assemble(trace: Trace, shared: list[Statement]) -> list[Statement]:
     return found
 
 
-_register_shapes: dict[tuple[str, str, int | None], Shape] = {}
+_PER_LINE = 8
+"""Neighbouring registers of one class share a line, so that the text starts with the code and not with a page of
+`.reg`.
+"""
+_register_shapes: dict[tuple[str, tuple[tuple[str, int | None], ...]], Shape] = {}
 
 
-def _register_shape(register_class: str, name: str, count: int | None) -> Shape:
-    key = (register_class, name, count)
-    found = _register_shapes.get(key)
-    if found is None:
+def _declare(found: list[Statement], register_class: str, registers: list[tuple[str, int | None]]) -> None:
+    """`.reg .b32 %r0, %r1, %f<4>;`: one statement for registers of one class, given as (name, size of a range)."""
+    if not registers:
+        return
+    key = (register_class, tuple(registers))
+    shape = _register_shapes.get(key)
+    if shape is None:
         if len(_register_shapes) > 20_000:
             _register_shapes.clear()
-        found = _register_shapes[key] = declaration_shape(RegisterOp, (".reg", "." + register_class), name, count)
-    return found
+        (name, count), *rest = registers
+        shape = _register_shapes[key] = declaration_shape(RegisterOp, (".reg", "." + register_class), name, count)
+        first = shape.properties["declaration"]  # pyright: ignore[reportOptionalSubscript]
+        assert isinstance(first, DeclarationAttr)
+        more = tuple((n, () if c is None else ("<", str(c), ">")) for n, c in rest)
+        shape.properties = {"declaration": DeclarationAttr((first.head, (*first.items, *more)))}
+    found.append((shape, (), "", 0, ""))
 
 
 def _check_scopes(trace: Trace, statements: list[Statement]) -> None:
