@@ -288,11 +288,20 @@ def test_conversions(name: str, source: str, to: str, numbers: np.ndarray, funct
 @pytest.mark.parametrize(
     ("name", "function", "tolerance"),
     [
-        ("exp", np.exp, 1e-5), ("exp2", np.exp2, 1e-6), ("log", np.log, 1e-5), ("log2", np.log2, 1e-5), ("sqrt", np.sqrt, 0.0),
-        ("rsqrt", lambda x: 1 / np.sqrt(x), 1e-6), ("tanh", np.tanh, 1e-3), ("floor", np.floor, 0.0), ("ceil", np.ceil, 0.0),
-        ("trunc", np.trunc, 0.0), ("roundeven", np.rint, 0.0), ("absf", np.abs, 0.0),
+        ("exp", np.exp, 1e-5),
+        ("exp2", np.exp2, 1e-6),
+        ("log", np.log, 1e-5),
+        ("log2", np.log2, 1e-5),
+        ("sqrt", np.sqrt, 0.0),
+        ("rsqrt", lambda x: 1 / np.sqrt(x), 1e-6),
+        ("tanh", np.tanh, 1e-3),
+        ("floor", np.floor, 0.0),
+        ("ceil", np.ceil, 0.0),
+        ("trunc", np.trunc, 0.0),
+        ("roundeven", np.rint, 0.0),
+        ("absf", np.abs, 0.0),
     ],
-)  # fmt: skip
+)
 def test_math(name: str, function: Any, tolerance: float) -> None:
     x = np.concatenate([np.abs(RNG.normal(size=60)) * 3 + 0.01, [0.5, 1.5, 2.5, 4.0]]).astype(np.float32)
     found = applied(f"      %r = math.{name} %x0 : f32", "f32", ("f32", x))

@@ -52,7 +52,7 @@ class Emitter:
         self.source: Operation | None = None
         self.function_op: Operation | None = None
         self._in_block: dict[object, SSAValue] = {}
-        self._names = 0
+        self._names: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------
     # instructions
@@ -207,8 +207,9 @@ class Emitter:
 
     def variable(self, space: str, size: int, alignment: int, hint: str | None) -> str:
         """Declare bytes in `.shared` or `.local` memory of the function; returns the name."""
-        name = f"{self.name}_{hint or 'memory'}_{self._names}" if hint is None or self._names else f"{self.name}_{hint}"
-        self._names += 1
+        stem = f"{self.name}_{hint or 'memory'}"
+        name = stem if stem not in self._names else f"{stem}_{len(self._names)}"
+        self._names.add(name)
         head = ("." + space, ".align", str(alignment), ".b8")
         declaration = DeclarationAttr((head, ((name, ("[", str(size), "]")),)))
         self.variables.append(create(VariableOp, (), (), {"declaration": declaration}, {}))

@@ -43,3 +43,10 @@ const wanted = location.hash.slice(1).split("/");
 show(document.getElementById(wanted[0]) ? wanted[0] : document.querySelector(".kernel").id);
 if (wanted[1]) { const b = document.querySelector(`.kernel.on button[data-tab="${wanted[1]}"]`); if (b) tab(b); }
 if (wanted[2]) mark(document.querySelector(".kernel.on"), wanted[2], "");
+// A wide CFG starts with its entry in view.
+all("svg.cfg").forEach(svg => {
+  const entry = svg.querySelector("rect"), pane = svg.closest(".pane");
+  if (!entry) return;
+  const box = entry.getBoundingClientRect(), frame = pane.getBoundingClientRect();
+  if (box.width) pane.scrollLeft += box.left + box.width / 2 - frame.left - pane.clientWidth / 2;
+});

@@ -44,7 +44,9 @@ def cfg_tab(report: FunctionReport) -> str:
         "A box is a basic block, darker with more live registers; \N{CLOCKWISE OPEN CIRCLE ARROW} per loop around it.",
         "Green: branch taken. Orange: back to a loop's head.",
     )
-    frame = f'<svg class="cfg" width="{wide:.0f}" height="{tall:.0f}" viewBox="-4 -16 {wide:.0f} {tall:.0f}">'
+    # shrinks to the pane, but not so far that it cannot be read
+    size = f"width:clamp({wide * 0.6:.0f}px, 100%, {wide:.0f}px)"
+    frame = f'<svg class="cfg" style="{size}" viewBox="-4 -16 {wide:.0f} {tall:.0f}">'
     return f"{legend}{frame}{_TIP}{edges}{boxes}</svg>"
 
 
