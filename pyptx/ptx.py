@@ -5,6 +5,7 @@ from typing import Any
 from .frontend import warp
 from .frontend.addresses import Cvta, addr, global_ptrs, param, var
 from .frontend.barriers import bar, elect_sync, fence, named_barrier, setmaxnreg, setmaxnreg_dec, setmaxnreg_inc
+from .frontend.clusters import cluster
 from .frontend.control import (
     PipelineState,
     bra,
@@ -22,12 +23,17 @@ from .frontend.control import (
     ret,
     scope,
 )
+from .frontend.copies import cp, tma
 from .frontend.debug import file_, intrinsic, loc, pipe, pragma
 from .frontend.instructions import emit as _emit_text
 from .frontend.instructions import inst
+from .frontend.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
+from .frontend.mbarriers import mbarrier
 from .frontend.raw import raw
 from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
 from .frontend.special import Special, sreg
+from .frontend.tcgen05 import tcgen05
+from .frontend.wgmma import wgmma
 
 special = Special()
 cvta = Cvta()
@@ -39,9 +45,10 @@ def _emit(opcode: str, mods: Any = (), operands: Any = (), pred: Any = None) -> 
 
 
 __all__ = [
-    "PipelineState", "add", "addr", "and_", "bar", "bra", "break_", "continue_", "cvt", "cvta", "elect_sync", "else_",
-    "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop", "label", "ld", "loc",
-    "loop", "mad", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe", "pipeline", "pragma", "range_", "raw",
-    "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg",
-    "st", "sub", "var", "warp", "xor_",
+    "PipelineState", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "cvt", "cvta",
+    "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
+    "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_",
+    "param", "pipe", "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
+    "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
+    "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip

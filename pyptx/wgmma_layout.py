@@ -79,6 +79,8 @@ def pick_gmma_layout(*, elem_bytes: int, m_or_n: int, k: int, major: Major) -> G
     layout_type, swizzle = _SWIZZLES[stripe]
     # stripes of 128 bytes lie one after the other, each with all rows
     leading = other * 128 if row_bytes > 128 else 16
+    if major == Major.MN and swizzle is None:
+        leading = 8 * stripe  # without swizzle, the leading offset steps along K
     return GmmaLayout(layout_type, leading, 8 * stripe, swizzle, swizzle)
 
 

@@ -166,10 +166,14 @@ def _assemble(trace: Trace, shared: list[Statement]) -> list[Statement]:
     for declaration in trace.declarations.values():
         if declaration.hidden:
             continue
-        if declaration.register_class != run_class or len(run) == _PER_LINE:
+        alone = declaration.count is not None  # a range has its own line
+        if alone or declaration.register_class != run_class or len(run) == _PER_LINE:
             _declare(found, run_class, run)
-            run, run_class = [], declaration.register_class
-        run.append((declaration.name, declaration.count))
+            run, run_class = [], "" if alone else declaration.register_class
+        if alone:
+            _declare(found, declaration.register_class, [(declaration.name, declaration.count)])
+        else:
+            run.append((declaration.name, None))
     _declare(found, run_class, run)
     found += shared
     found += trace.variables
@@ -184,7 +188,7 @@ def _assemble(trace: Trace, shared: list[Statement]) -> list[Statement]:
 
 
 _PER_LINE = 8
-"""Neighbouring registers of one class share a line, so that the text starts with the code and not with a page of
+"""Neighbouring single registers of one class share a line, so that the text starts with the code and not with a page of
 `.reg`.
 """
 _register_shapes: dict[tuple[str, tuple[tuple[str, int | None], ...]], Shape] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -40,7 +41,7 @@ from ..ssa.shapes import branch_target, fill_instruction
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType
-from .trace import Trace, _current, current
+from .trace import FINISHED, Trace, _current, current
 
 Key = Any
 """What a Python operand is apart from its registers: a register class (str), an int, or a tagged tuple (see `_key`)."""
@@ -127,8 +128,10 @@ class Opcode:
         wide = _wide_floats(self._words)
         layout = tuple(_operand(k, wide) for k in operands)
         classes = tuple(c for k in operands for c in _classes(k))
+        if FINISHED in (*classes, guard_class):
+            raise trace.error("a register of another kernel stands here", "registers live in the trace that made them")
         if cls.resolve(self._modifiers, layout, classes).problem is not None:
-            layout = _with_float_constants(cls, self._modifiers, layout, classes, wide)
+            layout = self._constants(cls, classes, layout, wide)
         name = ""
         if cls.terminator and cls.opcode != "brx.idx":
             layout, name = branch_target(layout)
@@ -136,13 +139,19 @@ class Opcode:
         fill_instruction(shape, cls, self._modifiers, layout, classes, guard)
         if cls.opcode == "brx.idx":
             name = next((o.name for o in layout if isinstance(o, Symbol)), "")
-        shape.attributes.pop("written", None)  # traced instructions print in canonical order
+        self._finish(shape)
         shape.bare = (guard_class, *classes) if guard else classes
         shape.styled = True
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.clear()
         found = self._shapes[key] = (shape, name)
         return found
+
+    def _constants(self, cls: type[Instruction], classes: tuple[str, ...], layout: Layout, wide: bool) -> Layout:
+        return _with_float_constants(cls, self._modifiers, layout, classes, wide)
+
+    def _finish(self, shape: Shape) -> None:
+        shape.attributes.pop("written", None)  # traced instructions print in canonical order
 
     def _find(self, trace: Trace) -> type[Instruction]:
         if self._cls is None:
@@ -319,9 +328,12 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     if known is not None:
         regs.append(known)
         return known.register_class
-    if text and (text[0] not in "[{(!%_0123456789-+~") and text.isidentifier():
+    if text.isidentifier() and text not in ("_", "WARP_SZ"):
         return ("sym", _symbol_name(trace, text), 0)
 
+    constant = _constant_key(text)
+    if constant is not None:
+        return constant
     classes: list[str] = []
 
     def classify(name: str) -> Operand:
@@ -332,14 +344,29 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
             return Register()
         return SpecialRegister(name) if is_special_register(name) else Symbol(_symbol_name(trace, name))
 
-    tokens, _ = lex(text)
+    tokens, gaps = lex(text)
     try:
-        layout = OperandParser(tokens, 0, len(tokens), classify).layout()
+        layout = OperandParser(tokens, 0, len(tokens), classify, gaps=gaps).layout()
     except SyntaxProblem as problem:
         raise trace.error(f"{text!r} is no PTX operand: {problem}") from None
     if len(layout) != 1:
         raise trace.error(f"{text!r} is {len(layout)} operands, pass them one by one")
     return ("node", layout[0], tuple(classes))
+
+
+@lru_cache(maxsize=8192)
+def _constant_key(text: str) -> Key:
+    """The key of a constant or special register; None where the text has other names, which only the trace knows."""
+    if is_special_register(text.partition(".")[0]):
+        return ("node", SpecialRegister(text), ()) if len(lex(text)[0]) <= 2 else None
+    tokens, gaps = lex(text)
+    if any(kind == "id" for kind, _ in tokens):
+        return None
+    try:
+        layout = OperandParser(tokens, 0, len(tokens), Symbol, gaps=gaps).layout()
+    except SyntaxProblem:
+        return None
+    return ("node", layout[0], ()) if len(layout) == 1 and isinstance(layout[0], Immediate) else None
 
 
 def _symbol_name(trace: Trace, name: str) -> str:

@@ -59,6 +59,10 @@ ALLOC_PREFIXES = {
 }  # fmt: skip
 
 
+FINISHED = "finished"
+"""The class of the registers of a finished trace, so that their use in another kernel is noticed."""
+
+
 @dataclass(slots=True)
 class Declaration:
     """A register declaration at the top of the body: one register, or a range when `count` is set."""

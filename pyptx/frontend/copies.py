@@ -1,0 +1,344 @@
+"""`ptx.cp.async_` and `ptx.tma`: asynchronous copies between global and shared memory (PTX ISA 9.7.9.25).
+
+Coordinates name the first element of a box, innermost dimension first, as in the tensor map. A tensor map is a register
+with its address (`tensor.tma_desc()`) or the tensor itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..types import u16, u32
+from .instructions import AddressOperand, emit
+from .parameters import TensorSpec
+from .registers import Reg, RegArray, temporary
+from .shared import bracketed
+from .trace import current
+
+__all__ = ["CpAsync", "Tma", "cp", "tma"]
+
+_BYTES = "mbarrier::complete_tx::bytes"
+
+
+class CpAsync:
+    """`ptx.cp.async_`."""
+
+    def __init__(self) -> None:
+        self.bulk = Bulk()
+
+    @staticmethod
+    def cg(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
+        """`cp.async.cg.shared.global`: copy 16 bytes from global to shared memory, past L1."""
+        emit("cp.async.cg.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
+
+    @staticmethod
+    def ca(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
+        """`cp.async.ca.shared.global`: copy 4, 8 or 16 bytes from global to shared memory, through L1."""
+        emit("cp.async.ca.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
+
+    @staticmethod
+    def commit_group(*, pred: Any = None) -> None:
+        """Make a group of this thread's copies so far."""
+        emit("cp.async.commit_group", pred=pred)
+
+    @staticmethod
+    def wait_group(n: int, *, pred: Any = None) -> None:
+        """Wait until at most n of this thread's newest groups are going on."""
+        emit("cp.async.wait_group", n, pred=pred)
+
+    @staticmethod
+    def wait_all(*, pred: Any = None) -> None:
+        """Wait for all copies of this thread."""
+        emit("cp.async.wait_all", pred=pred)
+
+
+class Bulk:
+    """`ptx.cp.async_.bulk`: copies by the TMA unit, issued by one thread."""
+
+    def __init__(self) -> None:
+        self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d = (
+            TensorCopy(n) for n in range(1, 6)
+        )
+        self.tensor = TensorCopies()
+
+    @staticmethod
+    def load(dst: Any, src: Any, size: Any, mbar: Any, *, pred: Any = None) -> None:
+        """Copy `size` bytes (a multiple of 16) from global to shared memory; `mbar` counts them."""
+        emit(
+            f"cp.async.bulk.shared::cluster.global.{_BYTES}",
+            bracketed(dst),
+            bracketed(src),
+            size,
+            bracketed(mbar),
+            pred=pred,
+        )
+
+    @staticmethod
+    def store(dst: Any, src: Any, size: Any, *, pred: Any = None) -> None:
+        """Copy `size` bytes (a multiple of 16) from shared to global memory, in the bulk group."""
+        emit("cp.async.bulk.global.shared::cta.bulk_group", bracketed(dst), bracketed(src), size, pred=pred)
+
+    @staticmethod
+    def commit_group(*, pred: Any = None) -> None:
+        """Make a group of this thread's bulk copies to global memory so far."""
+        emit("cp.async.bulk.commit_group", pred=pred)
+
+    @staticmethod
+    def wait_group(n: int, read: bool = False, *, pred: Any = None) -> None:
+        """Wait until at most n of this thread's newest bulk groups are going on; with `read`, only until their
+        sources have been read.
+        """
+        emit(f"cp.async.bulk.wait_group{'.read' if read else ''}", n, pred=pred)
+
+
+class TensorCopy:
+    """`ptx.cp.async_.bulk.tensor_<n>d`: calling it loads a box; `.store` writes one."""
+
+    def __init__(self, rank: int):
+        self.rank = rank
+
+    def __call__(
+        self, *, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, cta_group: int = 1, multicast_mask: Any = None,
+        cache_hint: Any = None, pred: Any = None,
+    ) -> None:  # fmt: skip
+        """Load a box of the tensor `src` to shared memory at `dst`; `mbar` counts its bytes.
+
+        `multicast_mask`: the CTAs of the cluster that get it, at the same offsets. `cta_group=2`: `mbar` may be the
+        peer CTA's (sm_100).
+        """
+        _load(self.rank, "", dst, src, coord, mbar, multicast_mask, cache_hint, cta_group=cta_group, pred=pred)
+
+    def shared_cta_global_tile(
+        self, *, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, cache_hint: Any = None, pred: Any = None
+    ) -> None:
+        """Load a box to this CTA's shared memory (`.shared::cta`, PTX 8.6)."""
+        _load(self.rank, ".tile", dst, src, coord, mbar, None, cache_hint, space="shared::cta", pred=pred)
+
+    def store(self, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None) -> None:
+        """Store shared memory at `src` to a box of the tensor `dst`, in the bulk group."""
+        _store(self.rank, "", dst, src, coord, cache_hint, pred)
+
+
+class TensorCopies:
+    """`ptx.cp.async_.bulk.tensor`: the access modes by name."""
+
+    def tile_1d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        self._tile(1, dst, src, coord, **options)
+
+    def tile_2d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        self._tile(2, dst, src, coord, **options)
+
+    def tile_3d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        self._tile(3, dst, src, coord, **options)
+
+    def tile_4d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        self._tile(4, dst, src, coord, **options)
+
+    def tile_5d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        self._tile(5, dst, src, coord, **options)
+
+    @staticmethod
+    def _tile(
+        rank: int,
+        dst: Any,
+        src: Any,
+        coord: Sequence[Any],
+        *,
+        mbar: Any,
+        cache_hint: Any = None,
+        multicast_mask: Any = None,
+        pred: Any = None,
+    ) -> None:
+        _load(rank, ".tile", dst, src, coord, mbar, multicast_mask, cache_hint, pred=pred)
+
+    def im2col_3d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load in im2col mode (options: mbar, offsets (1 of u16), cache_hint, multicast_mask, pred)."""
+        self._im2col(3, dst, src, coord, **options)
+
+    def im2col_4d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load in im2col mode (options: mbar, offsets (2 of u16), cache_hint, multicast_mask, pred)."""
+        self._im2col(4, dst, src, coord, **options)
+
+    def im2col_5d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
+        """Load in im2col mode (options: mbar, offsets (3 of u16), cache_hint, multicast_mask, pred)."""
+        self._im2col(5, dst, src, coord, **options)
+
+    @staticmethod
+    def _im2col(
+        rank: int, dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any, offsets: Sequence[Any] | None = None,
+        cache_hint: Any = None, multicast_mask: Any = None, pred: Any = None,
+    ) -> None:  # fmt: skip
+        offsets = [0] * (rank - 2) if offsets is None else offsets
+        if len(offsets) != rank - 2:
+            raise current().error(f"im2col_{rank}d has {rank - 2} offsets, not {len(offsets)}")
+        _load(rank, ".im2col", dst, src, coord, mbar, multicast_mask, cache_hint, offsets=offsets, pred=pred)
+
+    @staticmethod
+    def gather4_2d(
+        dst: Any,
+        src: Any,
+        coord: Sequence[Any],
+        *,
+        mbar: Any,
+        cache_hint: Any = None,
+        multicast_mask: Any = None,
+        pred: Any = None,
+    ) -> None:
+        """Load four rows (sm_100): `coord` is the column and the four row numbers."""
+        _load(2, ".tile::gather4", dst, src, coord, mbar, multicast_mask, cache_hint, coordinates=5, pred=pred)
+
+    @staticmethod
+    def scatter4_2d(dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store four rows (sm_100): `coord` is the column and the four row numbers."""
+        _store(2, ".tile::scatter4", dst, src, coord, cache_hint, pred, coordinates=5)
+
+    def store_1d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store a box, in the bulk group."""
+        _store(1, ".tile", dst, src, coord, cache_hint, pred)
+
+    def store_2d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store a box, in the bulk group."""
+        _store(2, ".tile", dst, src, coord, cache_hint, pred)
+
+    def store_3d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store a box, in the bulk group."""
+        _store(3, ".tile", dst, src, coord, cache_hint, pred)
+
+    def store_4d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store a box, in the bulk group."""
+        _store(4, ".tile", dst, src, coord, cache_hint, pred)
+
+    def store_5d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+        """Store a box, in the bulk group."""
+        _store(5, ".tile", dst, src, coord, cache_hint, pred)
+
+
+def _map(tensor: Any, coord: Sequence[Any], rank: int) -> AddressOperand:
+    """`[map, {coordinates}]`."""
+    trace = current()
+    if isinstance(coord, AddressOperand) or not isinstance(coord, (list, tuple, RegArray)):
+        raise trace.error(f"coordinates are a tuple of ints and registers, not {coord!r}")
+    if len(coord) != rank:
+        raise trace.error(f"the copy takes {rank} coordinates, not {len(coord)}")
+    if isinstance(tensor, TensorSpec):
+        tensor = tensor.tma_desc()
+    elif isinstance(tensor, AddressOperand):
+        tensor = tensor.base
+    return AddressOperand(tensor, None, (list(coord),))
+
+
+def _load(
+    rank: int, mode: str, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, multicast_mask: Any, cache_hint: Any, *,
+    cta_group: int = 1, space: str = "shared::cluster", offsets: Sequence[Any] | None = None, coordinates: int |
+    None = None, pred: Any = None,
+) -> None:  # fmt: skip
+    words = f"cp.async.bulk.tensor.{rank}d.{space}.global{mode}.{_BYTES}"
+    operands: list[Any] = [bracketed(dst), _map(src, coord, coordinates or rank), bracketed(mbar)]
+    if offsets is not None:
+        operands.append([_half(o) for o in offsets])
+    if multicast_mask is not None:
+        words += ".multicast::cluster"
+        operands.append(_half(multicast_mask))
+    if cta_group != 1:
+        words += f".cta_group::{cta_group}"
+    if cache_hint is not None:
+        words += ".L2::cache_hint"
+        operands.append(cache_hint)
+    emit(words, *operands, pred=pred)
+
+
+def _store(
+    rank: int,
+    mode: str,
+    dst: Any,
+    src: Any,
+    coord: Sequence[Any],
+    cache_hint: Any,
+    pred: Any,
+    *,
+    coordinates: int | None = None,
+) -> None:
+    words = f"cp.async.bulk.tensor.{rank}d.global.shared::cta{mode}.bulk_group"
+    operands: list[Any] = [_map(dst, coord, coordinates or rank), bracketed(src)]
+    if cache_hint is not None:
+        words += ".L2::cache_hint"
+        operands.append(cache_hint)
+    emit(words, *operands, pred=pred)
+
+
+def _half(value: Any) -> Any:
+    """A 16-bit operand: wider registers are narrowed."""
+    if isinstance(value, Reg) and value.dtype.bits in (32, 64):
+        narrow = temporary(current(), u16)
+        emit(f"cvt.u16.u{value.dtype.bits}", narrow, value)
+        return narrow
+    return value
+
+
+class Cp:
+    """`ptx.cp`."""
+
+    def __init__(self) -> None:
+        self.async_ = CpAsync()
+        self.async_bulk = self.async_.bulk
+
+
+class Tma:
+    """`ptx.tma`: boxes of a tensor described with rank 3 as (columns/64, rows, 64), so that one copy may be wider
+    than a swizzle span.
+    """
+
+    @staticmethod
+    def load_3d(
+        dst: Any,
+        src: Any,
+        row: Any = None,
+        col: Any = None,
+        mbar: Any = None,
+        *,
+        coords: Sequence[Any] | None = None,
+        issuer: Any = None,
+    ) -> None:
+        """Load the box at (row, col); `coords` gives the three coordinates instead. `issuer`: the predicate of the
+        issuing thread.
+        """
+        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, None, None, pred=issuer)
+
+    @staticmethod
+    def load_3d_multicast(
+        dst: Any, src: Any, row: Any = None, col: Any = None, mbar: Any = None, mask: Any = None, *,
+        coords: Sequence[Any] | None = None, issuer: Any = None,
+    ) -> None:  # fmt: skip
+        """Load the box to every CTA of the cluster in `mask`."""
+        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, mask, None, pred=issuer)
+
+    @staticmethod
+    def store_3d(
+        dst: Any, src: Any, row: Any = None, col: Any = None, *, coords: Sequence[Any] | None = None, issuer: Any = None
+    ) -> None:
+        """Store the box at (row, col), in the bulk group."""
+        _store(3, ".tile", dst, src, _rank3(row, col, coords), None, issuer)
+
+
+def _rank3(row: Any, col: Any, coords: Sequence[Any] | None) -> Sequence[Any]:
+    if coords is not None:
+        return coords
+    if row is None or col is None:
+        raise current().error("a TMA copy needs row and col, or coords")
+    if isinstance(col, Reg):
+        panel = temporary(current(), u32)
+        emit("shr.u32", panel, col, 6)
+        col = panel
+    else:
+        col //= 64
+    return (0, row, col)
+
+
+cp = Cp()
+tma = Tma()

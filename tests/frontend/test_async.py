@@ -1,0 +1,264 @@
+"""Barriers, clusters, asynchronous copies: the text that each wrapper emits, all of it assembled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyptx import PTXError, Tile, kernel, ptx, reg, simulate, smem
+from pyptx.specs import Layout
+from pyptx.types import b32, bf16, f32, pred, u32, u64
+from tests.frontend.tracing import assembled, body, ptx_of
+
+
+def emitted(function, arch="sm_90a", **options):
+    return [line for line in body(ptx_of(function, arch, **options)) if line != "ret;"]
+
+
+def test_cta_barriers():
+    def function():
+        ptx.bar.sync()
+        ptx.bar.sync(1, 64)
+        ptx.named_barrier(2, count=128).sync()
+        ptx.named_barrier(2, count=128).arrive()
+        ptx.named_barrier(3).sync()
+
+    assert emitted(function) == [
+        "bar.sync 0;",
+        "bar.sync 1, 64;",
+        "bar.sync 2, 128;",
+        "bar.arrive 2, 128;",
+        "bar.sync 3;",
+    ]
+    with pytest.raises(PTXError, match=r"must be in 0\.\.15"):
+        ptx_of(lambda: ptx.bar.sync(16))
+
+
+def test_fences_and_election():
+    def function():
+        p = reg.scalar(pred)
+        ptx.fence.proxy_async()
+        ptx.fence.proxy_async_shared_cta(pred=p)
+        ptx.fence.proxy_async_generic_acquire_shared_cluster(pred=~p)
+        ptx.fence.mbarrier_init()
+        ptx.elect_sync(reg.scalar(b32), p)
+        ptx.setmaxnreg_dec(40)
+        ptx.setmaxnreg(232)
+
+    assert emitted(function) == [
+        "fence.proxy.async;",
+        "@%p0 fence.proxy.async.shared::cta;",
+        "@!%p0 fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
+        "fence.mbarrier_init.release.cluster;",
+        "elect.sync %r0|%p0, -1;",
+        "setmaxnreg.dec.sync.aligned.u32 40;",
+        "setmaxnreg.inc.sync.aligned.u32 232;",
+    ]
+
+
+def test_mbarrier():
+    def function():
+        bars = smem.mbarrier(4)
+        ptx.mbarrier.init(bars[3], 1)
+        state = ptx.mbarrier.arrive(bars[3])
+        ptx.mbarrier.arrive_expect_tx(bars[0], 128)
+        ptx.mbarrier.expect_tx(bars[0], 64)
+        ptx.mbarrier.try_wait(bars[3], state, parity=False)
+        ptx.mbarrier.wait(bars[1], 0)
+        ptx.mbarrier.inval(bars[2])
+
+    assert emitted(function) == [
+        "mbarrier.init.shared::cta.b64 [mbar_0+24], 1;",
+        "mbarrier.arrive.shared.b64 %rd0, [mbar_0+24];",
+        "mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [mbar_0], 128;",
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 [mbar_0], 64;",
+        "mbarrier.try_wait.shared.b64 %p0, [mbar_0+24], %rd0;",
+        "$_mbar_wait_0:",
+        "mbarrier.try_wait.parity.shared.b64 %p1, [mbar_0+8], 0;",
+        "@!%p1 bra $_mbar_wait_0;",
+        "mbarrier.inval.shared.b64 [mbar_0+16];",
+    ]
+
+
+def test_mbarrier_ring():
+    def function():
+        ring = ptx.mbarrier.array(smem.base(), 512, 3)
+        ring.init_all(2)
+        stage = reg.scalar(u32, init=1)
+        ring.at(stage).arrive_expect_tx(64)
+        ring[1].wait(0)
+        ring[0].arrive_remote(1)
+        ring[2].addr_reg()
+        ring.arrive_remote_all(0, 2)
+
+    lines = emitted(function, extern_smem=True)
+    assert "mbarrier.init.shared::cta.b64 [%r0+528], 2;" in lines
+    assert "mad.lo.u32 %r2, %r1, 8, %r0;" in lines
+    assert "mbarrier.arrive.expect_tx.shared::cta.b64 %rd0, [%r2+512], 64;" in lines
+    assert lines.count("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remAddr32], 2;") == 3
+
+
+def test_a_guarded_wait_skips_the_loop_where_the_guard_fails():
+    """A thread whose guard is false must not spin on a predicate that nobody writes."""
+
+    @kernel(raw_params=[("u64", "out")])
+    def waiting():
+        bar = smem.mbarrier(1)
+        tid = reg.from_(ptx.special.tid.x(), u32)
+        first = tid == 0
+        ptx.mbarrier.init(bar[0], 1, pred=first)
+        ptx.bar.sync(0)
+        ptx.mbarrier.wait(bar[0], 0, pred=tid > 100)
+        out = ptx.param(u64, "out")
+        out += tid * 4
+        ptx.st(u32, out, 7)
+        ptx.ret()
+
+    assembled(waiting)
+    out = np.zeros(32, np.uint32)
+    simulate(waiting, out, grid=1, block=32, max_steps=10_000)
+    assert (out == 7).all()
+
+
+def test_cluster():
+    def function():
+        bar = smem.mbarrier(2)
+        ptx.cluster.sync()
+        ptx.cluster.arrive(aligned=True)
+        ptx.cluster.wait(aligned=True)
+        leader = ptx.cluster.rank(0)
+        address = ptx.cluster.map_shared_u32(bar[1], 1)
+        ptx.inst.mov.u32(address, 0, pred=leader)
+        ptx.cluster.arrive_remote(bar[1], 1)
+        ptx.cluster.arrive_multicast(bar[0], 0b101, pred=~leader)
+        ptx.cluster.arrive_multicast(bar[0], address, pred=leader)
+
+    lines = emitted(function)
+    assert lines[:4] == [
+        "barrier.cluster.arrive;", "barrier.cluster.wait;", "barrier.cluster.arrive.aligned;",
+        "barrier.cluster.wait.aligned;",
+    ]  # fmt: skip
+    assert "mapa.shared::cluster.u32 %r1, %r2, 1;" in lines
+    assert "mov.u32 %r2, mbar_0+8;" in lines
+    assert lines.count("@!%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remAddr32], 1;") == 2
+
+
+def test_cp_async():
+    def function():
+        tile = smem.alloc(f32, (2, 64))
+        pointer = reg.scalar(u64, init=0)
+        shared = reg.scalar(u32, init=0)
+        ptx.cp.async_.cg(tile[1], pointer, 16)
+        ptx.cp.async_.ca(shared, ptx.addr(pointer, 8), 4)
+        ptx.cp.async_.commit_group()
+        ptx.cp.async_.wait_group(1)
+        ptx.cp.async_.wait_all()
+
+    assert emitted(function, arch="sm_80")[2:] == [
+        "cp.async.cg.shared.global [smem_0+256], [%rd0], 16;",
+        "cp.async.ca.shared.global [%r0], [%rd0+8], 4;",
+        "cp.async.commit_group;",
+        "cp.async.wait_group 1;",
+        "cp.async.wait_all;",
+    ]
+
+
+def tensors(function, arch="sm_90a"):
+    tile = Tile("M", "N", bf16, Layout.TMA_128B, tma_box=(64, 64))
+    k = kernel(arch=arch, in_specs=[tile], out_specs=[tile])(function)
+    return body(assembled(k, M=64, N=64))
+
+
+def test_tensor_copies():
+    def function(a, c):
+        tile = smem.alloc(bf16, (2, 64, 64))
+        bar = smem.mbarrier(2)
+        mask = reg.scalar(u32, init=3)
+        ptx.cp.async_.bulk.tensor_2d(dst=tile[1], src=a.tma_desc(), coord=(0, 64), mbar=bar[1])
+        ptx.cp.async_.bulk.tensor_2d(dst=tile[0], src=a, coord=[0, 64], mbar=bar[1], multicast_mask=mask)
+        ptx.cp.async_.bulk.tensor_3d(dst=tile[0], src=a, coord=(0, 1, 2), mbar=bar[0])
+        ptx.cp.async_.bulk.tensor_2d.shared_cta_global_tile(dst=tile, src=a, coord=(0, 0), mbar=bar[0])
+        ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=tile[1], coord=(0, 0))
+        ptx.cp.async_bulk.commit_group()
+        ptx.cp.async_.bulk.wait_group(0, read=True)
+        ptx.cp.async_.bulk.wait_group(0)
+
+    bytes_ = "mbarrier::complete_tx::bytes"
+    assert tensors(function)[2:] == [
+        f"cp.async.bulk.tensor.2d.shared::cluster.global.{bytes_} [smem_0+8192], [%rd0, {{0, 64}}], [mbar_0+8];",
+        "cvt.u16.u32 %rs0, %r0;",
+        f"cp.async.bulk.tensor.2d.shared::cluster.global.{bytes_}.multicast::cluster [smem_0], [%rd0, {{0, 64}}],"
+        " [mbar_0+8], %rs0;",
+        f"cp.async.bulk.tensor.3d.shared::cluster.global.{bytes_} [smem_0], [%rd0, {{0, 1, 2}}], [mbar_0];",
+        f"cp.async.bulk.tensor.2d.shared::cta.global.tile.{bytes_} [smem_0], [%rd0, {{0, 0}}], [mbar_0];",
+        "ld.param.u64 %rd1, [c_tma_desc];",
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {0, 0}], [smem_0+8192];",
+        "cp.async.bulk.commit_group;",
+        "cp.async.bulk.wait_group.read 0;",
+        "cp.async.bulk.wait_group 0;",
+        "ret;",
+    ]
+
+
+def test_access_modes():
+    def function(a, c):
+        tile = smem.alloc(bf16, (2, 64, 64))
+        bar = smem.mbarrier(1)[0]
+        copies = ptx.cp.async_.bulk.tensor
+        hint = reg.scalar(u64, init=0)
+        for rank in range(1, 6):
+            getattr(copies, f"tile_{rank}d")(tile, a, (0,) * rank, mbar=bar, cache_hint=hint)
+            getattr(copies, f"store_{rank}d")(c, tile, (0,) * rank)
+        for rank in range(3, 6):
+            getattr(copies, f"im2col_{rank}d")(tile, a, (0,) * rank, mbar=bar, offsets=[1] * (rank - 2))
+
+    lines = tensors(function)
+    assert sum(".im2col." in line for line in lines) == 3
+    assert sum("{0, 0, 0, 0, 0}" in line for line in lines) == 3
+    assert "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd2, {0}], [smem_0];" in lines
+
+    def gathered(a, c):
+        tile = smem.alloc(bf16, (4, 64))
+        ptx.cp.async_.bulk.tensor.gather4_2d(tile, a, (0, 1, 2, 3, 4), mbar=smem.mbarrier(1)[0])
+        ptx.cp.async_.bulk.tensor.scatter4_2d(c, tile, (0, 1, 2, 3, 4))
+        ptx.cp.async_.bulk.tensor_2d(dst=tile, src=a, coord=(0, 0), mbar=smem.mbarrier(1)[0], cta_group=2)
+
+    lines = tensors(gathered, "sm_100a")
+    assert any("tile::gather4" in line and "{0, 1, 2, 3, 4}" in line for line in lines)
+    assert any("tile::scatter4" in line and "[%rd1, {0, 1, 2, 3, 4}]" in line for line in lines)
+    assert any(".cta_group::2" in line for line in lines)
+
+
+def test_rank_3_view():
+    def function(a, c):
+        tile = smem.alloc(bf16, (64, 64))
+        bar = smem.mbarrier(1)[0]
+        leader = reg.scalar(pred)
+        col = reg.scalar(u32, init=128)
+        ptx.tma.load_3d(tile, a, 8, 128, bar, issuer=leader)
+        ptx.tma.load_3d_multicast(tile, a, 8, col, bar, 3)
+        ptx.tma.store_3d(c, tile, coords=(0, 1, 2))
+
+    lines = tensors(function)
+    assert any(line.startswith("@%p0 cp.async.bulk.tensor.3d.shared::cluster.global.tile") for line in lines)
+    assert any("{0, 8, 2}" in line for line in lines)
+    assert "shr.u32 %r1, %r0, 6;" in lines
+    assert any("[%rd0, {0, 8, %r1}], [mbar_0], 3;" in line for line in lines)
+    assert any("bulk_group [%rd1, {0, 1, 2}], [smem_0]" in line for line in lines)
+
+
+def test_a_descriptor_first_used_inside_a_branch_is_loaded_at_the_top():
+    def function(a, c):
+        tile = smem.alloc(bf16, (64, 64))
+        with ptx.if_(reg.scalar(pred)):
+            ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=tile, coord=(0, 0))
+        ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=tile, coord=(0, 0))
+
+    lines = tensors(function)
+    assert lines[0] == "ld.param.u64 %rd0, [c_tma_desc];"
+    assert sum("ld.param" in line for line in lines) == 1
+
+
+def test_wrong_number_of_coordinates():
+    with pytest.raises(PTXError, match="takes 2 coordinates, not 3"):
+        tensors(lambda a, c: ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=smem.alloc(bf16, 64), coord=(0, 0, 0)))
