@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from .diagnostics import Diagnostic, PTXError
-from .dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from .parser.diagnose import diagnose_text
 from .parser.module import parse_text
 from .passes.verify import module_diagnostics
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """(text, filename) of PTX given as text or as a path. A string is a path when it has no newline and the file exists."""
+    """(text, filename) of PTX given as text or as a path. A string is a path when it has no newline and the file
+    exists.
+    """
     if isinstance(source, os.PathLike) or ("\n" not in source and len(source) < 4096 and _is_file(source)):
         path = Path(source)
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -40,7 +41,8 @@ def parse(
 ) -> ModuleOp:
     """Parse PTX (text, or the path of a file) into a `builtin.module` holding one `ptx.module`.
 
-    Printing it with `to_ptx` gives the same bytes back. `verify=True` also judges every instruction on the module's target and checks
+    Printing it with `to_ptx` gives the same bytes back. `verify=True` also judges every instruction on the module's
+    target and checks
     the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
     Raises PTXError, whose `.diagnostics` lists every error with its place.
     """
@@ -62,7 +64,8 @@ def to_ptx(module: Operation) -> str:
 def diagnose(source: object) -> list[Diagnostic]:
     """Everything wrong with PTX given as text, path, module or traced kernel. Empty means that ptxas should accept it.
 
-    Never raises on bad PTX. Each finding says where (line and column in the user's source), what, and what would be legal.
+    Never raises on bad PTX. Each finding says where (line and column in the user's source), what, and what would be
+    legal.
     """
     if isinstance(source, Operation):
         return module_diagnostics(source)
