@@ -1,72 +1,245 @@
-"""Judge PTX text without building IR: syntax, labels, and every instruction's legality on the module's target.
+"""Judge PTX text without building IR: syntax, names, declarations, and every instruction's legality on the module's
+target.
 
 Verdicts are memoised on (statement shape, register classes), so real files cost little more than reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from typing import cast
 
+from xdsl.dialects.builtin import StringAttr
+
+from ..analysis.declarations import header_faults
+from ..analysis.entities import Fault
+from ..analysis.module_rules import ModuleRules, labels_of
+from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
+from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
-from ..dialects.ptx.structure import UnknownOp
+from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp
+from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.target import FIRST_PTX, Version, parse_version, version_text
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.shapes import guard_tokens
-from ..ssa.statement import Kind, Shape
+from ..ssa.statement import Kind, Shape, Statement
 from .module import diagnostics, header_issues
 from .reader import Issue, ModuleText, Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
-    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX."""
+    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX.
+    """
     with gc_paused():
         source = Reader(text).read()
         issues = list(source.issues)
         headers = list(header_issues(source))
         issues += headers
-        issues += _missing_labels(source)
         if not headers:
-            issues += instruction_issues(source)
+            issues += _Judge(source, text, {(i.line, i.message.partition(" is ")[0]) for i in issues}).judge()
     return list(diagnostics(issues, text, filename))
 
 
-def instruction_issues(source: ModuleText) -> Iterator[Issue]:
-    """Illegal instructions, and a version that does not know the target."""
-    version = parse_version(source.version)
-    target = source.target
-    first = FIRST_PTX[target]
-    if version < first:
-        yield Issue(f"target {target} needs PTX {version_text(first)} or newer, and .version is {source.version}", 1, 1)
-        return
-    for item in source.items:
-        if isinstance(item, FunctionSource):
-            yield from _function_issues(item, version, target)
+class _Judge:
+    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules.
+    """
 
+    def __init__(self, source: ModuleText, text: str, reported: set[tuple[int, str]]):
+        self.source = source
+        self.text = text
+        self.reported = reported  # (line, "register %r1") of what reading found already
+        self.version: Version = parse_version(source.version)
+        self.target = source.target
+        self.options = source.options
+        self.rules = ModuleRules(self.version, self.target, self.options)
+        self._lines: list[str] | None = None
 
-def _function_issues(source: FunctionSource, version: Version, target: str) -> Iterator[Issue]:
-    for shape, regs, _, line, _ in source.statements:
-        if shape.kind > Kind.TERMINATOR or shape.op_class is UnknownOp:
-            continue
-        classes = tuple([r.register_class for r in regs])
-        try:
-            problem = shape.verdicts[classes]
-        except KeyError:
-            problem = shape.verdicts[classes] = _judge(shape, classes, version, target)
-        if problem is not None:
-            yield issue_at(shape, problem, line)
+    def judge(self) -> Iterator[Issue]:
+        yield from self._header()
+        first = FIRST_PTX[self.target]
+        if self.version < first:
+            message = f"target {self.target} needs PTX {version_text(first)} or newer, and .version is {self.source.version}"
+            yield Issue(message, 1, 1)
+            return
+        for item in self.source.items:
+            if isinstance(item, FunctionSource):
+                yield from self._function(item)
+                continue
+            shape, _, _, line, _ = item
+            if isinstance(shape.payload, DeclarationAttr):
+                yield from self._placed(self.rules.variable(shape.payload), line)
+            elif shape.op_class is not UnknownOp and shape.tokens[0] not in _HEADERS:
+                yield from self._placed(self.rules.directive(shape.tokens, "module"), line)
 
+    # ------------------------------------------------------------------------------------------------------- header
 
-def _judge(shape: Shape, classes: tuple[str, ...], version: Version, target: str) -> Problem | None:
-    cls = shape.instruction
-    if cls is None:
+    def _header(self) -> Iterator[Issue]:
+        """`.version`, `.target`, `.address_size`: their order, and the words of `.target`."""
+        yield from self._placed(header_faults(self.version), 1)
+        seen: list[str] = []
+        for item in self.source.items:
+            words, line = ([".func"], item.line) if isinstance(item, FunctionSource) else (item[0].tokens, item[3])
+            if words[0] == ";":
+                continue
+            fault = self._header_fault(words, seen)
+            if fault is not None:
+                yield from self._placed([fault], line)
+            seen.append(words[0])
+
+    def _header_fault(self, words: Sequence[str], seen: list[str]) -> Fault | None:
+        first = words[0]
+        if not seen and first != ".version":
+            return Fault("the module does not start with .version", word=first)
+        if seen == [".version"] and first != ".target":
+            return Fault(".target must follow .version", word=first)
+        if first == ".version" and seen:
+            return Fault(".version may stand only once", word=first)
+        if first == ".target" and seen:
+            if any(w not in (".version", ".target") for w in seen):
+                return Fault(".target must stand at the head of the module", word=first)
+            options = [w for w in words[1:] if w != "," and not w.startswith(("sm_", "compute_"))]
+            problem = judge_directive(".target", options, "header", self.version, self.target)
+            if problem is not None:
+                return Fault(problem.message, problem.hint, word=options[0])
+        elif first == ".address_size":
+            if seen[-1] != ".target":
+                return Fault(".address_size must follow .target, once", word=first)
+            problem = judge_directive(first, words[1:2], "header", self.version, self.target)
+            if problem is not None:
+                return Fault(problem.message, problem.hint, word=first)
         return None
-    if shape.guard >= 0:
-        if classes[0] != "pred":
-            return Problem(f"the guard must be a .pred register, and it is .{classes[0]}")
-        classes = classes[1:]
-    return cls.resolve(shape.modifiers, shape.plain_layout, classes).verdict(version, target)
+
+    # ----------------------------------------------------------------------------------------------------- functions
+
+    def _function(self, source: FunctionSource) -> Iterator[Issue]:
+        properties = source.properties
+        head = cast(TokensAttr, properties["head"]).data
+        directives = cast(TokensAttr, properties["directives"]).data
+        returns = cast("Sequence[DeclarationAttr] | None", properties.get("returns"))
+        params = cast("Sequence[DeclarationAttr] | None", properties.get("params"))
+        name = cast(StringAttr, properties["sym_name"]).data
+        entry = ".entry" in head
+        returns = tuple(returns) if returns is not None else None
+        params = tuple(params) if params is not None else None
+        faults = self.rules.function(name, head, directives, returns, params, source.has_body)
+        yield from self._placed(faults, source.line)
+        if not source.has_body:
+            return
+        names = self.rules.body(params or (), returns or (), entry, _labels(source.statements))
+        yield from self._statements(source.statements, names, entry)
+
+    def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:
+        label = ""
+        for shape, regs, _, line, name in statements:
+            kind = shape.kind
+            if kind <= Kind.TERMINATOR:
+                if shape.op_class is UnknownOp:
+                    continue
+                classes = tuple([r.register_class for r in regs])
+                try:
+                    problem = shape.verdicts[classes]
+                except KeyError:
+                    problem = shape.verdicts[classes] = self._verdict(shape, classes)
+                if problem is not None:
+                    yield issue_at(shape, problem, line)
+                elif shape.symbols:
+                    fault = self._symbols(shape, classes, names)
+                    if fault is not None:
+                        yield fault_at(shape, fault, line)
+                elif name:
+                    fault = names.branch(name)
+                    if fault is not None:
+                        yield fault_at(shape, fault, line)
+            elif kind == Kind.LABEL:
+                label = name
+                fault = names.label(name)
+                if fault is not None:
+                    yield fault_at(shape, fault, line)
+            elif kind == Kind.OPEN:
+                names.open(int(name))
+            elif kind == Kind.CLOSE:
+                names.close()
+            elif isinstance(shape.payload, DeclarationAttr):
+                yield from self._placed(self.rules.body_declaration(names, shape.payload, entry), line)
+            elif shape.op_class is LabelListOp:
+                words = cast(TokensAttr, (shape.properties or {})["words"]).data
+                yield from self._placed(self.rules.label_list(names, name or label, words), line)
+            elif shape.op_class is not LocOp and shape.op_class is not UnknownOp:
+                yield from self._placed(self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line)
+
+    def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Problem | None:
+        cls = shape.instruction
+        if cls is None:
+            return None
+        if shape.guard >= 0:
+            if classes[0] != "pred":
+                return Problem(f"the guard must be a .pred register, and it is .{classes[0]}")
+            classes = classes[1:]
+        resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes)
+        if shape.symbols is None and resolution.uses:
+            shape.symbols = symbol_uses(resolution.uses[0])
+        return resolution.verdict(self.version, self.target, self.options)
+
+    def _symbols(self, shape: Shape, classes: tuple[str, ...], names: Names) -> Fault | None:
+        uses = cast("tuple[SymbolUse, ...]", shape.symbols)
+        for use in uses:
+            fault = names.check(use)
+            if fault is not None:
+                return fault
+        if uses[0].wanted == "call":
+            return names.check_call(shape.plain_layout, classes[1:] if shape.guard >= 0 else classes)
+        return None
+
+    # -------------------------------------------------------------------------------------------------------- places
+
+    def _placed(self, faults: Iterator[Fault] | Sequence[Fault], line: int) -> Iterator[Issue]:
+        """Faults of a statement that starts in `line`, at the word each is about."""
+        for fault in faults:
+            at, column = self._find(line, fault.word)
+            if not any((number, what) in self.reported for number in (line, at) for what in _said(fault)):
+                yield Issue(fault.message, at, column, fault.hint, fault.severity)
+
+    def _find(self, line: int, word: str) -> tuple[int, int]:
+        if self._lines is None:
+            self._lines = self.text.split("\n")
+        lines = self._lines
+        first = lines[line - 1] if line <= len(lines) else ""
+        start = len(first) - len(first.lstrip()) + 1
+        if not word:
+            return line, start
+        pattern = re.compile(rf"(?<![\w$%.:]){re.escape(word)}(?![\w$])")
+        for number in range(line, min(line + 40, len(lines) + 1)):
+            text = lines[number - 1]
+            match = pattern.search(text)
+            if match is not None:
+                return number, match.start() + 1
+        return line, start
+
+
+_HEADERS = frozenset({".version", ".target", ".address_size", ";"})
+
+
+def _said(fault: Fault) -> tuple[str, str]:
+    """How reading reports the same: see `Environment.declare`."""
+    return f"register {fault.word}", f"register range {fault.word}<>"
+
+
+def _labels(statements: Sequence[Statement]) -> dict[int, dict[str, int]]:
+    events: list[tuple[str, str]] = []
+    for shape, _, _, _, name in statements:
+        kind = shape.kind
+        if kind == Kind.LABEL:
+            events.append(("label", name))
+        elif kind == Kind.OPEN:
+            events.append(("open", name))
+        elif kind == Kind.CLOSE:
+            events.append(("close", ""))
+        elif shape.op_class is LabelListOp and not name and events and events[-1][0] == "label":
+            events.pop()  # the label of a list on its own line
+    return labels_of(events)
 
 
 def issue_at(shape: Shape, problem: Problem, line: int) -> Issue:
@@ -74,9 +247,21 @@ def issue_at(shape: Shape, problem: Problem, line: int) -> Issue:
     at = guard_tokens(shape.guard_mark)
     if problem.operand >= 0:
         at = _operand_token(shape, problem.operand)
+    return _issue(shape, at, problem.message, line, problem.hint)
+
+
+def fault_at(shape: Shape, fault: Fault, line: int) -> Issue:
+    """A broken rule of names with the line and column of the name or operand it is about."""
+    at = _operand_token(shape, fault.operand) if fault.operand >= 0 else guard_tokens(shape.guard_mark)
+    if fault.word and fault.word in shape.tokens[at:]:
+        at = shape.tokens.index(fault.word, at)
+    return _issue(shape, at, fault.message, line, fault.hint)
+
+
+def _issue(shape: Shape, at: int, message: str, line: int, hint: str | None) -> Issue:
     before = "".join(g + t for g, t in zip(shape.gaps[:at], shape.tokens[:at], strict=True)) + shape.gaps[at]
     newline = before.rfind("\n")
-    return Issue(problem.message, line + before.count("\n"), len(before) - newline, problem.hint)
+    return Issue(message, line + before.count("\n"), len(before) - newline, hint)
 
 
 def _operand_token(shape: Shape, operand: int) -> int:
@@ -94,13 +279,3 @@ def _operand_token(shape: Shape, operand: int) -> int:
         elif token == "," and depth == 0:
             operand -= 1
     return at
-
-
-def _missing_labels(source: ModuleText) -> Iterator[Issue]:
-    for item in source.items:
-        if not isinstance(item, FunctionSource):
-            continue
-        labels = {s[4] for s in item.statements if s[0].kind in (Kind.LABEL, Kind.TABLE)}
-        for shape, _, _, line, name in item.statements:
-            if shape.kind == Kind.TERMINATOR and name and name not in labels:
-                yield issue_at(shape, Problem(f"label {name} is not defined in this function", 0), line)

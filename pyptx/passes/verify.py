@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from typing import cast
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -9,10 +11,25 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
 from ..analysis.checks import check_module
+from ..analysis.entities import Fault
+from ..analysis.module_rules import ModuleRules, labels_of
+from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
-from ..dialects.ptx.instruction import Instruction, problem_of
-from ..dialects.ptx.structure import ModuleOp
-from ..dialects.ptx.target import FIRST_PTX, version_text
+from ..dialects.ptx.instruction import Instruction, modifiers_of, plain_roles, problem_of
+from ..dialects.ptx.structure import (
+    DirectiveOp,
+    FunctionOp,
+    LabelListOp,
+    LabelOp,
+    LocOp,
+    ModuleOp,
+    RegisterOp,
+    ScopeBeginOp,
+    ScopeEndOp,
+    VariableOp,
+)
+from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, version_text
 from ..printer.ptx import print_op
 
 
@@ -49,6 +66,101 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
                         found.append(diagnostic_at(op, problem.message, problem.hint))
         found += [diagnostic_at(v.op, v.message) for v in check_module(ptx)]
     return found
+
+
+def _judge(module: ModuleOp) -> Iterator[Diagnostic]:
+    """Illegal instructions, names and declarations, in layout order."""
+    target = module.target
+    rules = ModuleRules(target.version, target.target, target.options)
+    for op in module.body.ops:
+        if isinstance(op, FunctionOp):
+            yield from _function(op, rules, target)
+        elif isinstance(op, VariableOp):
+            yield from _faults(op, rules.variable(op.declaration))
+        elif isinstance(op, DirectiveOp):
+            yield from _faults(op, rules.directive(op.words, "module"))
+
+
+def _faults(op: Operation, faults: Iterable[Fault]) -> Iterator[Diagnostic]:
+    for fault in faults:
+        yield diagnostic_at(op, fault.message, fault.hint, fault.severity)
+
+
+def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> Iterator[Diagnostic]:
+    defined = not function.is_declaration
+    returns = function.returns if "returns" in function.properties else None
+    params = function.parameters if "params" in function.properties else None
+    yield from _faults(
+        function, rules.function(function.symbol, function.head, function.directives, returns, params, defined)
+    )
+    if not defined:
+        return
+    entry = function.is_entry
+    ops = [op for block in function.blocks for op in block.ops]
+    names = rules.body(params or (), returns or (), entry, labels_of(_scopes(ops)))
+    ordinal = 0
+    label = ""
+    for op in ops:
+        if isinstance(op, Instruction):
+            problem = problem_of(op, target)
+            if problem is not None:
+                yield diagnostic_at(op, problem.message, problem.hint)
+            elif (fault := _symbol_fault(op, names)) is not None:
+                yield diagnostic_at(op, fault.message, fault.hint)
+        elif isinstance(op, LabelOp):
+            label = op.label
+            if (fault := names.label(label)) is not None:
+                yield diagnostic_at(op, fault.message, fault.hint)
+        elif isinstance(op, ScopeBeginOp):
+            ordinal += 1
+            names.open(ordinal)
+        elif isinstance(op, ScopeEndOp):
+            names.close()
+        elif isinstance(op, (VariableOp, RegisterOp)):
+            yield from _faults(op, rules.body_declaration(names, op.declaration, entry))
+        elif isinstance(op, LabelListOp):
+            yield from _faults(op, rules.label_list(names, op.label or label, op.words))
+        elif isinstance(op, DirectiveOp) and not isinstance(op, LocOp):
+            yield from _faults(op, rules.directive(op.words, "entry body" if entry else "func body"))
+
+
+def _scopes(ops: Sequence[Operation]) -> list[tuple[str, str]]:
+    events: list[tuple[str, str]] = []
+    ordinal = 0
+    for op in ops:
+        if isinstance(op, LabelOp):
+            events.append(("label", op.label))
+        elif isinstance(op, ScopeBeginOp):
+            ordinal += 1
+            events.append(("open", str(ordinal)))
+        elif isinstance(op, ScopeEndOp):
+            events.append(("close", ""))
+        elif isinstance(op, LabelListOp) and not op.label and events and events[-1][0] == "label":
+            events.pop()
+    return events
+
+
+_uses: dict[tuple[object, ...], tuple[tuple[SymbolUse, ...], object]] = {}
+
+
+def _symbol_fault(op: Instruction, names: Names) -> Fault | None:
+    """What is wrong with the symbols of a legal instruction. Memoised on its properties; branch targets are blocks and need no check."""
+    key = (op.__class__, tuple(map(id, op.properties.values())))
+    found = _uses.get(key)
+    if found is None:
+        if len(_uses) > 100_000:
+            _uses.clear()
+        classes = tuple(t.data[0] for t in op.register_types)
+        resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
+        uses = symbol_uses(resolution.uses[0]) if resolution.uses else ()
+        found = _uses[key] = (uses, tuple(op.properties.values()))
+    for use in found[0]:
+        fault = names.check(use)
+        if fault is not None:
+            return fault
+    if found[0] and found[0][0].wanted == "call":
+        return names.check_call(op.layout, [t.data[0] for t in op.register_types])
+    return None
 
 
 def diagnostic_at(op: Operation, message: str, hint: str | None = None, severity: str = "error") -> Diagnostic:

@@ -1,6 +1,7 @@
 """Statements over register *names*: what the parser reads, the tracer records and `builder` turns into SSA.
 
-A `Shape` is everything about a statement except the names in it; statements of one shape share it, so tokens, roles, properties, trivia and
+A `Shape` is everything about a statement except the names in it; statements of one shape share it, so tokens, roles,
+properties, trivia and
 verdicts are computed once per shape. A statement is the tuple (shape, registers, lead, line, name).
 """
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..dialects.ptx.forms import Problem
     from ..dialects.ptx.instruction import Instruction
+    from ..dialects.ptx.symbol_use import SymbolUse
     from ..dialects.ptx.syntax import Layout
     from ..dialects.ptx.types import RegType
 
@@ -57,7 +59,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name", "repeatable",
+        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "symbols",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -85,6 +87,7 @@ class Shape:
         self.opcode_tokens = 0
         self.repeatable = False  # a scope bracket or declaration that may be recorded again for an equal line
         self.name = ""  # the branch target, when every statement of the shape has the same
+        self.symbols: tuple[SymbolUse, ...] | None = None  # its symbols, once looked for
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions
 
 
@@ -129,7 +132,8 @@ class Environment(dict[str, Reg]):
         return True
 
     def declare(self, name: str, register_class: str, count: int | None = None) -> str | None:
-        """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope."""
+        """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope.
+        """
         if count is None:
             if self._taken(name):
                 return f"register {name} is declared twice in this scope"

@@ -314,6 +314,7 @@ class FenceProxy(Instruction):
 
     name = "ptx.fence.proxy"
     section = "9.7.13.4"
+    generic_places = ""  # ptxas takes whatever is declared
     effect = "order"
     forms = (
         form("fence.proxy.alias{.restrict}", restrict=RESTRICT, ptx="7.5", sm="70+", needs=RESTRICT_NEEDS),

@@ -31,6 +31,7 @@ class BranchIndexed(Instruction):
     section = "9.7.12.4"
     effect = "control"
     terminator = True
+    symbol_kind = "branch targets"
     forms = (form("brx.idx{.uni} index:u32, targets:symbol", ptx="6.0"),)
 
 
@@ -46,6 +47,7 @@ class Call(Instruction):
     name = "ptx.call"
     section = "9.7.12.5"
     effect = "control"
+    symbol_kind = "call"
     forms = (
         form("call{.uni} (d), function:symbol, (a)", ptx="2.0"),
         form("call{.uni} (d), function:symbol", ptx="2.0"),

@@ -4,25 +4,37 @@
     form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd="rn rz rm rp")
     form("ld{.weak}{.ss}{.vec}.type d:type[vec]+_, [a]", ss="global shared", vec="v2 v4", type="b32 u32 f32")
 
-Modifiers. `.x` is required, `{.x}` optional, `{.x.y}` both or neither, `.^x` is required right after the opcode (`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any other name is the
-modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among types,
+Modifiers. `.x` is required, `{.x}` optional, `{.x.y}` both or neither, `.^x` is required right after the opcode
+(`mul.^mode.type`: `mul.lo.s32`, never `mul.s32.lo`). A name given as keyword is a *slot* with that set of values; any
+other name is the
+modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among
+types,
 among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
 
 Operands. `name:type[count]flags`
-  name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written, by `$` read; all others are read
+  name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written, by `$` read;
+  all others are read
   type    a scalar type, or a slot that holds one; `2*type` is twice as wide, `bits(type)` the bit type of its size.
-          Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any` (any register),
+          Without it, the value of the slot `type`. Further kinds: `pred`, `imm` (a constant), `label`, `symbol`, `any`
+          (any register),
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
-  flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be negated, `-` with a minus   `%` no constant   `&` a symbol's address is fine
-          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
+  flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be
+  negated, `-` with a minus   `%` no constant   `&` a symbol's address is fine
+          `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may
+          stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
-  A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special registers may stand
+  A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special
+  registers may stand
   among its registers; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
-  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable, `[a:u64?&]` or a variable, but no offset, `[a%]` not a special register), `[a]{.unified}` one that may carry `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's list of any length
+  `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable,
+  `[a:u64?&]` or a variable, but no offset, `[a%]` not a special register), `[a]{.unified}` one that may carry
+  `.unified`, `[map, c:s32[dim]]` with coordinates, `d|p:pred` two results, `{|p:pred}` `{, e}` optional, `(a)` a call's
+  list of any length
 
-Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec": ..., "/policy": ...}`
+Needs. `ptx=`, `sm=` (see `target.need`) hold for the whole form; `needs={"ftz": need("1.4"), "sat+f16": ..., "?vec":
+..., "/policy": ...}`
 for a modifier, for modifiers together, for a filled slot, for a present operand.
 """
 
@@ -115,7 +127,9 @@ class Problem:
     operand: int = -1
     hint: str | None = None
     depth: int = 0
-    """How far the operand fits, to find the closest form: 1, it is a vector as wanted; 2, of the right length; 3, all fit and a rule objects."""
+    """How far the operand fits, to find the closest form: 1, it is a vector as wanted; 2, of the right length; 3, all
+    fit and a rule objects.
+    """
 
 
 @dataclass(slots=True)
@@ -127,6 +141,8 @@ class Use:
     layout: Layout
     classes: tuple[str, ...]
     needs: list[tuple[str, Need]] = field(default_factory=list[tuple[str, Need]])
+    symbols: object = None
+    """Memo of `symbol_use.symbol_uses`."""
 
     def has(self, slot: str) -> bool:
         return slot in self.slots
@@ -331,7 +347,8 @@ def form(
 ) -> Form:
     """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
 
-    `ranges` bounds constant operands: name -> its `Legal` values. `selectors` gives the parts of a 32-bit register that a video operand may
+    `ranges` bounds constant operands: name -> its `Legal` values. `selectors` gives the parts of a 32-bit register that
+    a video operand may
     name (`%r1.b0`): name -> regular expression. `rule` is called with the `Use` for what
     syntax cannot say and returns a message or None.
     """
@@ -745,7 +762,8 @@ def _bits_of(register_class: str) -> int:
 def _common_class(members: Sequence[str]) -> str | None:
     """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
 
-    Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a bit type. Where
+    Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a
+    bit type. Where
     the types differ, the vector is of the bit type. Constants alone stay `int`, `float` or `float32`.
     """
     sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}

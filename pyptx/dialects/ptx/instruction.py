@@ -1,6 +1,7 @@
 """`Instruction`: the base of every PTX instruction's op class, and the registry that finds the class by its opcode.
 
-One class per instruction family; the class states its forms (see `forms`), its docstring and its section of the manual, and everything
+One class per instruction family; the class states its forms (see `forms`), its docstring and its section of the manual,
+and everything
 else is derived: reading, printing, verifying, the Python functions, the reference pages.
 
     @instruction
@@ -11,8 +12,10 @@ else is derived: reading, printing, verifying, the Python functions, the referen
         section = "9.7.1.1"
         forms = (form("add.type d, a, b", type="u16 u32 u64"), form("add{.sat}.s32 d, a, b"))
 
-An op holds: one property per filled slot (`type = "u32"`, `sat` as a unit), `layout` (the operand list without its registers),
-`guard` (`"@"` or `"@!"`); operands are the registers read in text order, then the guard, then the old values of written registers where
+An op holds: one property per filled slot (`type = "u32"`, `sat` as a unit), `layout` (the operand list without its
+registers),
+`guard` (`"@"` or `"@!"`); operands are the registers read in text order, then the guard, then the old values of written
+registers where
 the instruction may leave them (guarded, or `~` in the layout); results are the registers written in text order.
 """
 
@@ -29,7 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...diagnostics import suggest
 from .attributes import LayoutAttr, layout_attr, string_attr
-from .forms import Form, Fragments, Problem, Use
+from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .syntax import Layout, Register, registers, transform
 from .target import Need, TargetAttr, Version, all_met
 from .types import RegType
@@ -48,7 +51,8 @@ class Resolution:
     problem: Problem | None
 
     def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
-        """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
+        """None where some form exists on this version and target (`options`: further words of `.target`), else why not.
+        """
         if not self.uses:
             return self.problem
         missing: Problem | None = None
@@ -77,13 +81,24 @@ class Instruction(Operation, Fragments):
     opcode: ClassVar[str] = ""
     """The dotted opcode, e.g. `mbarrier.try_wait`; the op's name without `ptx.`."""
     effect: ClassVar[str] = "pure"
-    """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile), `control`."""
+    """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile),
+    `control`.
+    """
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
     returns: ClassVar[bool] = False
     """Whether it leaves the function: it reads the function's return registers."""
     waits_for: ClassVar[str] = ""
     """The kind of operation in flight that this instruction waits for."""
+    symbol_kind: ClassVar[str] = ""
+    """What a `symbol` operand must be: `branch targets`, `call`, or a kind of reference (see `analysis.symbols`)."""
+    reference: ClassVar[str] = ""
+    """The kind of reference that an address such as `[a:u64?&]` may name: `texref` or `surfref`."""
+    generic_places: ClassVar[str] = "global shared local"
+    """Where the variables are that an address without a state space may name."""
+    takes_references: ClassVar[bool] = True
+    """Whether texture and surface references count as addresses here (ptxas does not look closer in most instructions).
+    """
     traits = OpTraits(tuple)
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
@@ -141,6 +156,34 @@ class Instruction(Operation, Fragments):
             raise VerifyException(text)
 
     @classmethod
+    def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:
+        """What the variable may be that the operand of that name stands for: where it is declared, and whether texture
+        and surface
+        references will do. A place is a state space; parameters are `entry` (of a kernel), `input` and `output` (of the
+        function), and
+        `argument` (a `.param` variable of the body). `alone`: the instruction has no other address.
+        """
+        space = slots.get(operand)
+        if space not in SPACES:
+            spaces = [v for v in slots.values() if v in SPACES]
+            if alone and spaces:
+                space = spaces[0]
+            elif operand == "mbar":
+                space = "shared"
+            elif operand == "map":
+                space = "global"
+            else:
+                space = spaces[0] if spaces else ""
+        return cls.places_of(space), cls.takes_references
+
+    @classmethod
+    def places_of(cls, space: str) -> frozenset[str]:
+        """The places of the variables of a state space (empty: a generic address); see `variables`."""
+        if space.startswith("param"):
+            return frozenset({"entry", "input", "output", "argument"})
+        return frozenset(cls.generic_places.split()) if not space else frozenset({space.partition("::")[0]})
+
+    @classmethod
     def candidates(cls, modifiers: tuple[str, ...]) -> list[tuple[Form, dict[str, str]]]:
         """The forms these modifiers (in any legal order) select, with their slots."""
         found = cls._bindings.get(modifiers)
@@ -151,7 +194,9 @@ class Instruction(Operation, Fragments):
 
     @classmethod
     def resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
-        """All readings of an instruction: its modifiers, its operand list (roles ignored), its register classes in text order."""
+        """All readings of an instruction: its modifiers, its operand list (roles ignored), its register classes in text
+        order.
+        """
         key = (modifiers, layout, classes)
         found = cls._resolutions.get(key)
         if found is None:
@@ -309,7 +354,8 @@ def _one_of(values: Sequence[str], dot: str = ".") -> str:
     return f"one of {' '.join(words[:16])}{' ...' if len(words) > 16 else ''}"
 
 
-# ------------------------------------------------------------------------------------------------------------ properties
+# ------------------------------------------------------------------------------------------------------------
+# properties
 
 RESERVED = ("layout", "guard", "modifiers", "silent")
 
@@ -404,7 +450,8 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
 
 
 def silent_registers(op: Instruction) -> tuple[int, int]:
-    """(reads, ties) that print nothing: registers in flight that a wait carries, return registers that a `ret` reads."""
+    """(reads, ties) that print nothing: registers in flight that a wait carries, return registers that a `ret` reads.
+    """
     attr = op.properties.get("silent")
     if attr is None:
         return 0, 0

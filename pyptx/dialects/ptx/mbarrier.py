@@ -107,6 +107,8 @@ class MbarrierInit(Instruction):
 
     name = "ptx.mbarrier.init"
     section = "9.7.13.15.9"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = (
         form(
@@ -125,6 +127,8 @@ class MbarrierInval(Instruction):
 
     name = "ptx.mbarrier.inval"
     section = "9.7.13.15.10"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = (form("mbarrier.inval{.space}.b64 [addr]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
@@ -139,6 +143,8 @@ class MbarrierExpectTx(Instruction):
 
     name = "ptx.mbarrier.expect_tx"
     section = "9.7.13.15.11"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _transactions("mbarrier.expect_tx")
 
@@ -154,6 +160,8 @@ class MbarrierCompleteTx(Instruction):
 
     name = "ptx.mbarrier.complete_tx"
     section = "9.7.13.15.12"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _transactions("mbarrier.complete_tx")
 
@@ -171,6 +179,8 @@ class MbarrierArrive(Instruction):
 
     name = "ptx.mbarrier.arrive"
     section = "9.7.13.15.13"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _arrive("mbarrier.arrive", sink="7.1")
 
@@ -185,6 +195,8 @@ class MbarrierArriveDrop(Instruction):
 
     name = "ptx.mbarrier.arrive_drop"
     section = "9.7.13.15.14"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _arrive("mbarrier.arrive_drop", sink="7.0")
 
@@ -200,6 +212,8 @@ class MbarrierTestWait(Instruction):
 
     name = "ptx.mbarrier.test_wait"
     section = "9.7.13.15.16"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
 
@@ -215,6 +229,8 @@ class MbarrierTryWait(Instruction):
 
     name = "ptx.mbarrier.try_wait"
     section = "9.7.13.15.16"
+    generic_places = "shared"
+    takes_references = False
     effect = "order"
     forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
 
@@ -227,6 +243,8 @@ class MbarrierPendingCount(Instruction):
 
     name = "ptx.mbarrier.pending_count"
     section = "9.7.13.15.17"
+    generic_places = "shared"
+    takes_references = False
     forms = (
         form("mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64", ptx="7.0", sm="80+",
              needs={"layout::v0": need("9.3", "90+")}),
@@ -239,6 +257,8 @@ class MbarrierCheckLayout(Instruction):
 
     name = "ptx.mbarrier.check_layout"
     section = "9.7.13.15"
+    generic_places = "shared"
+    takes_references = False
     effect = "read"
     forms = (
         form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",

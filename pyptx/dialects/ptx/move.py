@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .forms import Use, form
+from .forms import Slots, Use, form
 from .instruction import Instruction, instruction
 from .integer import INTEGER
 from .syntax import Register
@@ -29,6 +29,12 @@ class Mov(Instruction):
 
     name = "ptx.mov"
     section = "9.7.9.3"
+
+    @classmethod
+    def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:
+        """Any variable but a `.param` one of the body; a reference as .u64 only."""
+        return frozenset({"global", "shared", "const", "local", "entry", "input", "output"}), slots.get("type") == "u64"
+
     forms = (
         form("mov.type d, a@&", type=f"{BITS} {INTEGER}"),
         form("mov.type d, a", type="f32 f64"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .forms import Use, count_in, form
+from .forms import Slots, Use, count_in, form
 from .instruction import Instruction, instruction
 from .syntax import Immediate, Sink, Symbol, Vector
 from .target import need
@@ -89,6 +89,14 @@ def _access(use: Use) -> str | None:
     return hinted(use)
 
 
+PARAMETERS_READ = {
+    "param": frozenset({"entry", "input", "argument"}),
+    "param::entry": frozenset({"entry", "input"}),
+    "param::func": frozenset({"input", "argument"}),
+}
+"""Which parameters a load of a parameter space may name; see `Instruction.variables`."""
+
+
 @instruction
 class Load(Instruction):
     """Load a scalar or a vector from memory: d = memory[a].
@@ -102,7 +110,13 @@ class Load(Instruction):
 
     name = "ptx.ld"
     section = "9.7.9.8"
+    takes_references = False
     effect = "read"
+
+    @classmethod
+    def places_of(cls, space: str) -> frozenset[str]:
+        return PARAMETERS_READ.get(space) or super().places_of(space)
+
     forms = (
         form(
             "ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
@@ -155,6 +169,7 @@ class LoadUniform(Instruction):
 
     name = "ptx.ldu"
     section = "9.7.9.10"
+    takes_references = False
     effect = "read"
     forms = (
         form(
@@ -176,7 +191,13 @@ class Store(Instruction):
 
     name = "ptx.st"
     section = "9.7.9.11"
+    takes_references = False
     effect = "write"
+
+    @classmethod
+    def places_of(cls, space: str) -> frozenset[str]:
+        return frozenset({"argument", "output"}) if space.startswith("param") else super().places_of(space)
+
     forms = (
         form(
             "st{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.vec}.type"
@@ -287,6 +308,7 @@ class PrefetchUniform(Instruction):
 
     name = "ptx.prefetchu"
     section = "9.7.9.15"
+    generic_places = "global"
     effect = "order"
     forms = (form("prefetchu.L1 [a]", ptx="2.0"),)
 
@@ -429,6 +451,14 @@ class ConvertAddress(Instruction):
 
     name = "ptx.cvta"
     section = "9.7.9.20"
+
+    @classmethod
+    def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:
+        space = slots["space"]
+        if space.startswith("param"):
+            return frozenset({"entry", "input", "output"}), False
+        return cls.places_of(space), space == "global"
+
     forms = (
         form("cvta.space.type d, a&", space=ADDRESS_SPACES, type=ADDRESS, ptx="2.0", needs=ADDRESS_NEEDS),
         form(
@@ -471,6 +501,8 @@ class MapAddress(Instruction):
 
     name = "ptx.mapa"
     section = "9.7.9.23"
+    generic_places = "shared"
+    takes_references = False
     forms = (
         form("mapa.type d, a, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
         form("mapa.shared::cluster.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
@@ -483,6 +515,8 @@ class CtaRank(Instruction):
 
     name = "ptx.getctarank"
     section = "9.7.9.24"
+    generic_places = "shared"
+    takes_references = False
     forms = (
         form("getctarank.type d:u32, a", type="u32 u64", ptx="7.8", sm="90+"),
         form("getctarank.shared::cluster.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),

@@ -22,6 +22,8 @@ _GEOMETRY: dict[str, Any] = {"3d": need("3.0", "20+"), "a1d": need("3.0", "20+")
 class _Surface(Instruction):
     """What the surface accesses share: the size of the coordinate vector."""
 
+    reference = "surfref"
+
     effect = "order"
 
     @classmethod
@@ -161,6 +163,7 @@ class Suq(Instruction):
 
     name = "ptx.suq"
     section = "9.7.10.4"
+    reference = "surfref"
     forms = (
         form("suq.query.b32 d:b32, [a:u64?&]", query="width height depth", ptx="1.5"),
         form("suq.query.b32 d:b32, [a:u64?&]", query="channel_data_type channel_order", ptx="2.1"),

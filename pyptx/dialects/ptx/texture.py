@@ -76,6 +76,9 @@ def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple
 class _Texture(Instruction):
     """What the texture reads share: the sizes of their vectors, and that textures are memory."""
 
+    reference = "texref"
+    symbol_kind = "samplerref"
+
     section = "9.7.9.3"
     effect = "read"
 
@@ -181,6 +184,7 @@ class Txq(Instruction):
 
     name = "ptx.txq"
     section = "9.7.9.5"
+    reference = "texref"
     forms = (
         form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="width height depth normalized_coords", ptx="1.5"),
         form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="channel_data_type channel_order", ptx="2.1"),
@@ -202,6 +206,7 @@ class TxqLevel(Instruction):
 
     name = "ptx.txq.level"
     section = "9.7.9.5"
+    reference = "texref"
     forms = (
         form("txq.level.tlquery.b32 d:b32, [a:u64?&], lod:u32*", tlquery="width height depth", ptx="4.3", sm="30+"),
     )

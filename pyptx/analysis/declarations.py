@@ -1,0 +1,370 @@
+"""Rules of declarations: variables, parameters, functions and the head of a module (PTX ISA 5, 7.1, 10, 11).
+
+Where each directive may stand is in `dialects.ptx.directive_facts`; here is what several parts of one declaration must
+agree on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, judge_directive, judge_together
+from ..dialects.ptx.structure import DeclarationAttr, extents
+from ..dialects.ptx.syntax import SyntaxProblem, evaluate
+from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
+from ..dialects.ptx.types import SCALAR_TYPES
+from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
+
+SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
+_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_RELEASES = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8, 8: 8, 9: 5}
+"""The last minor version of each major PTX version."""
+
+
+def header_faults(version: Version) -> Iterator[Fault]:
+    """A PTX version that no ptxas knows."""
+    last = _RELEASES.get(version[0])
+    if last is None or version[1] > last:
+        newest = version_text(NEWEST_PTX)
+        hint = f"PTX {version[0]} ends with {version[0]}.{last}" if last is not None else f"the newest is {newest}"
+        yield Fault(f"there is no PTX version {version_text(version)}", hint, word=".version")
+
+
+# -------------------------------------------------------------------------------------------------------- variables
+
+
+@lru_cache(maxsize=4096)
+def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version, target: str) -> Fault | None:
+    """What is wrong with the words before the names: linking, space, alignment, attributes, type."""
+    at = 0
+    linking = ""
+    if head and head[0] in LINKING:
+        linking, at = head[0], 1
+    space = ""
+    type_words: list[str] = []
+    in_module = place == "module"
+    pointer = False
+    while at < len(head):
+        word = head[at]
+        at += 1
+        if word == ".align" or word == ".attribute":
+            end = at + 1
+            if word == ".attribute" and at < len(head) and head[at] == "(":
+                end = _closing(head, at)
+            arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
+            at = end
+            if word == ".attribute":
+                where = (space or ".global")[1:]
+                arguments = [w for w in arguments if w.startswith(".")]
+            else:
+                where = place if place in ("entry param", "func param") else "local" if space == ".param" else (space or ".global")[1:]
+                if space == ".param" and place in ("entry body", "func body", "func return"):
+                    where = "func param"
+            problem = judge_directive(word, arguments, where, version, target)
+            if problem is not None:
+                return Fault(problem.message, problem.hint, word=word)
+        elif word in SPACES:
+            if space:
+                return Fault(f"two state spaces: {space} and {word}", word=word)
+            space = word
+        elif word == ".ptr":
+            pointer = True
+            arguments = head[at : at + 1] if at < len(head) and head[at] != ".align" else ()
+            at += len(arguments)
+            if (problem := judge_directive(".ptr", arguments, place, version, target)) is not None:
+                return Fault(problem.message, problem.hint, word=word)
+        elif word in LINKING:
+            return Fault(f"{word} must stand first, alone" if not linking else f"{linking} and {word} exclude each other", word=word)
+        elif pointer:
+            return Fault(f"{word} may not stand behind .ptr", word=word)
+        else:
+            type_words.append(word)
+            if at < len(head) and head[at] in (".align", *SPACES):
+                return Fault(f"{head[at]} must stand before the type", word=head[at])
+    if not space:
+        return Fault("the declaration has no state space", f"one of {' '.join(SPACES)}")
+    if space == ".param" and place == "entry param" and type_words == [".f16x2"]:
+        return Fault("a parameter cannot be .f16x2", "use .b32", word=".f16x2")
+    problem = judge_directive(space, type_words, place, version, target)
+    if problem is not None:
+        return Fault(problem.message, problem.hint, word=space)
+    if type_words and type_words[-1] == ".pred" and len(type_words) > 1:
+        return Fault("there are no vectors of predicates", word=".pred")
+    if linking:
+        if not in_module:
+            return Fault(f"{linking} is for module scope", word=linking)
+        where = f"{space[1:]}{extra}"
+        problem = judge_directive(linking, (), where, version, target)
+        if problem is not None:
+            return Fault(problem.message, problem.hint, word=linking)
+    return None
+
+
+def _closing(words: Sequence[str], at: int) -> int:
+    depth = 0
+    for i in range(at, len(words)):
+        depth += (words[i] == "(") - (words[i] == ")")
+        if depth == 0:
+            return i + 1
+    return len(words)
+
+
+def declaration_faults(
+    declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
+    known: dict[str, Entity],
+) -> Iterator[Fault]:  # fmt: skip
+    """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter (`entry param`, ...).
+    """
+    head = declaration.head
+    tails = [tail for _, tail in declaration.items]
+    extra = " init" if any("=" in t for t in tails) else ""
+    space = declaration.space
+    incomplete = any(_incomplete(t) for t in tails)
+    if incomplete and not extra:
+        extra = " incomplete"
+    fault = _head_fault(head, place, extra, version, target)
+    if fault is not None:
+        yield fault
+        return
+    if declaration.type == "samplerref" and "texmode_independent" not in options:
+        yield Fault(".samplerref needs .target texmode_independent", word=".samplerref")
+    external = ".extern" in head
+    for name, tail in declaration.items:
+        yield from _item_faults(name, tail, declaration, space, place, external, version, known)
+
+
+def _incomplete(tail: Sequence[str]) -> bool:
+    return any(a == "[" and b == "]" for a, b in zip(tail, tail[1:], strict=False)) or tuple(tail[:3]) == ("[", "0", "]")
+
+
+def _item_faults(
+    name: str, tail: Sequence[str], declaration: DeclarationAttr, space: str, place: str, external: bool,
+    version: Version, known: dict[str, Entity],
+) -> Iterator[Fault]:  # fmt: skip
+    array = tail[:1] == ("[",)
+    if name == "_" and place in ("func param", "func return"):
+        yield Fault("a parameter needs a name", word="_")
+    if name == "WARP_SZ":
+        yield Fault("WARP_SZ is a constant and cannot be declared", word=name)
+    if array and space == "reg":
+        yield Fault("a register cannot be an array", f"a range of registers is {name}<n>", word=name)
+        return
+    if "<" in tail and place.endswith(("param", "return")):
+        yield Fault("a parameter cannot be a range", word=name)
+    sizes = extents(tail) if array else []
+    if any(e is None for e in sizes[1:]):
+        yield Fault("only the first size of an array may be left out", word=name)
+    if "=" not in tail:
+        if array and (None in sizes or 0 in sizes) and not external and place not in ("func param", "entry param", "func return"):
+            yield Fault(f"{name} needs a size", "only .extern arrays, and arrays with an initialiser, may leave it out", word=name)
+        return
+    if place.endswith(("param", "return")):
+        yield Fault("a parameter cannot have an initial value", word="=")
+    elif space not in ("global", "const"):
+        yield Fault(f"a .{space} variable cannot have an initial value", "only .global and .const variables can", word=name)
+    elif external:
+        yield Fault(f"{name} is .extern and cannot have an initial value", word=name)
+    elif declaration.type in ("f16", "f16x2"):
+        yield Fault(f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name)
+    elif declaration.type not in OPAQUE:
+        at = list(tail).index("=")
+        yield from _initialiser(name, tail[at + 1 :], declaration, sizes, version, known)
+
+
+def _initialiser(
+    name: str, words: Sequence[str], declaration: DeclarationAttr, sizes: Sequence[int | None], version: Version,
+    known: dict[str, Entity],
+) -> Iterator[Fault]:  # fmt: skip
+    shape: list[int | None] = [*sizes, *([declaration.vector] if declaration.vector > 1 else [])]
+    if bool(shape) != (words[:1] == ("{",)):
+        what = "stands in braces" if shape else "is one value, without braces"
+        yield Fault(f"the initial value of {name} {what}", word=name)
+        return
+    depth, counts = 0, [0] * (len(shape) + 2)
+    start, value = 0, False
+    for i, word in enumerate(words):
+        if word == "{":
+            if depth:
+                counts[depth] += 1
+            depth += 1
+            if depth > len(shape):
+                yield Fault(f"the initial value of {name} has more braces than {name} has dimensions", word=name)
+                return
+            counts[depth] = 0
+            start = i + 1
+        elif word in ("}", ","):
+            value = i > start
+            if value:
+                counts[depth] += 1
+                if depth < len(shape) and not (fault := None):
+                    fault = Fault(f"the initial value of {name} needs braces for each of its {len(shape)} dimensions", word=name)
+                    extent = shape[depth - 1]
+                    if extent is not None and counts[depth] > extent:
+                        yield fault
+                        return
+                yield from _value(name, words[start:i], declaration.type, version, known)
+            if word == "}":
+                extent = shape[depth - 1]
+                if extent is not None and counts[depth] > extent:
+                    yield Fault(f"{name} has {extent} elements here, and {counts[depth]} initial values", word=name)
+                    return
+                depth -= 1
+            start = i + 1
+    if start < len(words):
+        yield from _value(name, words[start:], declaration.type, version, known)
+
+
+def _value(
+    name: str, words: Sequence[str], scalar_name: str, version: Version, known: dict[str, Entity]
+) -> Iterator[Fault]:
+    scalar = SCALAR_TYPES[scalar_name]
+    if len(words) == 1 and words[0].isdecimal():
+        if scalar.kind == "float":
+            yield Fault(f"the initial value {words[0]} of {name} must be a floating-point constant", f"such as {words[0]}.0", word=name)
+        return
+    symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
+    if not symbols:
+        try:
+            value = evaluate("".join(words))
+        except (ValueError, SyntaxProblem, OverflowError):
+            return
+        if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
+            wanted = "a floating-point" if scalar.kind == "float" else "an integer"
+            yield Fault(f"the initial value {''.join(words)} of {name} must be {wanted} constant, as {name} is .{scalar_name}", word=name)
+        return
+    symbol = symbols[0]
+    entity = known.get(symbol)
+    if entity is None:
+        yield Fault(f"{symbol} is not declared", f"declare it before {name}", word=symbol)
+    elif entity.kind == "entry":
+        yield Fault(f"the address of a kernel is no initial value: {entity.what}", word=symbol)
+    elif entity.kind == "variable" and entity.place not in ("global", "const"):
+        yield Fault(f"an initial value is the address of a .global or .const variable or of a function, and {entity.what}", word=symbol)
+    elif entity.kind == "function" and "generic" in words:
+        yield Fault(f"generic() is for variables, and {entity.what}", word=symbol)
+    elif len(words) > 3 and words[1] == "(" and words[0] != "generic":  # 0xff00(symbol)
+        mask = _integer(words[0])
+        if mask not in {0xFF << shift for shift in range(0, 64, 8)}:
+            yield Fault(f"{words[0]} is no mask of one byte", "0xFF, 0xFF00, ... 0xFF00000000000000", word=words[0])
+        elif scalar.kind != "unsigned":
+            yield Fault(f"a byte of an address needs an unsigned type, and {name} is .{scalar_name}", word=symbol)
+        elif version < (7, 1):
+            yield Fault(f"bytes of an address need PTX 7.1 or newer, and .version is {version_text(version)}", word=symbol)
+    elif scalar_name not in ("u32", "u64"):
+        yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
+
+
+def _integer(text: str) -> int | None:
+    try:
+        value = evaluate(text)
+    except (ValueError, SyntaxProblem):
+        return None
+    return value if isinstance(value, int) else None
+
+
+# -------------------------------------------------------------------------------------------------------- functions
+
+
+def function_faults(
+    name: str, head: Sequence[str], directives: Sequence[str], returns: Sequence[DeclarationAttr] | None,
+    params: Sequence[DeclarationAttr] | None, defined: bool, version: Version, target: str, options: Sequence[str],
+) -> Iterator[Fault]:  # fmt: skip
+    """The header of a function: linking, parameters, results, and the directives before the body."""
+    entry = ".entry" in head
+    place = ("entry" if entry else "func") + ("" if defined else " decl")
+    keyword = ".entry" if entry else ".func"
+    for i, word in enumerate(head):
+        if word in LINKING:
+            if i:
+                yield Fault(f"{word} must stand first, alone", word=word)
+            elif (problem := judge_directive(word, (), place, version, target)) is not None:
+                yield Fault(problem.message, problem.hint, word=word)
+        elif word.startswith(".") and word not in (keyword, ".attribute", ".noreturn", ".unified"):
+            yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
+    if entry and returns:
+        yield Fault("a kernel returns nothing", "write results to memory", word=name)
+    for declaration in returns or ():
+        yield from declaration_faults(declaration, "func return", version, target, options, {})
+    seen: set[str] = set()
+    flat = [f for d in returns or () for f in formals(d)]
+    if len(flat) > 1 and any(f.space != "reg" for f in flat):
+        yield Fault("several return values must all be .reg", word=flat[0].name)
+    inputs = [f for d in params or () for f in formals(d)]
+    for declaration in params or ():
+        yield from declaration_faults(declaration, "entry param" if entry else "func param", version, target, options, {})
+    for formal in [*flat, *inputs]:
+        if formal.name in seen and formal.name != "_":
+            yield Fault(f"{formal.name} is declared twice", word=formal.name)
+        seen.add(formal.name)
+    for i, formal in enumerate(inputs):
+        if formal.incomplete and (entry or i < len(inputs) - 1):
+            what = "a kernel parameter needs a size" if entry else "only the last parameter may be an array without a size"
+            yield Fault(what, word=formal.name)
+    if entry:
+        yield from _parameter_space(name, inputs, version, target)
+    yield from _directive_faults(directives, place, bool(flat), version, target)
+
+
+def _parameter_space(name: str, inputs: Sequence[Formal], version: Version, target: str) -> Iterator[Fault]:
+    most = 32764 if version >= (8, 1) and target_in(target, "70+") else 4352
+    offset = 0
+    for formal in inputs:
+        size = 8 if formal.type in OPAQUE else formal.bytes
+        offset = -(-offset // formal.alignment) * formal.alignment + size
+    if offset > most:
+        hint = "PTX 8.1 and sm_70 raise the limit to 32764" if most == 4352 else None
+        yield Fault(f"the parameters of {name} take {offset} bytes, and {most} is the limit", hint, word=name)
+
+
+def _directive_faults(
+    words: Sequence[str], place: str, returns: bool, version: Version, target: str
+) -> Iterator[Fault]:
+    groups: list[tuple[str, list[str], bool]] = []
+    for word in words:
+        if word.startswith("."):
+            groups.append((word, [], False))
+        elif not groups:
+            yield Fault(f"{word!r} may not stand here", word=word)
+            return
+        elif word == ";":
+            if groups[-1][0] != ".pragma":
+                yield Fault(f"{groups[-1][0]} takes no semicolon", word=groups[-1][0])
+        elif word != ",":
+            groups[-1][1].append(word.strip('"') if groups[-1][0] == ".pragma" else word)
+    for name, arguments, _ in groups:
+        if name in (".visible", ".extern", ".weak", ".common"):
+            yield Fault(f"{name} stands before .entry or .func", word=name)
+            continue
+        problem = judge_directive(name, arguments, place, version, target)
+        if problem is not None:
+            yield Fault(problem.message, problem.hint or _legal(name, place), word=name)
+        elif name == ".noreturn" and returns:
+            yield Fault(".noreturn is for functions without results", word=name)
+    problem = judge_together([name for name, _, _ in groups])
+    if problem is not None:
+        yield Fault(problem.message, problem.hint, word=groups[0][0])
+
+
+def _legal(name: str, place: str) -> str | None:
+    if name in PERFORMANCE:
+        return None
+    return f"legal here: {' '.join(n for n, d in PERFORMANCE.items() if place in d.places)}"
+
+
+def prototype_faults(words: Sequence[str], signature: Signature, version: Version, target: str) -> Iterator[Fault]:
+    """`.callprototype (results) _ (parameters) directives`."""
+    if len(signature.returns) > 1 and any(f.space != "reg" for f in signature.returns):
+        yield Fault("several return values must all be .reg", word=".callprototype")
+    for i, formal in enumerate((*signature.returns, *signature.inputs)):
+        if formal.space not in ("reg", "param"):
+            yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
+        if formal.incomplete and i != len(signature.returns) + len(signature.inputs) - 1:
+            yield Fault("only the last parameter may be an array without a size", word=formal.name)
+    arguments = [w for w in words if w in (".noreturn", ".abi_preserve", ".abi_preserve_control")]
+    if ".noreturn" in arguments and signature.returns:
+        yield Fault(".noreturn is for functions without results", word=".noreturn")
+    problem = judge_directive(".callprototype", arguments, "func body", version, target)
+    if problem is not None:
+        yield Fault(problem.message, problem.hint, word=arguments[-1] if arguments else ".callprototype")

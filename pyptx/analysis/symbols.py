@@ -1,0 +1,289 @@
+"""Names in a function: that each is declared before it is used, once per scope, and is what its operand needs.
+
+`Names` walks a function's statements in order (the parser's, or the ops of the IR) and keeps the scopes. What an
+instruction needs of its
+symbols, `dialects.ptx.symbol_use` derives from its form. PTX ISA 4.4 (identifiers), 5.1 (state spaces), 7.1 (calls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..diagnostics import suggest
+from ..dialects.ptx.structure import DeclarationAttr
+from ..dialects.ptx.symbol_use import SymbolUse
+from ..dialects.ptx.syntax import Arguments, Layout, Symbol, registers
+from .entities import (
+    KIND_NAMES,
+    OPAQUE,
+    Entity,
+    Fault,
+    Formal,
+    Signature,
+    call_problem,
+    formals,
+)
+
+_ADDRESSES = frozenset({"variable", "function", "entry"})
+_REFERENCES = frozenset({"texref", "surfref", "samplerref"})
+
+
+class Names:
+    """The names visible at a point of a function. Feed it the statements in order; each method yields the broken rules.
+
+    `labels` has the labels of each scope (0: the body itself), which may be used before they stand.
+    """
+
+    def __init__(self, module: dict[str, Entity], labels: dict[int, dict[str, int]]):
+        self.module = module
+        self.labels = labels
+        self.path: list[int] = [0]
+        self.visible: dict[str, Entity] = dict(module)
+        self._own: list[dict[str, Entity | None]] = [{}]  # per open scope: its names, and what each of them hides
+        self._ranges: list[dict[str, int]] = [{}]
+
+    # ------------------------------------------------------------------------------------------------------ scopes
+
+    def open(self, ordinal: int) -> None:
+        self.path.append(ordinal)
+        self._own.append({})
+        self._ranges.append({})
+
+    def close(self) -> None:
+        if len(self.path) == 1:
+            return
+        self.path.pop()
+        self._ranges.pop()
+        for name, hidden in self._own.pop().items():
+            if hidden is None:
+                self.visible.pop(name, None)
+            else:
+                self.visible[name] = hidden
+
+    def add(self, entity: Entity) -> Fault | None:
+        """Declare a name in the innermost scope."""
+        own = self._own[-1]
+        name = entity.name
+        if name in own or self._in_range(name):
+            earlier = self.visible[name].what if name in own else f"{name} is a register of a range"
+            return Fault(f"{name} is declared twice in this scope: {earlier} already", word=name)
+        own[name] = self.visible.get(name)
+        self.visible[name] = entity
+        return None
+
+    def declare(self, declaration: DeclarationAttr, place: str) -> Iterator[Fault]:
+        """The names of a `.reg` or variable declaration."""
+        register = declaration.space == "reg"
+        for index, formal in enumerate(formals(declaration)):
+            tail = declaration.items[index][1]
+            if tail[:1] == ("<",):
+                fault = self._declare_range(formal, declaration.count(index) or 0, register, place)
+            else:
+                fault = self.add(Entity(formal.name, "register" if register else "variable", place, formal))
+            if fault is not None:
+                yield fault
+
+    def _declare_range(self, formal: Formal, count: int, register: bool, place: str) -> Fault | None:
+        stem = formal.name
+        ranges = self._ranges[-1]
+        if stem in ranges:
+            return Fault(f"the range {stem}<> is declared twice in this scope", word=stem)
+        for name in self._own[-1]:
+            if name.startswith(stem) and _numbered(name, stem, count):
+                return Fault(f"{name} is declared twice in this scope: it is in {stem}<{count}> too", word=stem)
+        if register:
+            ranges[stem] = count
+            return None
+        for number in range(min(count, 65536)):
+            fault = self.add(Entity(f"{stem}{number}", "variable", place, formal))
+            if fault is not None:
+                return fault
+        ranges[stem] = count
+        return None
+
+    def _in_range(self, name: str) -> bool:
+        ranges = self._ranges[-1]
+        return bool(ranges) and any(name.startswith(stem) and _numbered(name, stem, n) for stem, n in ranges.items())
+
+    # ------------------------------------------------------------------------------------------------------ labels
+
+    def label(self, name: str) -> Fault | None:
+        """A label stands here."""
+        labels = self.labels[self.path[-1]]
+        if labels.get(name, 0) > 1:
+            labels[name] = 1  # said once
+            return Fault(f"label {name} stands twice in this scope", word=name)
+        if name in self._own[-1]:
+            return Fault(f"{name} is declared twice in this scope: {self.visible[name].what} already", word=name)
+        return None
+
+    def has_label(self, name: str) -> bool:
+        labels = self.labels
+        return any(name in labels[scope] for scope in self.path if scope in labels)
+
+    def branch(self, name: str, operand: int = 0) -> Fault | None:
+        """The target of a branch."""
+        if self.has_label(name):
+            return None
+        entity = self.visible.get(name)
+        if entity is not None:
+            return Fault(f"a branch needs a label, and {entity.what}", operand=operand)
+        elsewhere = any(name in labels for labels in self.labels.values())
+        if elsewhere:
+            return Fault(f"label {name} stands in another {{ }} scope, which cannot be branched into", operand=operand)
+        near = suggest(name, {label for labels in self.labels.values() for label in labels})
+        hint = f"did you mean {' or '.join(near)}?" if near else None
+        return Fault(f"label {name} is not defined in this function", hint, operand=operand)
+
+    def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
+        """`label: .branchtargets L0, L1` or another list behind a label."""
+        names = [w for w in words if w not in (",", ";")]
+        if directive == ".branchtargets":
+            entity = Entity(label, "branch targets")
+            for name in names:
+                if (fault := self.branch(name)) is not None:
+                    yield Fault(fault.message, fault.hint, word=name)
+        elif directive == ".calltargets":
+            entity = Entity(label, "call targets", targets=tuple(names))
+            for name in names:
+                target = self.module.get(name)
+                if target is None or target.kind not in ("function", "entry"):
+                    what = f"{name} is not declared before it" if target is None else target.what
+                    yield Fault(f".calltargets lists functions, and {what}", word=name)
+        else:
+            entity = Entity(label, "prototype", signature=signature)
+        if label and (fault := self.add(entity)) is not None:
+            yield fault
+
+    # -------------------------------------------------------------------------------------------------------- uses
+
+    def check(self, use: SymbolUse) -> Fault | None:
+        """Whether the symbol is declared and is what its operand needs."""
+        if use.wanted == "call":
+            return None
+        if use.wanted == "label":
+            return self.branch(use.name, use.operand)
+        entity = self.visible.get(use.name)
+        if entity is None:
+            if self.has_label(use.name):
+                if use.wanted == "constant":
+                    return None
+                return self._wrong(use, f"{use.name} is a label")
+            return self._undeclared(use.name, use.operand)
+        match use.wanted:
+            case "address":
+                return self._address(use, entity)
+            case "value":
+                return self._value(use, entity)
+            case "constant":
+                return None if entity.kind in _ADDRESSES else self._wrong(use, entity.what)
+            case "":
+                return None
+            case wanted:
+                kind = entity.formal.type if entity.formal is not None and entity.kind == "variable" else entity.kind
+                if kind == wanted:
+                    return None
+                name = KIND_NAMES.get(wanted, f"a .{wanted} variable")
+                return Fault(f"{use.opcode} needs {name} here, and {entity.what}", operand=use.operand)
+
+    def _undeclared(self, name: str, operand: int) -> Fault:
+        near = suggest(name, set(self.visible))
+        hint = f"did you mean {' or '.join(near)}?" if near else "declare it before it is used"
+        return Fault(f"{name} is not declared", hint, word=name, operand=operand)
+
+    def _wrong(self, use: SymbolUse, what: str) -> Fault:
+        return Fault(f"operand {use.operand + 1} of {use.opcode} needs a register or a variable's address, and {what}", operand=use.operand)
+
+    def _address(self, use: SymbolUse, entity: Entity) -> Fault | None:
+        if not use.places:
+            return None
+        reference = entity.formal is not None and entity.formal.type in OPAQUE and entity.kind == "variable"
+        if reference and entity.place == "global":
+            return None if use.references else Fault(f"{use.opcode} cannot use {entity.name}: {entity.what}", operand=use.operand)
+        if entity.kind == "variable" and entity.place in use.places:
+            return None
+        if entity.kind != "variable":
+            return self._wrong(use, entity.what)
+        spaces = [p for p in ("global", "shared", "local", "const", "param") if p in use.places]
+        if entity.place in ("entry", "input", "output", "argument"):
+            if entity.place == "output" and "input" in use.places:
+                return Fault(f"a return parameter cannot be read: {entity.what}", operand=use.operand)
+            if entity.place in ("entry", "input") and "output" in use.places:
+                return Fault(f"an input parameter cannot be written: {entity.what}", operand=use.operand)
+            hint = "read it with ld.param" if spaces else None
+        else:
+            hint = f"use .{entity.place}, or a register with the address" if entity.place in SPACE_HINTS else None
+        where = " or ".join(f".{s}" for s in spaces) or ".param"
+        return Fault(f"this {use.opcode} addresses {where}, and {entity.what}", hint, operand=use.operand)
+
+    def _value(self, use: SymbolUse, entity: Entity) -> Fault | None:
+        if entity.kind in ("function", "entry"):
+            return None
+        if entity.kind != "variable":
+            return self._wrong(use, entity.what)
+        if entity.formal is not None and entity.formal.type in OPAQUE:
+            if use.references:
+                return None
+            return Fault(f"{use.opcode} of this type cannot take the address of {entity.name}: {entity.what}", operand=use.operand)
+        if entity.place in use.places:
+            return None
+        if entity.place == "argument":
+            return Fault(f"the address of {entity.name} cannot be taken: {entity.what}", operand=use.operand)
+        wanted = sorted(p for p in use.places if p in ("global", "shared", "local", "const", "param"))
+        listed = " or ".join("." + p for p in wanted) or "a register"
+        return Fault(f"this {use.opcode} needs {listed}, and {entity.what}", operand=use.operand)
+
+    def check_call(self, layout: Layout, classes: Sequence[str]) -> Fault | None:
+        """A call against the signature of its callee, of its prototype, or of every function it may reach."""
+        lists = [o for o in layout if isinstance(o, Arguments)]
+        first = bool(layout) and isinstance(layout[0], Arguments)
+        position = 1 if first else 0
+        callee = layout[position]
+        arguments = layout[position + 1] if position + 1 < len(layout) and isinstance(layout[position + 1], Arguments) else None
+        results = lists[0] if first else None
+        if isinstance(callee, Symbol):
+            return self._direct_call(callee.name, position, results, arguments, classes)
+        prototype = layout[-1]
+        if not isinstance(prototype, Symbol):
+            return None
+        entity = self.visible.get(prototype.name)
+        last = len(layout) - 1
+        if entity is None:
+            return self._undeclared(prototype.name, last)
+        used = registers((results,)) if results is not None else []
+        classes = [c for i, c in enumerate(classes) if i != len(used)]  # without the register that holds the address
+        if entity.signature is not None and entity.kind == "prototype":
+            callees = [(prototype.name, entity.signature)]
+        elif entity.kind == "call targets":
+            reached = [(n, self.module.get(n)) for n in entity.targets]
+            callees = [(n, e.signature) for n, e in reached if e is not None and e.signature is not None and e.kind == "function"]
+        else:
+            message = f"an indirect call needs a .callprototype or .calltargets, and {entity.what}"
+            return Fault(message, operand=last)
+        for name, signature in callees:
+            message = call_problem(name, signature, results, arguments, classes, self.visible)
+            if message is not None:
+                return Fault(message, f"{name}: {signature}")
+        return None
+
+    def _direct_call(
+        self, name: str, operand: int, results: Arguments | None, arguments: Arguments | None, classes: Sequence[str]
+    ) -> Fault | None:
+        entity = self.visible.get(name)
+        if entity is None:
+            near = suggest(name, [n for n, e in self.module.items() if e.kind == "function"])
+            hint = f"did you mean {' or '.join(near)}?" if near else f"declare it before the call: .extern .func {name} (...);"
+            return Fault(f"function {name} is not declared", hint, operand=operand)
+        if entity.kind != "function" or entity.signature is None:
+            return Fault(f"a call needs a function (.func), and {entity.what}", operand=operand)
+        message = call_problem(name, entity.signature, results, arguments, classes, self.visible)
+        return None if message is None else Fault(message, f"{name}: {entity.signature}")
+
+
+SPACE_HINTS = frozenset({"global", "shared", "local", "const"})
+
+
+def _numbered(name: str, stem: str, count: int) -> bool:
+    """Whether `name` is `stem` and a number below `count`."""
+    digits = name[len(stem) :]
+    return digits.isdecimal() and (digits == "0" or digits[0] != "0") and int(digits) < count
