@@ -45,7 +45,7 @@ if (wanted[1]) { const b = document.querySelector(`.kernel.on button[data-tab="$
 if (wanted[2]) mark(document.querySelector(".kernel.on"), wanted[2], "");
 // A wide CFG starts with its entry in view.
 all("svg.cfg").forEach(svg => {
-  const entry = svg.querySelector("rect"), pane = svg.closest(".pane");
+  const entry = svg.querySelector("rect"), pane = svg.closest(".wide");
   if (!entry) return;
   const box = entry.getBoundingClientRect(), frame = pane.getBoundingClientRect();
   if (box.width) pane.scrollLeft += box.left + box.width / 2 - frame.left - pane.clientWidth / 2;

@@ -47,7 +47,7 @@ def cfg_tab(report: FunctionReport) -> str:
     # shrinks to the pane, but not so far that it cannot be read
     size = f"width:clamp({wide * 0.6:.0f}px, 100%, {wide:.0f}px)"
     frame = f'<svg class="cfg" style="{size}" viewBox="-4 -16 {wide:.0f} {tall:.0f}">'
-    return f"{legend}{frame}{_TIP}{edges}{boxes}</svg>"
+    return f'{legend}<div class="wide">{frame}{_TIP}{edges}{boxes}</svg></div>'
 
 
 def _edge(route: Route, successors: Sequence[int]) -> str:
