@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -119,19 +120,47 @@ class Engine:
         self.cluster_waiting.clear()
         self.depth[...] = 0
         groups = self.groups
+        for observer in machine.observers:
+            observer.started(self)
+        pending = machine.pending
         while groups:
             if len(groups) == 1 and not self.waiting and not self.at_barrier and not self.cluster_waiting:
                 ((segment, mask),) = groups.items()
-                if np.count_nonzero(mask) == self.alive_count:
+                if np.count_nonzero(mask) == self.alive_count and pending.random is None:
                     groups.clear()
                     self._run_all(segment)
                     continue
-            segment = self._choose()
-            self._run_group(segment, groups.pop(segment))
+            if pending.random is not None:
+                self._run_some(pending.random)
+            else:
+                segment = self._choose()
+                self._run_group(segment, groups.pop(segment))
             if not groups:
                 self._retry_waiting()
+                while not groups and pending.force_one():
+                    self._retry_waiting()
+        pending.force_all()
         if self.alive_count:
             self._deadlock()
+        for observer in machine.observers:
+            observer.finished(self)
+
+    def _run_some(self, random: Random) -> None:
+        """One step of a random schedule: some warps of some group, and perhaps a copy completes."""
+        self.machine.pending.step()
+        groups = self.groups
+        at = random.choice(list(groups)) if random.random() < 0.5 else self._choose()
+        mask = groups.pop(at)
+        if random.random() < 0.5:
+            warps = self.machine.ballot(mask) != 0
+            chosen = np.array([random.getrandbits(1) for _ in range(warps.size)], np.bool_)
+            some = mask & self.machine.per_lane(chosen & warps)
+            if np.count_nonzero(some):
+                rest = mask & ~some
+                if np.count_nonzero(rest):
+                    groups[at] = rest
+                mask = some
+        self._run_group(at, mask)
 
     def _choose(self) -> int:
         """The group to run: the lowest one that has not given way; one that has waited too long goes
@@ -232,6 +261,11 @@ class Engine:
                         raise _Fallback(at)
                     if finish is not None:
                         finish(machine.executing(None))
+                    if machine.observers:
+                        everyone = machine.executing(None)
+                        for observer in machine.observers:
+                            observer.barrier_waits(inst, number, everyone)
+                            observer.barrier_released(number, everyone)
 
                 return pass_barrier
         return fall_back
@@ -302,6 +336,10 @@ class Engine:
         self._count_steps(len(steps) + 1, at)
         self._end(at, segment, mask)
 
+    def _tell(self, inst: Inst, mask: np.ndarray) -> None:
+        for observer in self.machine.observers:
+            observer.ended(inst, mask)
+
     def _end(self, at: int, segment: Segment, mask: np.ndarray) -> None:
         """Send the lanes of a group to where their segment's end takes them."""
         machine, last = self.machine, segment.last
@@ -318,6 +356,8 @@ class Engine:
             self._add(segment.after if segment.after >= 0 else segment.targets[1], stay)
             if not np.count_nonzero(go):
                 return
+        if last is not None and self.machine.observers:
+            self._tell(last, go)
         if kind == "branch":
             target = segment.targets[0]
             if target <= at and self.polls_between(target, at):
@@ -357,6 +397,8 @@ class Engine:
 
     def _exit(self, mask: np.ndarray) -> None:
         machine = self.machine
+        for observer in machine.observers:
+            observer.exited(mask)
         alive = machine.executing(None) & ~mask
         self.alive_count = int(np.count_nonzero(alive))
         machine.set_alive(alive)
@@ -602,7 +644,7 @@ class Engine:
         if found is None:
             unguarded = self.machine.meaning(inst)
             assert isinstance(unguarded, Collective)
-            found = self._bound_last[at] = unguarded.bind(self.machine, inst)
+            found = self._bound_last[at] = self.machine.observed(inst, unguarded.bind(self.machine, inst))
         return found
 
     @property
@@ -650,9 +692,13 @@ class Engine:
                 self.barrier_count[number, ctas] = 0  # all threads
             if what.arrive_only:
                 self.arrived[number] += np.bincount(ctas, minlength=machine.ctas)
+                for observer in machine.observers:
+                    observer.barrier_arrived(inst, int(number), here)
                 self._add(segment.after, here)
             else:
                 self.barrier_of[lanes] = number
+                for observer in machine.observers:
+                    observer.barrier_waits(inst, int(number), here)
                 known = self.at_barrier.get(at)
                 self.at_barrier[at] = here if known is None else known | here
         self._check_barriers()
@@ -677,6 +723,8 @@ class Engine:
             released = at & done[machine.cta_of_lane]
             self.arrived[number][done] = 0
             self.barrier_of[released] = -1
+            for observer in machine.observers:
+                observer.barrier_released(int(number), released)
             for segment_number in list(self.at_barrier):
                 mask = self.at_barrier[segment_number]
                 go = mask & released
@@ -726,12 +774,15 @@ class Engine:
         machine = self.machine
         if not what.wait:
             self.cluster_arrived |= mask
+            inst = segment.last
+            assert inst is not None
+            for observer in machine.observers:
+                observer.cluster_arrived(inst, mask)
             self._add(segment.after, mask)
         else:
             known = self.cluster_waiting.get(at)
             self.cluster_waiting[at] = mask if known is None else known | mask
         self._check_clusters()
-        del machine
 
     def _check_clusters(self) -> None:
         machine = self.machine
@@ -743,12 +794,16 @@ class Engine:
         if complete.any():
             # the phase is over: threads that arrived in it may pass their wait, and the next phase begins
             self.cluster_done |= self.cluster_arrived & complete
+            for observer in machine.observers:
+                observer.cluster_completed(self.cluster_arrived & complete)
             self.cluster_arrived &= ~complete
         for at in list(self.cluster_waiting):
             mask = self.cluster_waiting[at]
             go = mask & self.cluster_done
             if np.count_nonzero(go):
                 self.cluster_done &= ~go
+                for observer in machine.observers:
+                    observer.cluster_released(go)
                 rest = mask & ~go
                 if np.count_nonzero(rest):
                     self.cluster_waiting[at] = rest

@@ -8,7 +8,7 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,6 +16,8 @@ import numpy as np
 
 from ..diagnostics import Diagnostic, SimulationError
 from .memory import GlobalMemory
+from .observe import Observer
+from .pending import Pending
 from .program import (
     LOCAL_BASE,
     Imm,
@@ -83,6 +85,7 @@ class Machine:
         parameters: np.ndarray,
         ctas: int,
         seed: int = 0,
+        observers: Sequence[Observer] = (),
     ):
         self.program, self.launch, self.memory, self.parameters, self.ctas = (
             program,
@@ -124,6 +127,10 @@ class Machine:
         self._scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
         self._lanes_of: tuple[Array, Array] = (None, None)
         self.output: list[str] = []
+        self.pending = Pending(self, seed)
+        self.observers = list(observers)
+        for observer in self.observers:
+            observer.attach(self)
 
     #
     #
@@ -140,6 +147,7 @@ class Machine:
         self.shared[...] = POISON
         self.local[...] = POISON
         self.stack_top[...] = self.program.dynamic_start
+        self.pending.reset()
         for reg in self.program.frame_pointers:
             self.row(reg)[...] = self.program.stack_start
         for name, array in self._special.items():
@@ -399,6 +407,25 @@ class Machine:
 
     def bind(self, inst: Inst) -> tuple[Full, Masked]:
         """(run for all lanes alive, run for a mask of lanes) of an instruction that does not wait."""
+        full, masked = self._bind(inst)
+        if not self.observers:
+            return full, masked
+
+        def either(mask: Array) -> object:
+            return full() if mask is None else masked(mask)
+
+        action = self.observed(inst, either)
+        if action is either:
+            return full, masked
+        return lambda: action(self.alive), action
+
+    def observed(self, inst: Inst, action: Masked) -> Masked:
+        """An instruction's action as the observers watch it, if there are any."""
+        for observer in self.observers:
+            action = observer.bound(inst, action)
+        return action
+
+    def _bind(self, inst: Inst) -> tuple[Full, Masked]:
         what = self.meaning(inst)
         if isinstance(what, Pure):
             full, masked = self._bind_pure(inst, what)

@@ -171,6 +171,8 @@ class Access:
         elif self.space == "local":
             self.window = self._local_window(0)
         self.wide = self.row.itemsize == 8
+        for observer in machine.observers:
+            observer.access(self)
 
     #
     #
@@ -441,6 +443,19 @@ def span(
     if write and found.read_only:
         machine.fault(inst, f"{what} not allowed: {found.name} is read-only", lane)
     return found.data[address - found.base : address - found.base + size]
+
+
+def locate_span(machine: Machine, address: int, space: str, lane: int) -> tuple[str, int]:
+    """("shared", byte in the flat shared memory of the batch) or ("global", address) of a checked address."""
+    if space == "generic" and SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        space, address = "shared::cluster", address - SHARED_WINDOW
+    if not space.startswith("shared"):
+        return "global", address
+    cta = int(machine.cta_of_lane[lane])
+    rank = address >> CLUSTER_SHIFT
+    if rank:
+        cta = cta // machine.cluster_size * machine.cluster_size + rank - 1
+    return "shared", cta * machine.shared.shape[1] + (address & ((1 << CLUSTER_SHIFT) - 1)) - SHARED_BASE
 
 
 def address_of(machine: Machine, operand: Operand, lane: int) -> int:

@@ -1,15 +1,15 @@
-"""cp.async and bulk copies (PTX ISA 9.7.9.25). A copy is complete as soon as it is issued, which is one of the orders
-PTX allows.
-"""
+"""cp.async and bulk copies (PTX ISA 9.7.9.25). An instruction issues a `Copy`; `pending` says when it completes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of, span
+from ..memory import Access, address_of, locate_span, span
+from ..pending import Copy
 from ..program import Address, Imm, Inst, Operand, Reg
 from .mbarrier import advance, update
 from .registry import Action, Mask, Step, meaning
@@ -40,36 +40,75 @@ def _bind_cp_async(machine: Machine, inst: Inst) -> Action:
 
     def step(m: Mask) -> None:
         lanes = machine.lane_numbers if m is None else machine.lanes_of(m)
-        full = np.zeros((lanes.size, words), np.uint32)
-        if length is None and ignore is None:
-            full[...] = np.asarray(source.load(None if m is None else lanes)).reshape(lanes.size, words)
-        else:
+        some, kept = slice(None), None
+        if length is not None or ignore is not None:
             n = np.full(lanes.size, 4 * words) if length is None else np.broadcast_to(length, machine.lanes)[lanes]
             if ignore is not None:
                 n = np.where(np.broadcast_to(ignore, machine.lanes)[lanes], 0, n)
             some = np.flatnonzero(n)  # a thread that reads nothing may have any address
-            if some.size:
-                read = np.asarray(source.load(lanes[some])).reshape(some.size, words)
-                kept = np.arange(4 * words) < n[some, None]
-                raw = np.ascontiguousarray(read).view(np.uint8)
-                full[some] = np.where(kept, raw, np.uint8(0)).view(np.uint32)
-        target.store(None if m is None else lanes, full if words > 1 else full[:, 0])
+            kept = np.arange(4 * words) < n[some, None]
+        reading = lanes[some]
+        origin = source.locate(reading, False) if reading.size else []
+        goal = target.locate(lanes, True)
+
+        def complete() -> None:
+            read = np.zeros((reading.size, words), np.uint32)
+            for view, index, where in origin:
+                read[slice(None) if where is None else where] = view[index].reshape(-1, words)
+            if kept is not None:
+                read = np.where(kept, read.view(np.uint8), np.uint8(0)).view(np.uint32)
+            full = np.zeros((lanes.size, words), np.uint32)
+            full[some] = read
+            data = full if words > 1 else full[:, 0]
+            for view, index, where in goal:
+                view[index] = data if where is None else data[where]
+
+        machine.pending.issue(Copy(inst, lanes, "group", complete, source=(source, reading), target=target))
 
     return step
 
 
-@meaning(
-    "cp.async.commit_group",
-    "cp.async.wait_group",
-    "cp.async.wait_all",
-    "cp.async.bulk.commit_group",
-    "cp.async.bulk.wait_group",
-    "cp.async.bulk.prefetch",
-    "cp.async.bulk.prefetch.tensor",
-)
+@meaning("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.tensor")
 def nothing(inst: Inst) -> Step:
-    """Copies are complete when issued: there is nothing to wait for."""
+    """A prefetch changes no values."""
     return Step(lambda machine, inst: lambda m: None)
+
+
+@meaning("cp.async.commit_group", "cp.async.bulk.commit_group")
+def commit_group(inst: Inst) -> Step:
+    def bind(machine: Machine, inst: Inst) -> Action:
+        pending = machine.pending
+        counts = pending.bulk_groups if "bulk" in inst.opcode else pending.groups
+
+        def step(m: Mask) -> None:
+            counts[... if m is None else machine.lanes_of(m)] += 1
+
+        return step
+
+    return Step(bind)
+
+
+@meaning("cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.wait_group")
+def wait_group(inst: Inst) -> Step:
+    """Wait until at most N of the groups that the thread committed are not complete."""
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        pending = machine.pending
+        bulk = "bulk" in inst.opcode
+        mechanism, counts = ("bulk_group", pending.bulk_groups) if bulk else ("group", pending.groups)
+        # wait_all waits for copies that are in no group, too
+        left = int(inst.operands[0].value) if inst.operands and isinstance(inst.operands[0], Imm) else -1
+
+        def step(m: Mask) -> None:
+            lanes = machine.lane_numbers if m is None else machine.lanes_of(m)
+            newest = counts[lanes] - left
+            pending.wait(mechanism, lanes, newest)
+            for observer in machine.observers:
+                observer.groups_waited(inst, mechanism, lanes, newest)
+
+        return step
+
+    return Step(bind)
 
 
 @meaning("cp.async.mbarrier.arrive")
@@ -80,7 +119,12 @@ def mbarrier_arrive(inst: Inst) -> Step:
 
     def bind(machine: Machine, inst: Inst) -> Action:
         if not inst.has("noinc"):
-            return lambda m: None
+
+            def wait(m: Mask) -> None:
+                lanes = machine.lane_numbers if m is None else machine.lanes_of(m)
+                machine.pending.wait("group", lanes, machine.pending.groups[lanes] + 1)
+
+            return wait
         access = Access(
             machine,
             inst,
@@ -91,6 +135,9 @@ def mbarrier_arrive(inst: Inst) -> Step:
         one, none = np.ones(1, np.uint32), np.zeros(1, np.uint32)
 
         def step(m: Mask) -> None:
+            lanes = machine.lane_numbers if m is None else machine.lanes_of(m)
+            # arriving right after the copies is one of the orders that are allowed
+            machine.pending.wait("group", lanes, machine.pending.groups[lanes] + 1)
             update(machine, inst, access, machine.alive if m is None else m, one, none, 0, None)
 
         return step
@@ -134,17 +181,52 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
             if count % 16:
                 machine.fault(inst, f"a bulk copy moves a multiple of 16 bytes, not {count}", lane)
             target = address_of(machine, dst, lane)
-            data = span(
-                machine, inst, address_of(machine, src, lane), origin, lane, count, write=False, align=16
-            ).copy()
+            start = address_of(machine, src, lane)
+            data = span(machine, inst, start, origin, lane, count, write=False, align=16)
             receivers = [lane]
             if multicast:
                 mask = _value(machine, rest[1], lane, "u16" if machine.cluster_size <= 16 else "u32")
                 first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
                 receivers = [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
-            for receiver in receivers:
-                span(machine, inst, target, to, receiver, count, write=True, align=16)[...] = data
-                if barrier is not None:
-                    complete_tx(machine, inst, address_of(machine, barrier, lane), receiver, count)
+            goals = [span(machine, inst, target, to, r, count, write=True, align=16) for r in receivers]
+            told = None if barrier is None else address_of(machine, barrier, lane)
+            issue_bulk(machine, inst, lane, receivers, data, goals, told, (origin, start), (to, target), count, _assign)
 
     return step
+
+
+def _assign(goal: np.ndarray, data: np.ndarray) -> None:
+    goal[...] = data
+
+
+def issue_bulk(
+    machine: Machine,
+    inst: Inst,
+    lane: int,
+    receivers: list[int],
+    data: np.ndarray,
+    goals: list[np.ndarray],
+    barrier: int | None,
+    source: tuple[str, int],
+    target: tuple[str, int],
+    count: int,
+    combine: Callable[[np.ndarray, np.ndarray], None],
+) -> None:
+    """Issue a bulk copy of `count` bytes. `receivers` are lanes in whose CTAs `target` and `barrier` lie;
+    `source` and `target` are (space, address).
+    """
+
+    def complete() -> None:
+        moved = data.copy()
+        for receiver, goal in zip(receivers, goals, strict=True):
+            combine(goal, moved)
+            if barrier is not None:
+                complete_tx(machine, inst, barrier, receiver, count)
+
+    copy = Copy(inst, np.array([lane]), "bulk_group" if barrier is None else "mbarrier", complete)
+    if machine.observers:
+        copy.reads.append((*locate_span(machine, source[1], source[0], lane), count))
+        copy.writes += [(*locate_span(machine, target[1], target[0], r), count) for r in receivers]
+        if barrier is not None:
+            copy.barriers = [locate_span(machine, barrier, "shared::cluster", r)[1] // 8 for r in receivers]
+    machine.pending.issue(copy)

@@ -88,6 +88,10 @@ def update(
             words[i], why = advance(words[i], count, tx, drop)
             if why:
                 _wrong(machine, inst, why, lane)
+        if machine.observers:
+            ended = {i for i, word in words.items() if (word ^ int(view[i])) & PHASE}
+            for observer in machine.observers:
+                observer.mbarrier_updated(inst, chosen, index, ended)
         for i, word in words.items():
             view[i] = word
         if row is not None:
@@ -107,6 +111,11 @@ def init(inst: Inst) -> Step:
             if bad.size:
                 lane = int(bad[0]) if lanes is None else int(lanes[bad[0]])
                 machine.fault(inst, f"an mbarrier counts 1 to {COUNT} arrivals, not {int(n[bad[0]])}", lane)
+            if machine.observers:
+                everyone = machine.lane_numbers if lanes is None else lanes
+                for _, index, where in access.locate(lanes, True):
+                    for observer in machine.observers:
+                        observer.mbarrier_initialised(inst, everyone if where is None else everyone[where], index)
             wide = n.astype(np.uint64)
             access.store(lanes, wide | wide << np.uint64(20) | np.uint64(BIAS << 40 | VALID))
 
@@ -182,8 +191,12 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
     assert isinstance(first, (Reg, Sink))
     row = machine.row(first) if isinstance(first, Reg) else None
 
+    pending = machine.pending
+
     def step(m: Mask) -> None:
         lanes = None if m is None else machine.lanes_of(m)
+        if pending.copies:
+            pending.force_one()  # what is polled for happens in the end
         words = access.load(lanes)
         balance = (words >> np.uint64(40) & np.uint64((1 << 22) - 1)).astype(np.int64) - BIAS
         bad = np.flatnonzero((words & np.uint64(VALID) == 0) | (abs(balance) > COUNT))
@@ -193,6 +206,13 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
         wanted = token if lanes is None or token.size == 1 else token[lanes]
         phase = words >> np.uint64(63)
         before = wanted & np.uint32(1) if parity else wanted >> np.uint64(63)
+        if machine.observers:
+            everyone = machine.lane_numbers if lanes is None else lanes
+            for _, index, where in access.locate(lanes, False):
+                chosen = everyone if where is None else everyone[where]
+                looked = (phase != before) if where is None else (phase != before)[where]
+                for observer in machine.observers:
+                    observer.mbarrier_waited(inst, chosen, index, looked)
         if row is not None:
             row[... if lanes is None else lanes] = phase != before
 

@@ -1,0 +1,85 @@
+"""What the machine tells those who watch a launch: the sanitizer, traces, profiles, timelines.
+
+An `Observer` overrides what it wants to know. A machine without observers calls none of this: accesses and
+instructions are bound without a wrapper, and the engine asks once per barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .machine import Machine
+    from .memory import Access
+    from .program import Inst
+
+Array = Any
+Action = Callable[[Array], object]
+
+
+class Observer:
+    """Does nothing. Masks and arrays that are handed over belong to the machine and must not be changed."""
+
+    def attach(self, machine: Machine) -> None:
+        """The machine exists; no instruction is bound yet."""
+
+    def started(self, engine: Engine) -> None:
+        """A batch of CTAs begins."""
+
+    def finished(self, engine: Engine) -> None:
+        """All threads of a batch have exited."""
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        """`action(mask)` executes the instruction in the lanes of the mask (None: all): the same, watched."""
+        return action
+
+    def access(self, access: Access) -> None:
+        """A memory operand was bound: its `load`, `store` and `locate` may be replaced."""
+
+    def ended(self, inst: Inst, mask: np.ndarray) -> None:
+        """Lanes are at a branch, call, return or exit that their guard does not exclude, or at a barrier."""
+
+    def exited(self, mask: np.ndarray) -> None:
+        """Threads ended."""
+
+    def barrier_arrived(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        """Threads arrived at a CTA barrier and go on (bar.arrive)."""
+
+    def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        """Threads came to a CTA barrier and wait."""
+
+    def barrier_released(self, number: int, mask: np.ndarray) -> None:
+        """Threads that waited at a CTA barrier go on."""
+
+    def cluster_arrived(self, inst: Inst, mask: np.ndarray) -> None:
+        """barrier.cluster.arrive."""
+
+    def cluster_completed(self, mask: np.ndarray) -> None:
+        """All threads of the clusters in the mask have arrived."""
+
+    def cluster_released(self, mask: np.ndarray) -> None:
+        """barrier.cluster.wait lets threads go on."""
+
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+        """Threads arrived at, or changed the transaction count of, the mbarriers at `slots` (8-byte words of
+        all shared memory). The phases of those in `ended` are complete.
+        """
+
+    def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
+        """mbarrier.init wrote these words."""
+
+    def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
+        """test_wait or try_wait looked; `done`: whether the phase was complete."""
+
+    def copy_issued(self, copy: Any) -> None:
+        """An asynchronous copy was issued (`pending.Copy`)."""
+
+    def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
+        """Threads waited for their copies in groups before `newest`; `mechanism` as in `pending.Copy`."""
+
+    def copy_completed(self, copy: Any) -> None:
+        """An asynchronous copy wrote its data (and told its mbarrier)."""

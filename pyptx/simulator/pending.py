@@ -1,0 +1,112 @@
+"""Asynchronous copies between issue and completion, and the order in which threads run.
+
+Without a seed a copy is complete as soon as it is issued, which is one of the orders PTX allows (9.7.9.25).
+With a seed other than 0, a random generator that the seed determines decides when each copy completes: at
+some later step, at the latest when a wait needs it or when nothing else can run. It also chooses which warps
+run next. The same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .memory import Access
+    from .program import Inst
+
+Array = Any
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    """One asynchronous operation. `lanes` issued it; `reads` and `writes` are (space, first byte, size) in
+    the flat shared memory of the batch ("shared") or as an address ("global").
+
+    `mechanism`: `group` (cp.async), `bulk_group` or `mbarrier`; `barrier`: the 8-byte words of the
+    mbarriers it tells.
+    """
+
+    inst: Inst
+    lanes: np.ndarray
+    mechanism: str
+    complete: Callable[[], None]
+    reads: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
+    writes: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
+    barriers: list[int] = field(default_factory=list[int])
+    source: tuple[Access, np.ndarray] | None = None
+    """cp.async: the operand that is read, and the lanes that read."""
+    target: Access | None = None
+    group: Array = None
+    """Per lane (cp.async) or as one number: which of the issuer's groups it belongs to."""
+    done: bool = False
+    time: int = 0
+    """When it was issued, in the sanitizer's time."""
+
+
+class Pending:
+    """The copies of a machine that are not complete, and the groups that threads have committed."""
+
+    def __init__(self, machine: Machine, seed: int):
+        self.machine = machine
+        self.seed = seed
+        self.random = random.Random(seed) if seed else None
+        self.copies: list[Copy] = []
+        self.groups = np.zeros(machine.lanes, np.int64)
+        """cp.async groups each lane has committed."""
+        self.bulk_groups = np.zeros(machine.lanes, np.int64)
+
+    def reset(self) -> None:
+        """A new batch begins."""
+        self.copies.clear()
+        self.groups[...] = 0
+        self.bulk_groups[...] = 0
+
+    def issue(self, copy: Copy) -> None:
+        """Take a copy: it completes now, or later if there is a seed."""
+        copy.group = self.groups[copy.lanes] if copy.mechanism == "group" else int(self.bulk_groups[copy.lanes[0]])
+        for o in self.machine.observers:
+            o.copy_issued(copy)
+        if self.random is None:
+            self._complete(copy)
+        else:
+            self.copies.append(copy)
+
+    def _complete(self, copy: Copy) -> None:
+        copy.done = True
+        copy.complete()
+        for o in self.machine.observers:
+            o.copy_completed(copy)
+
+    def step(self) -> None:
+        """Perhaps complete something."""
+        if self.copies and self.random is not None and self.random.random() < 0.1:
+            self.force_one()
+
+    def force_one(self) -> bool:
+        """Complete one copy, whichever; False if there is none."""
+        if not self.copies:
+            return False
+        assert self.random is not None
+        self._complete(self.copies.pop(self.random.randrange(len(self.copies))))
+        return True
+
+    def force_all(self) -> None:
+        while self.force_one():
+            pass
+
+    def wait(self, mechanism: str, lanes: Array, newest: Array) -> None:
+        """Complete the copies of `lanes` in groups before `newest` (one number per lane)."""
+        if not self.copies:
+            return
+        limit = np.full(self.machine.lanes, -1)
+        limit[lanes] = newest
+        for copy in [c for c in self.copies if c.mechanism == mechanism]:
+            if (limit[copy.lanes] > copy.group).any():
+                self.copies.remove(copy)
+                self._complete(copy)
