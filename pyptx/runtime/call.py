@@ -1,13 +1,14 @@
 """`Kernel.__call__`: check the inputs, allocate the outputs, run.
 
-On NumPy arrays and CPU torch tensors the kernel runs on the simulator. torch is never imported here: a torch
-tensor can only come from a
-program that has imported it.
+On NumPy arrays and CPU torch tensors the kernel runs on the simulator, on GPU tensors through the driver (`launch`),
+on JAX arrays as a foreign function of XLA (`jax_ffi`). torch and JAX are never imported here: their arrays can only come
+from a program that has imported them.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -53,45 +54,131 @@ TORCH_NAMES = {
 def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run a kernel on its input arrays and return its outputs, one array or a tuple.
 
-    `args` are the inputs, one per `in_specs`: contiguous NumPy arrays or CPU torch tensors, all of one kind;
-    `kwargs` are template
-    parameters, dimensions and scalar raw parameters. Outputs are allocated here, of the inputs' kind. What a
-    kernel does not write stays
-    poisoned (NaN, or bytes 0xCD), never zero.
+    `args` are the inputs, one per `in_specs`: contiguous NumPy arrays, torch tensors or JAX arrays, all of one kind;
+    `kwargs` are template parameters, dimensions and scalar raw parameters, and for torch `out=`, a tensor or a tuple of
+    them to write into. Else outputs are allocated here, of the inputs' kind. On the CPU, what a kernel does not write
+    stays poisoned (NaN, or bytes 0xCD), never zero.
 
     PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both;
     SimulationError for a fault.
     """
-    in_specs, out_specs = kernel.in_specs, kernel.out_specs
-    if in_specs is None:
+    if kernel.in_specs is None:
         raise NotImplementedError(
             f"{_name(kernel)} has no in_specs, so it cannot be called; use "
-            "pyptx.simulate or give in_specs and out_specs"
+            "launch or pyptx.simulate, or give in_specs and out_specs"
         )
-    in_specs, out_specs = tuple(in_specs), tuple(out_specs or ())
-    names = _parameter_names(kernel, len(in_specs) + len(out_specs))
-    if len(args) != len(in_specs):
-        listed = ", ".join(f"{n}: {describe_tile(s)}" for n, s in zip(names, in_specs, strict=False))
-        raise TypeError(f"{_name(kernel)} takes {len(in_specs)} arrays, not {len(args)}: {listed}")
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        if torch.compiler.is_compiling():
+            from .torch_ops import call_traced
+
+            return call_traced(kernel, args, kwargs)
+        if any(isinstance(value, torch.Tensor) for value in args):
+            return _call_torch(kernel, args, kwargs, torch)
+    if any(type(value).__module__.partition(".")[0] in ("jax", "jaxlib") for value in args):
+        from .jax_ffi import call_jax
+
+        return call_jax(kernel, args, kwargs)
+    return run_on_cpu(kernel, args, kwargs)
+
+
+def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
+    """Plain GPU tensors go straight to the launcher, plain CPU tensors to the simulator, all else through the op that
+    torch sees: subclasses, functorch's wrappers, FakeTensor, dispatch modes, inputs that need gradients.
+    """
+    into: Sequence[Any] = ()
+    if "out" in kwargs and "out" not in kernel.template_params:
+        kwargs = dict(kwargs)
+        given = kwargs.pop("out")
+        into = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        args = (*args, *into)
+    _framework(kernel, args, _parameter_names(kernel, len(args)))
+    if args[0].device.type == "cuda" or _fake_gpu():
+        from .launch import launch_into, launch_torch
+
+        result = (launch_into if into else launch_torch)(kernel, args, kwargs)
+    elif _plain(torch, args):
+        result = run_on_cpu(kernel, args, kwargs, into=bool(into))
+    else:
+        result = NotImplemented
+    if result is NotImplemented:
+        from .torch_ops import call_op
+
+        result = call_op(kernel, args, kwargs, into=bool(into))
+    if into:
+        return into[0] if len(into) == 1 else into
+    return result
+
+
+def _plain(torch: Any, args: Sequence[Any]) -> bool:
+    """Whether all tensors are ordinary ones that nobody else needs to see."""
+    grad = torch.is_grad_enabled()
+    return not torch._C._len_torch_dispatch_stack() and all(
+        type(t) in (torch.Tensor, torch.nn.Parameter)
+        and not (grad and t.requires_grad)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        and not t.is_neg()
+        for t in args
+    )
+
+
+def _fake_gpu() -> bool:
+    """Whether a test's stand-in for the driver takes CPU tensors."""
+    if "PYPTX_CUDA_DRIVER_LIBRARY" not in os.environ:
+        return False
+    from .driver import find_driver
+
+    return find_driver().fake
+
+
+def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
+    """Run a kernel on the simulator; with `into`, the outputs are at the end of `args` and None is returned."""
+    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    specs = (*in_specs, *out_specs)
+    names = _parameter_names(kernel, len(specs))
+    check_count(kernel, args, specs if into else in_specs, names)
     framework = _framework(kernel, args, names)
     sizes: dict[str, int] = {}
-    for value, spec, name in zip(args, in_specs, names, strict=False):
+    for value, spec, name in zip(args, specs, names, strict=False):
         _check(kernel, value, spec, name, framework, sizes)
+    bind_sizes(kernel, kwargs, sizes)
+    outputs: list[Any] = []
+    if not into:
+        for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
+            outputs.append(_allocate(kernel, spec, name, framework, sizes))
+    accepted = {**sizes, **kwargs}
+    arrays = [*args, *outputs]
+    if 0 not in _tuple(_grid(kernel, sizes, accepted)):  # an empty grid is no launch, as an empty tensor wants it
+        _simulate(kernel, arrays, sizes, kwargs, accepted)
+    if into:
+        return None
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def bind_sizes(kernel: Any, kwargs: Mapping[str, Any], sizes: dict[str, int]) -> None:
+    """Take dimensions that are given by name into `sizes`. PTXError where the arrays say otherwise."""
+    specs = (*kernel.in_specs, *(kernel.out_specs or ()))
     for name, value in kwargs.items():
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if sizes.get(name, value) != value:
                 raise PTXError(f"{_name(kernel)}: {name}={value}, but the arrays say {name} = {sizes[name]}")
-            if any(name in _dims(s) for s in (*in_specs, *out_specs)):
+            if any(name in _dims(s) for s in specs):
                 sizes[name] = int(value)
-    outputs = [
-        _allocate(kernel, spec, name, framework, sizes)
-        for spec, name in zip(out_specs, names[len(in_specs) :], strict=False)
-    ]
-    accepted = {**sizes, **kwargs}
+
+
+def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: Sequence[str]) -> None:
+    """TypeError unless there is one argument per spec."""
+    if len(args) != len(specs):
+        listed = ", ".join(f"{n}: {describe_tile(s)}" for n, s in zip(names, specs, strict=False))
+        raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}")
+
+
+def _simulate(
+    kernel: Any, arrays: Sequence[Any], sizes: dict[str, int], kwargs: Mapping[str, Any], accepted: Mapping[str, Any]
+) -> None:
     loaded = load_module(kernel.module(**accepted))
     entry = next(iter(loaded.entries))
     parameters = loaded.program(entry).parameters
-    arrays = [*args, *outputs]
     scalars = _scalars(kernel, parameters[len(arrays) :], accepted)
     resolve = getattr(kernel, "resolve_launch", None)
     if resolve is not None:
@@ -111,7 +198,6 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     )
     if report.output:
         sys.stdout.write(report.output)
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _name(kernel: Any) -> str:
@@ -158,12 +244,6 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
             kinds.setdefault("torch", name)
         elif isinstance(value, np.ndarray):
             kinds.setdefault("numpy", name)
-        elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
-            raise PTXError(
-                f"{_name(kernel)}: {name} is a JAX array; calling kernels on "
-                "JAX arrays is not available in this build yet "
-                "(np.asarray(x) runs it on the CPU)"
-            )
         else:
             raise TypeError(
                 f"{_name(kernel)}: {name} must be a NumPy array or a torch tensor, not {type(value).__name__}"
@@ -176,7 +256,9 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
     return next(iter(kinds), "numpy")
 
 
-def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes: dict[str, int]) -> None:
+def _check(
+    kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes: dict[str, int], *, on_gpu: bool = False
+) -> None:
     """Hold one input to its tile; binds symbolic dimensions in `sizes`."""
     tile = describe_tile(spec)
 
@@ -185,11 +267,10 @@ def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes:
 
     wanted = _dtype_name(spec)
     if framework == "torch":
-        if value.device.type != "cpu":
+        if value.device.type != "cpu" and not on_gpu:
             raise PTXError(
-                f"{_name(kernel)}: {name} is on {value.device}: launching "
-                "on a GPU is not available in this build yet; "
-                "CPU tensors and NumPy arrays run on the simulator"
+                f"{_name(kernel)}: {name} is on {value.device}; kernels take tensors that are all on one GPU, or CPU "
+                "tensors and NumPy arrays, which run on the simulator"
             )
         given = str(value.dtype).removeprefix("torch.")
         legal = {TORCH_NAMES[wanted]} if wanted in TORCH_NAMES else set[str]()
@@ -220,7 +301,16 @@ def _check(kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes:
         raise wrong("contiguous (row-major), and its strides are not: pass a contiguous copy")
 
 
-def _allocate(kernel: Any, spec: Any, name: str, framework: str, sizes: Mapping[str, int]) -> Any:
+def _allocate(
+    kernel: Any,
+    spec: Any,
+    name: str,
+    framework: str,
+    sizes: Mapping[str, int],
+    *,
+    device: Any = None,
+    poison: bool = True,
+) -> Any:
     shape: list[int] = []
     for dim in _dims(spec):
         if isinstance(dim, str) and dim not in sizes:
@@ -238,7 +328,9 @@ def _allocate(kernel: Any, spec: Any, name: str, framework: str, sizes: Mapping[
         dtype = getattr(torch, TORCH_NAMES[wanted], None)
         if dtype is None:
             raise PTXError(f"{_name(kernel)}: this torch has no dtype {TORCH_NAMES[wanted]} for the output {name}")
-        made = torch.empty(shape, dtype=dtype)
+        made = torch.empty(shape, dtype=dtype, device=device)
+        if not poison:
+            return made
         raw = made.view(-1).view(torch.uint8) if made.numel() else made
         raw.fill_(0xCD if not dtype.is_floating_point else 0xFF)
         return made

@@ -1,0 +1,535 @@
+"""Launching traced kernels on torch tensors of a GPU.
+
+A call is matched with the *plans* of the kernel: specialisations that were checked once, tensor by tensor, and then
+only
+have to be recognised (device, dtype, shape, strides, alignment). Recognising and launching is `_launcher`'s work, or
+`PythonDispatcher`'s where that is not built. A call that no plan fits is checked here, compiled, and becomes one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from ..diagnostics import PTXError
+from .call import _allocate, _check, _grid, _name, _parameter_names, bind_sizes, check_count
+from .compile import compile_kernel
+from .driver import CudaError, Driver, Function, LaunchShape, descriptor_store, find_driver
+from .tensor_map import TensorMap, tensor_map
+
+__all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
+
+FORMATS = {
+    "u8": "B", "s8": "b", "b8": "B", "u16": "H", "s16": "h", "b16": "H", "f16": "e", "u32": "I", "s32": "i", "b32": "I",
+    "f32": "f", "tf32": "f", "u64": "Q", "s64": "q", "b64": "Q", "f64": "d", "pred": "?",
+}  # fmt: skip
+"""`struct` formats of PTX types."""
+
+
+@dataclass(frozen=True)
+class TensorPattern:
+    """What a tensor must look like for a plan to fit."""
+
+    device: Any
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    alignment: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One specialisation. `parameters`: ("t", tensor), ("d", tensor) for its TMA descriptor, ("s", offset) into the
+    packed scalars, ("c", bytes).
+    """
+
+    kernel: str
+    names: tuple[str, ...]
+    patterns: tuple[TensorPattern, ...]
+    inputs: int
+    parameters: tuple[tuple[str, Any], ...]
+    sizes: tuple[int, ...]
+    scalar_bytes: int
+    shape: LaunchShape
+    function: Function
+    driver: Driver
+    maps: Mapping[int, TensorMap]
+
+    @property
+    def empty(self) -> bool:
+        return 0 in self.shape.grid
+
+    def descriptor(self, tensor: int, pointer: int) -> int:
+        """The address of the TMA descriptor of a tensor that lies at `pointer`, made the first time."""
+        made = self.maps[tensor]
+        what = f"{self.kernel}: {self.names[tensor]}"
+        store = descriptor_store(self.driver, self.function.device)
+        return store.address((made, pointer), lambda: made.encode(self.driver, pointer, what))
+
+    def fail(self, code: int) -> None:
+        """Raise what the driver's error means for this launch."""
+        raise self.driver.launch_error(code, self.kernel, self.shape)
+
+
+@lru_cache(maxsize=1)
+def native_launcher() -> Any:
+    """The C extension, or None: not built, or PYPTX_NATIVE=0."""
+    if os.environ.get("PYPTX_NATIVE") == "0":
+        return None
+    try:
+        from . import _launcher  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError:
+        return None
+    return _launcher
+
+
+class PythonDispatcher:
+    """What `_launcher.Dispatcher` does, in Python: about 20 times slower, and the reference for its tests."""
+
+    MAX_PLANS = 64
+
+    def __init__(self, torch: Any, driver: Driver) -> None:
+        self._torch, self._driver = torch, driver
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def clear(self) -> None:
+        self._plans.clear()
+
+    def add(self, plan: Plan) -> None:
+        with self._lock:
+            scalars = plan.scalar_bytes
+            self._plans[tuple((p.device, p.dtype, p.shape, p.strides) for p in plan.patterns), scalars] = plan
+            if plan.patterns[: plan.inputs] != plan.patterns:
+                inputs = plan.patterns[: plan.inputs]
+                self._plans[tuple((p.device, p.dtype, p.shape, p.strides) for p in inputs), scalars] = plan
+            while len(self._plans) > 2 * self.MAX_PLANS:
+                self._plans.popitem(last=False)
+
+    def call(self, *args: Any) -> Any:
+        return self._run(args, into=False)
+
+    def into(self, *args: Any) -> Any:
+        return self._run(args, into=True)
+
+    def _run(self, args: Sequence[Any], *, into: bool) -> Any:
+        torch = self._torch
+        scalars = b""
+        if args and type(args[-1]) is bytes:
+            *args, scalars = args
+        if torch._C._len_torch_dispatch_stack():
+            return NotImplemented
+        grad = torch.is_grad_enabled()
+        key: list[Any] = []
+        for t in args:
+            if type(t) not in (torch.Tensor, torch.nn.Parameter) or (grad and t.requires_grad) or t.is_neg():
+                return NotImplemented
+            if torch._C._functorch.is_functorch_wrapped_tensor(t) or t.layout is not torch.strided:
+                return NotImplemented
+            shape = tuple(t.shape)
+            key.append((t.device, t.dtype, shape, normalised(shape, t.stride())))
+        plan = self._plans.get((tuple(key), len(scalars)))
+        if plan is None or len(args) != (len(plan.patterns) if into else plan.inputs):
+            return NotImplemented
+        if any(t.data_ptr() & (p.alignment - 1) for t, p in zip(args, plan.patterns, strict=False)):
+            return NotImplemented
+        outputs = [] if into else [_empty(torch, p) for p in plan.patterns[plan.inputs :]]
+        if not plan.empty:
+            pointers = [t.data_ptr() for t in (*args, *outputs)]
+            self._driver.launch(
+                plan.function, plan.shape, _packed(plan, pointers, scalars), _stream(torch, plan.patterns[0].device)
+            )
+        if into:
+            return None
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def normalised(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides with 1 for the dimensions whose stride means nothing."""
+    return tuple(s if n > 1 else 1 for n, s in zip(shape, strides, strict=True))
+
+
+def _packed(plan: Plan, pointers: Sequence[int], scalars: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    for (kind, value), size in zip(plan.parameters, plan.sizes, strict=True):
+        if kind == "c":
+            found.append(value)
+        elif kind == "s":
+            found.append(scalars[value : value + size])
+        else:
+            number = pointers[value] if kind == "t" else plan.descriptor(value, pointers[value])
+            found.append(number.to_bytes(8, "little"))
+    return found
+
+
+def _empty(torch: Any, pattern: TensorPattern) -> Any:
+    return torch.empty(pattern.shape, dtype=pattern.dtype, device=pattern.device)
+
+
+def _stream(torch: Any, device: Any) -> int:
+    return int(torch._C._cuda_getCurrentRawStream(device.index)) if device.type == "cuda" else 0
+
+
+def _native_dispatcher(native: Any, torch: Any, driver: Driver) -> Any:
+    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    names = ("cuLaunchKernelEx", "cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
+    return native.Dispatcher(
+        (torch.Tensor, torch.nn.Parameter),
+        capsule,
+        torch._C._len_torch_dispatch_stack,
+        torch.is_grad_enabled,
+        tuple(map(driver.address, names)),
+    )
+
+
+def _native_plan(native: Any, torch: Any, plan: Plan, tensors: Sequence[Any]) -> Any:
+    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    patterns: list[Any] = []
+    for tensor, pattern in zip(tensors, plan.patterns, strict=True):
+        kind, number, code, bits, lanes, _, shape, strides = native.describe(capsule, tensor)
+        patterns.append((kind, number, code, bits, lanes, pattern.alignment, shape, strides))
+    outputs = plan.patterns[plan.inputs :]
+    slow = tuple((partial(_empty, torch, p), (), ()) for p in outputs)
+    fast = tuple(_fast_allocator(torch, p) or s for p, s in zip(outputs, slow, strict=True))
+    return native.Plan(
+        tuple(patterns), plan.inputs, plan.parameters, plan.scalar_bytes, plan.function.handle, plan.function.context,
+        plan.shape.grid, plan.shape.block, plan.shape.smem, plan.shape.attributes, plan.descriptor, plan.fail, fast, slow,
+    )  # fmt: skip
+
+
+def _fast_allocator(torch: Any, pattern: TensorPattern) -> Any:
+    """(function, arguments) that allocates on the current device without parsing keywords, as Inductor's code does."""
+    try:
+        from torch._C._dynamo import guards
+    except ImportError:
+        return None
+    make = getattr(guards, f"_empty_strided_{pattern.device.type}", None)
+    return None if make is None else (make, (pattern.shape, _contiguous(pattern.shape), pattern.dtype))
+
+
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+# --- the way in
+
+
+class Launcher:
+    """The dispatchers of one kernel, by template parameters. Lives in the kernel, so it goes when the kernel goes."""
+
+    def __init__(self, kernel: Any, driver: Driver, torch: Any) -> None:
+        self._kernel, self._driver, self._torch = kernel, driver, torch
+        self._lock = threading.RLock()
+        self._dispatchers: OrderedDict[Any, Any] = OrderedDict()
+        native = native_launcher()
+        self._native = native if native is not None and hasattr(torch.Tensor, "__dlpack_c_exchange_api__") else None
+        self._raw = {n: t.partition(".") for t, n in getattr(kernel, "raw_params", ())}
+        self._sync = os.environ.get("PYPTX_SYNC", "0") not in ("", "0")
+        self._plain = self.dispatcher(())
+
+    def dispatcher(self, key: Any) -> Any:
+        with self._lock:
+            found = self._dispatchers.get(key)
+            if found is None:
+                found = (
+                    PythonDispatcher(self._torch, self._driver)
+                    if self._native is None
+                    else _native_dispatcher(self._native, self._torch, self._driver)
+                )
+                self._dispatchers[key] = found
+                while len(self._dispatchers) > 64:
+                    self._dispatchers.popitem(last=False)
+            return found
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool) -> Any:
+        """Outputs (None with `into`, where `args` has them too), or NotImplemented where torch must see the call."""
+        if kwargs:
+            key, scalars = self._split(kwargs)
+            dispatcher = self.dispatcher(key)
+            given = (*args, scalars) if scalars else args
+        else:
+            dispatcher, given = self._plain, args
+        launch = dispatcher.into if into else dispatcher.call
+        result = launch(*given)
+        if result is NotImplemented:
+            if not self._plannable(args):
+                return NotImplemented
+            with self._lock:
+                result = launch(*given)  # another thread may have made the plan meanwhile
+                if result is NotImplemented:
+                    plan, tensors = make_plan(self._kernel, args, kwargs, self._driver, self._torch, into=into)
+                    dispatcher.add(
+                        plan if self._native is None else _native_plan(self._native, self._torch, plan, tensors)
+                    )
+                    result = launch(*given)
+        if self._sync and result is not NotImplemented:
+            index = args[0].device.index if args else 0
+            self._driver.synchronize(index or 0, f"running {_name(self._kernel)}")
+        return result
+
+    def _plannable(self, args: Sequence[Any]) -> bool:
+        """Whether the arguments are plain tensors with memory, so that a plan can be made of them."""
+        torch = self._torch
+        return not torch._C._len_torch_dispatch_stack() and all(
+            type(t) in (torch.Tensor, torch.nn.Parameter)
+            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+            and t.device.type != "meta"
+            for t in args
+        )
+
+    def _split(self, kwargs: Mapping[str, Any]) -> tuple[Any, bytes]:
+        """Keyword arguments as (key of the dispatcher, packed scalars in the order of raw_params)."""
+        raw = self._raw
+        key = tuple(sorted((n, type(v), _hashable(v)) for n, v in kwargs.items() if n not in raw))
+        names = tuple(n for n in raw if n in kwargs)
+        return (key, names), pack_scalars(self._kernel, [(n, raw[n][0], kwargs[n]) for n in names])
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+def pack_scalars(kernel: Any, scalars: Sequence[tuple[str, str, Any]]) -> bytes:
+    """Scalars (name, PTX type, value) at offsets that are multiples of 8. PTXError for values that do not fit."""
+    return b"".join(_scalar(kernel, n, t, v).ljust(8, b"\0") for n, t, v in scalars)
+
+
+def _scalar(kernel: Any, name: str, dtype: str, value: Any) -> bytes:
+    code = FORMATS.get(dtype.lstrip("."))
+    if code is None:
+        raise PTXError(f"{_name(kernel)}: the parameter {name} of type {dtype} cannot be passed to a call")
+    if hasattr(value, "item"):
+        value = value.item()
+    try:
+        return struct.pack("<" + code, value)
+    except (struct.error, OverflowError, TypeError) as error:
+        if code in "BHIQ" and isinstance(value, int) and value < 0:  # b32 and u32 take the signed spelling too
+            try:
+                return struct.pack("<" + code.lower(), value)
+            except struct.error:
+                pass
+        raise PTXError(f"{_name(kernel)}: {name}={value!r} is not a .{dtype.lstrip('.')}: {error}") from None
+
+
+def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Outputs of a kernel on GPU tensors; NotImplemented where torch's dispatcher must see the call."""
+    return _launcher_of(kernel)(args, kwargs, into=False)
+
+
+def launch_into(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """As `launch_torch`, with the output tensors at the end of `args`; returns None."""
+    return _launcher_of(kernel)(args, kwargs, into=True)
+
+
+def _launcher_of(kernel: Any) -> Launcher:
+    handles = kernel._cubin_handles
+    found = handles.get("launcher")
+    if found is None:
+        driver = find_driver()
+        found = handles.setdefault("launcher", Launcher(kernel, driver, sys.modules["torch"]))
+    return found
+
+
+# --- making a plan: everything is checked here, once
+
+
+def make_plan(
+    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], driver: Driver, torch: Any, *, into: bool
+) -> tuple[Plan, list[Any]]:
+    """The plan for these arguments, and tensors that fit it (the outputs made, unless given).
+
+    PTXError for arguments that break their tiles or mix devices, with what would be legal; CudaError where the GPU or
+    the driver cannot run it.
+    """
+    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    specs = (*in_specs, *out_specs)
+    names = _parameter_names(kernel, len(specs))
+    check_count(kernel, args, specs if into else in_specs, names)
+    sizes: dict[str, int] = {}
+    device = args[0].device if args else torch.device("cuda", torch.cuda.current_device())
+    for value, spec, name in zip(args, specs, names, strict=False):
+        if value.device != device:
+            raise PTXError(
+                f"{_name(kernel)}: {name} is on {value.device} and {names[0]} on {device}; all tensors must be on one GPU"
+            )
+        _check(kernel, value, spec, name, "torch", sizes, on_gpu=True)
+    bind_sizes(kernel, kwargs, sizes)
+    tensors = list(args)
+    if not into:
+        for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
+            tensors.append(_allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
+    accepted = {**sizes, **kwargs}
+    traced = kernel.trace(**accepted)
+    index = device.index or 0
+    shape = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
+    compiled = compile_kernel(kernel, target_for(kernel, driver, index), **accepted)
+    function = _function(driver, compiled.cubin, kernel.name, index, shape)
+    alignment = access_alignment(kernel.ptx(**accepted))
+    parameters: list[tuple[str, Any]] = []
+    widths: list[int] = []
+    maps: dict[int, TensorMap] = {}
+    scalars = [n for _, n in kernel.raw_params if n in kwargs]
+    for p in traced.parameters:
+        if p.kind == "tensor":
+            parameters.append(("t", p.tensor))
+        elif p.kind == "tma":
+            assert p.tensor is not None
+            t = tensors[p.tensor]
+            what = f"{_name(kernel)}: {names[p.tensor]}"
+            if t.numel():
+                maps[p.tensor] = tensor_map(specs[p.tensor], tuple(t.shape), tuple(t.stride()), what)
+            parameters.append(("d", p.tensor))
+        elif p.name in scalars:
+            parameters.append(("s", 8 * scalars.index(p.name)))
+        else:
+            parameters.append(("c", _fixed_scalar(kernel, p, accepted)))
+        widths.append(8 if p.kind != "raw" else max(p.dtype.bits, 8) // 8)
+    if 0 not in shape.grid and any(k == "d" and v not in maps for k, v in parameters):
+        shape = LaunchShape((0, 1, 1), shape.block)  # a tensor without elements has no descriptor, and nothing to do
+    patterns: list[TensorPattern] = []
+    for i, (t, name) in enumerate(zip(tensors, names, strict=False)):
+        need = max(alignment, 16 if i in maps else 1)
+        if t.data_ptr() % need:
+            raise PTXError(
+                f"{_name(kernel)}: {name} starts at an address that is not a multiple of {need} bytes, which "
+                f"{'its TMA descriptor' if i in maps else 'the vector accesses of the kernel'} need: pass a copy (.clone())"
+            )
+        tensor_shape = tuple(t.shape)
+        patterns.append(
+            TensorPattern(t.device, t.dtype, tensor_shape, normalised(tensor_shape, t.stride()), need)
+        )
+    plan = Plan(
+        _name(kernel), tuple(names), tuple(patterns), len(in_specs), tuple(parameters), tuple(widths), 8 * len(scalars),
+        shape, function, driver, maps,
+    )  # fmt: skip
+    return plan, tensors
+
+
+def target_for(kernel: Any, driver: Driver, device: int) -> str:
+    """The arch to compile for on a GPU: the kernel's own where the GPU runs it. PTXError where it cannot.
+
+    PTX ISA 11.1.2: `sm_90a` runs on 9.0 only, `sm_100f` on its family, `sm_80` on 8.x from 8.0 on as a cubin, and on
+    anything newer if it is compiled for that.
+    """
+    facts = driver.facts(device)
+    arch = kernel.arch
+    found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
+    if found is None:
+        return arch
+    major, minor, suffix = int(found[1]), int(found[2]), found[3]
+    have = facts.capability
+    words = f"{_name(kernel)} is compiled for {arch}, and {facts.name} is sm_{have[0]}{have[1]}"
+    if suffix == "a" and (major, minor) != have:
+        raise PTXError(f"{words}: code for {arch} runs on that GPU alone; decorate it with arch='auto'")
+    if suffix == "f" and (major != have[0] or minor > have[1]):
+        raise PTXError(f"{words}, which is not of that family; decorate it with arch='auto'")
+    if (major, minor) > have:
+        raise PTXError(f"{words}: too old a GPU for this kernel")
+    return arch if suffix or major == have[0] else f"sm_{have[0]}{have[1]}"
+
+
+def _launch_shape(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any], smem: int) -> LaunchShape:
+    grid = _extent(kernel, "grid", _grid(kernel, dict(sizes), accepted))
+    block = _extent(kernel, "block", kernel.block)
+    cluster = _extent(kernel, "cluster", kernel.cluster)
+    return checked_shape(
+        _name(kernel), LaunchShape(grid, block, cluster, smem, bool(getattr(kernel, "cooperative", False)))
+    )
+
+
+def _extent(kernel: Any, what: str, value: Any) -> tuple[int, int, int]:
+    parts = (value,) if isinstance(value, int) or hasattr(value, "__index__") else tuple(value if value is not None else (1,))
+    if not 1 <= len(parts) <= 3:
+        raise PTXError(f"{_name(kernel)}: the {what} is one to three ints, not {value!r}")
+    return tuple(int(p) for p in (*parts, 1, 1)[:3])  # pyright: ignore[reportReturnType]
+
+
+def checked_shape(name: str, shape: LaunchShape) -> LaunchShape:
+    """The shape, or PTXError for what no GPU launches. CUDA programming guide, compute capabilities."""
+    grid, block, cluster = shape.grid, shape.block, shape.cluster
+    if any(n < 0 for n in grid) or any(n < 1 for n in (*block, *cluster)):
+        raise PTXError(f"{name}: grid {grid}, block {block} and cluster {cluster} must be positive")
+    if grid[0] >= 1 << 31 or grid[1] > 65535 or grid[2] > 65535:
+        raise PTXError(f"{name}: grid {grid} is too large; x goes to 2**31 - 1, y and z to 65535")
+    threads = block[0] * block[1] * block[2]
+    if threads > 1024 or block[2] > 64:
+        raise PTXError(f"{name}: block {block} has {threads} threads; a CTA has at most 1024, and z at most 64")
+    if any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise PTXError(f"{name}: cluster {cluster} does not divide grid {grid}")
+    if cluster[0] * cluster[1] * cluster[2] > 16:
+        raise PTXError(f"{name}: cluster {cluster} has more than 16 CTAs")
+    return shape
+
+
+def _function(driver: Driver, cubin: bytes, name: str, device: int, shape: LaunchShape) -> Function:
+    """The entry loaded on that GPU, once per cubin, and prepared for launches like `shape`."""
+    key = (id(driver), hash(cubin), len(cubin), name, device)
+    with _functions_lock:
+        found = _functions.get(key)
+        if found is None:
+            found = _functions[key] = driver.load_function(cubin, name, device, shape)
+        else:
+            driver.prepare(found, shape)
+        return found
+
+
+_functions: dict[Any, Function] = {}
+_functions_lock = threading.Lock()
+
+
+def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> bytes:
+    defaults = kernel.template_params
+    value = accepted.get(parameter.name, defaults.get(parameter.name))
+    if value is None or parameter.is_pointer or parameter.array is not None:
+        what = "is a pointer or an array" if parameter.is_pointer or parameter.array is not None else ""
+        if what:
+            raise PTXError(f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)")
+        raise TypeError(f"{_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
+    return _scalar(kernel, parameter.name, parameter.dtype.name, value)
+
+
+_VECTOR = re.compile(
+    r"\b(?:ld|st|ldu|red|atom)\.(?!shared|param|local|const)[\w.:]*?(?:\.v(?P<count>[248]))?\.[bfsu][a-z]?(?P<bits>\d+)(?:x2)?\b"
+)
+_ASYNC = re.compile(r"\bcp\.async\.(?:ca|cg)\.shared[\w.:]*\s+\[[^\]]*\]\s*,\s*\[[^\]]*\]\s*,\s*(\d+)")
+
+
+@lru_cache(maxsize=256)
+def access_alignment(ptx: str) -> int:
+    """Bytes that one access of the kernel to global memory moves at most, to which its tensors must be aligned."""
+    most = 1
+    for found in _VECTOR.finditer(ptx):
+        if not re.search(r"\.(shared|param|local|const)\b", found[0]):
+            most = max(most, int(found["bits"]) // 8 * int(found["count"] or 1))
+    for found in _ASYNC.finditer(ptx):
+        most = max(most, int(found[1]))
+    if "cp.async.bulk" in ptx and re.search(r"cp\.async\.bulk\.(?!tensor|commit|wait)", ptx):
+        most = max(most, 16)
+    return min(most, 32)
+
+
+def describe_error(error: Exception) -> str:
+    return str(error) if isinstance(error, (CudaError, PTXError)) else repr(error)
+
+
+Callback = Callable[[int], None]
