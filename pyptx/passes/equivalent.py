@@ -104,7 +104,6 @@ def differences(a: Operation, b: Operation, *, ignore_debug: bool = False, conte
         first, second = first.clone(), second.clone()
         strip_debug(first)
         strip_debug(second)
-    found = _compare("", _module_rows(first), _module_rows(second), context)
     left = {f.symbol: f for f in _defined(first)}
     right = {f.symbol: f for f in _defined(second)}
     only_left = [name for name in left if name not in right]
@@ -112,14 +111,18 @@ def differences(a: Operation, b: Operation, *, ignore_debug: bool = False, conte
     pairs = {name: name for name in left if name in right}
     if len(only_left) == len(only_right) == 1:
         pairs[only_left[0]] = only_right[0]
+    found: list[Difference] = []
+    labels = _Renaming()
     for name, function in left.items():
-        rows = _function_rows(function)
         partner = right.get(pairs.get(name, ""))
-        found += _compare(name, rows, _function_rows(partner) if partner is not None else [], context)
+        renaming = _Renaming()
+        rows = _function_rows(partner) if partner is not None else []
+        found += _compare(name, _function_rows(function), rows, context, renaming)
+        labels.learn_labels(renaming)
     for name in only_right:
         if name not in pairs.values():
-            found += _compare(name, [], _function_rows(right[name]), context)
-    return found
+            found += _compare(name, [], _function_rows(right[name]), context, _Renaming())
+    return _compare("", _module_rows(first), _module_rows(second), context, labels) + found
 
 
 def _module(op: Operation) -> ModuleOp:
@@ -137,12 +140,18 @@ def _defined(module: ModuleOp) -> list[FunctionOp]:
 
 
 def _module_rows(module: ModuleOp) -> list[Row]:
+    """Everything outside function bodies. Debug sections name labels of functions, which may be renamed."""
+    labels = {op.label for f in _defined(module) for b in f.blocks for op in b.ops if isinstance(op, LabelOp)}
+
+    def local(name: str) -> str | None:
+        return f"{name}@0" if name in labels else None
+
     rows: list[Row] = []
     for op in module.body.ops:
         if isinstance(op, FunctionOp) and not op.is_declaration:
             continue
         if isinstance(op, Structural) and op.tokens() != [";"]:
-            rows.append(_row([Token(w) for w in op.tokens()], op, lambda name: None))
+            rows.append(_row([Token(w) for w in op.tokens()], op, local))
     return rows
 
 
@@ -241,6 +250,12 @@ class _Renaming:
     to_b: dict[str, str] = field(default_factory=dict[str, str])
     shown: dict[str, str] = field(default_factory=dict[str, str])
 
+    def learn_labels(self, other: _Renaming) -> None:
+        """Take over the names of a function's labels, as far as no function before had them otherwise."""
+        for b, a in other.to_a.items():
+            if b.endswith("@0") and "@register@" not in b and b not in self.to_a and a not in self.to_b:
+                self.to_a[b], self.to_b[a], self.shown[b] = a, b, other.shown[b]
+
     def fits(self, a: Row, b: Row) -> bool:
         """Whether two rows of one key are equal under the renaming so far, which they extend if they are."""
         new: dict[str, tuple[str, int]] = {}
@@ -259,8 +274,7 @@ class _Renaming:
         return True
 
 
-def _compare(function: str, a: Sequence[Row], b: Sequence[Row], context: int) -> list[Difference]:
-    renaming = _Renaming()
+def _compare(function: str, a: Sequence[Row], b: Sequence[Row], context: int, renaming: _Renaming) -> list[Difference]:
     pieces: list[tuple[bool, int, int, int, int]] = []
     for equal, a0, a1, b0, b1 in _align(a, b):
         if not equal:

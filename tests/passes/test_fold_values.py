@@ -1,4 +1,4 @@
-"""Folded values are the ones the instructions compute: the simulator runs the kernels before and after, on edge values."""
+"""Folded values are what the instructions compute: the simulator runs the kernels before and after, on edge values."""
 
 from __future__ import annotations
 
