@@ -47,12 +47,14 @@ def raw(text: str) -> None:
     reader._symbols.update(trace.symbols)
     before = set(environment)
     module = reader.read()
+    if any(i.message.startswith("expected a module-level directive") for i in module.issues):
+        raise trace.error("the text closes more { } blocks than it opens", at=place)
     if module.issues:
         raise PTXError(
             [trace.diagnostic(f"{i.message} (line {i.line} of the text)", i.hint, place) for i in module.issues]
         )
-    if reader.depth or not module.items or module.items[0] is not source:
-        raise trace.error("the text closes more { } blocks than it opens", at=place)
+    if reader.function is not None or not module.items:
+        raise trace.error("the text opens a { } block that it does not close", at=place)
     trace.scope_count = environment.opened
     trace.ranges.update(environment.ranges)
     for shape, regs, lead, _, name in source.statements:

@@ -124,7 +124,7 @@ def test_arrays():
         "second": "%farr0_",
         "named": "%acc1",
     }
-    assert ".reg .f32 %f<4>, %f4, %farr0_<2>, %acc<2>;" in text
+    assert ".reg .f32 %f<4>;\n\t.reg .f32 %f4;\n\t.reg .f32 %farr0_<2>;\n\t.reg .f32 %acc<2>;" in text
 
 
 def test_an_array_after_a_scalar_does_not_take_its_name():
@@ -133,7 +133,7 @@ def test_an_array_after_a_scalar_does_not_take_its_name():
         values = reg.array(f32, 4)
         values[0] = 2.0
 
-    assert ".reg .f32 %f0, %farr0_<4>;" in ptx_of(function)
+    assert ".reg .f32 %f0;\n\t.reg .f32 %farr0_<4>;" in ptx_of(function)
 
 
 def test_alloc_has_prefixes_of_its_own():
