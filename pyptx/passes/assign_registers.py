@@ -285,19 +285,30 @@ def _retarget(function: FunctionOp, op: Operation, old: Block, name: str, names:
     if op.opcode != "brx.idx":
         op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
         return
-    table = next(t for b in function.blocks for t in b.ops if isinstance(t, LabelListOp) and t.label in table_names)
+    table = next(
+        op
+        for block in function.blocks
+        for op in block.ops
+        if isinstance(op, LabelListOp) and table_name(op) in table_names
+    )
     old_labels = {label.label for label in head_labels(old)}
     words = tuple(name if w in old_labels else w for w in table.words)
     users = [o for b in function.blocks for o in b.ops if isinstance(o, Instruction)]
-    named = [o for o in users if any(isinstance(s, Symbol) and s.name == table.label for s in o.layout)]
+    named = [o for o in users if any(isinstance(s, Symbol) and s.name == table_name(table) for s in o.layout)]
     if len(named) == 1:
         table.words = words
         return
-    fresh = names.name(table.label)
+    fresh = names.name(table_name(table))
     copy = create(LabelListOp, (), (), {"label": string_attr(fresh), "words": TokensAttr(words)}, {})
     block = table.parent_block()
     assert block is not None
     block.insert_op_after(copy, table)
     op.layout = transform(
-        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == table.label else o
+        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == table_name(table) else o
     )
+
+
+def table_name(table: LabelListOp) -> str:
+    """The name of a list of labels, which may stand on a line of its own before it."""
+    previous = table.prev_op
+    return table.label or (previous.label if isinstance(previous, LabelOp) else "")
