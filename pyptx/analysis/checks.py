@@ -1,4 +1,5 @@
-"""Module checks that look at more than one op: dominance, registers, scopes and layout. Run on import and after every pass.
+"""Module checks that look at more than one op: dominance, registers, scopes and layout. Run on import and after every
+pass.
 
 They do not trust the importer: each recomputes what it needs from the IR. A violation is a `Violation` naming the op.
 """
@@ -40,7 +41,8 @@ def check_module(module: ModuleOp) -> list[Violation]:
 
 
 def check_dominance(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
-    """Every operand is defined on every path to its use, and what a branch passes has the type of the block argument."""
+    """Every operand is defined on every path to its use, and what a branch passes has the type of the block argument.
+    """
     tree = cfg.dominators()
     enter, leave = tree.enter, tree.leave
     where: dict[SSAValue, int] = {}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, judge_directive, judge_together
+from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.syntax import SyntaxProblem, evaluate
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
@@ -56,7 +57,7 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
             at = end
             if word == ".attribute":
-                where = (space or ".global")[1:]
+                where = (space or ".global")[1:] if place in ("module", "entry body", "func body") else place
                 arguments = [w for w in arguments if w.startswith(".")]
             else:
                 where = place if place in ("entry param", "func param") else "local" if space == ".param" else (space or ".global")[1:]
@@ -90,6 +91,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
     problem = judge_directive(space, type_words, place, version, target)
     if problem is not None:
         return Fault(problem.message, problem.hint, word=space)
+    if type_words == [".b1024"]:
+        return Fault("no variable has the type .b1024", "use .align 128 .b8 name[128]", word=".b1024")
     if type_words and type_words[-1] == ".pred" and len(type_words) > 1:
         return Fault("there are no vectors of predicates", word=".pred")
     if linking:
@@ -135,6 +138,17 @@ def declaration_faults(
         yield from _item_faults(name, tail, declaration, space, place, external, version, known)
 
 
+def _sizes(tail: Sequence[str]) -> Sequence[str]:
+    """The leading `[4][8]` or `<10>` of what stands behind a name."""
+    end = 0
+    while end < len(tail) and tail[end] in ("[", "<"):
+        close = "]" if tail[end] == "[" else ">"
+        while end < len(tail) and tail[end] != close:
+            end += 1
+        end += 1
+    return tail[:end]
+
+
 def _incomplete(tail: Sequence[str]) -> bool:
     return any(a == "[" and b == "]" for a, b in zip(tail, tail[1:], strict=False)) or tuple(tail[:3]) == ("[", "0", "]")
 
@@ -146,6 +160,8 @@ def _item_faults(
     array = tail[:1] == ("[",)
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
+    if place == "module" and name[0] == "%" and is_special_register(name):
+        yield Fault(f"{name} is a special register and cannot be declared at module scope", word=name)
     if name == "WARP_SZ":
         yield Fault("WARP_SZ is a constant and cannot be declared", word=name)
     if array and space == "reg":
@@ -156,6 +172,10 @@ def _item_faults(
     sizes = extents(tail) if array else []
     if any(e is None for e in sizes[1:]):
         yield Fault("only the first size of an array may be left out", word=name)
+    behind = tail[len(_sizes(tail)) :]
+    if behind and behind[0] != "=":
+        yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
+        return
     if "=" not in tail:
         if array and (None in sizes or 0 in sizes) and not external and place not in ("func param", "entry param", "func return"):
             yield Fault(f"{name} needs a size", "only .extern arrays, and arrays with an initialiser, may leave it out", word=name)
@@ -236,6 +256,9 @@ def _value(
         return
     symbol = symbols[0]
     entity = known.get(symbol)
+    if "-" in words:
+        yield Fault(f"an offset is added to {symbol}: write +-", word=symbol)
+        return
     if entity is None:
         yield Fault(f"{symbol} is not declared", f"declare it before {name}", word=symbol)
     elif entity.kind == "entry":
@@ -281,7 +304,9 @@ def function_faults(
                 yield Fault(f"{word} must stand first, alone", word=word)
             elif (problem := judge_directive(word, (), place, version, target)) is not None:
                 yield Fault(problem.message, problem.hint, word=word)
-        elif word.startswith(".") and word not in (keyword, ".attribute", ".noreturn", ".unified"):
+        elif ".attribute" in head[:i]:
+            continue
+        elif word not in (keyword, ".attribute", ".noreturn"):
             yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
     if entry and returns:
         yield Fault("a kernel returns nothing", "write results to memory", word=name)
@@ -353,6 +378,9 @@ def _legal(name: str, place: str) -> str | None:
     return f"legal here: {' '.join(n for n, d in PERFORMANCE.items() if place in d.places)}"
 
 
+_PROTOTYPE_DIRECTIVES = (".noreturn", ".abi_preserve", ".abi_preserve_control")
+
+
 def prototype_faults(words: Sequence[str], signature: Signature, version: Version, target: str) -> Iterator[Fault]:
     """`.callprototype (results) _ (parameters) directives`."""
     if len(signature.returns) > 1 and any(f.space != "reg" for f in signature.returns):
@@ -362,7 +390,12 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
             yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
         if formal.incomplete and i != len(signature.returns) + len(signature.inputs) - 1:
             yield Fault("only the last parameter may be an array without a size", word=formal.name)
-    arguments = [w for w in words if w in (".noreturn", ".abi_preserve", ".abi_preserve_control")]
+    if not any(w == "_" and (i == 0 or words[i - 1] in (")", ".callprototype")) for i, w in enumerate(words)):
+        yield Fault("the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype")
+    behind = [w for w in words[len(words) - list(reversed(words)).index(")") :] if w[0] == "."] if ")" in words else []
+    if foreign := [w for w in behind if w not in _PROTOTYPE_DIRECTIVES]:
+        yield Fault(f"{foreign[0]} may not stand behind a .callprototype", f"legal: {' '.join(_PROTOTYPE_DIRECTIVES)}", word=foreign[0])
+    arguments = [w for w in behind if w in _PROTOTYPE_DIRECTIVES]
     if ".noreturn" in arguments and signature.returns:
         yield Fault(".noreturn is for functions without results", word=".noreturn")
     problem = judge_directive(".callprototype", arguments, "func body", version, target)

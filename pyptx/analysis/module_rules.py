@@ -119,6 +119,10 @@ class ModuleRules:
             if problem is not None:
                 yield Fault(problem.message, problem.hint, word=name)
                 return
+        if name == ".pragma" and not all(w[:1] == '"' for w in words[1:] if w not in (",", ";")):
+            yield Fault(".pragma takes strings", '.pragma "nounroll";', word=name)
+        if name == ".file" and sum(w[:1] == '"' for w in words) != 1:
+            yield Fault(".file takes one name", '.file 1 "folder/name.cu"', word=name)
         if name == ".alias":
             yield from self._alias(words)
 

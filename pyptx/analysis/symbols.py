@@ -138,6 +138,10 @@ class Names:
     def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
         """`label: .branchtargets L0, L1` or another list behind a label."""
         names = [w for w in words if w not in (",", ";")]
+        if not label:
+            yield Fault(f"{directive} needs a label before it", f"name: {directive} ...;", word=directive)
+        if not names:
+            yield Fault(f"{directive} needs at least one name", word=directive)
         if directive == ".branchtargets":
             entity = Entity(label, "branch targets")
             for name in names:

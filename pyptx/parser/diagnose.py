@@ -21,7 +21,7 @@ from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
-from ..dialects.ptx.target import FIRST_PTX, Version, parse_version, version_text
+from ..dialects.ptx.target import FIRST_PTX, Version, parse_version, target_of, version_text
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.shapes import guard_tokens
@@ -52,7 +52,7 @@ class _Judge:
         self.text = text
         self.reported = reported  # (line, "register %r1") of what reading found already
         self.version: Version = parse_version(source.version)
-        self.target = source.target
+        self.target = target_of(source.target).name
         self.options = source.options
         self.rules = ModuleRules(self.version, self.target, self.options)
         self._lines: list[str] | None = None
@@ -88,6 +88,9 @@ class _Judge:
             if fault is not None:
                 yield from self._placed([fault], line)
             seen.append(words[0])
+        if "debug" in self.options and ".section" not in seen:
+            message = ".target debug needs debug information, and the module has no .section"
+            yield from self._placed([Fault(message, "leave the word debug out", word="debug")], 1)
 
     def _header_fault(self, words: Sequence[str], seen: list[str]) -> Fault | None:
         first = words[0]
@@ -103,7 +106,7 @@ class _Judge:
             options = [w for w in words[1:] if w != "," and not w.startswith(("sm_", "compute_"))]
             problem = judge_directive(".target", options, "header", self.version, self.target)
             if problem is not None:
-                return Fault(problem.message, problem.hint, word=options[0])
+                return Fault(problem.message, problem.hint, word=options[0] if options else first)
         elif first == ".address_size":
             if seen[-1] != ".target":
                 return Fault(".address_size must follow .target, once", word=first)
@@ -158,6 +161,7 @@ class _Judge:
                 fault = names.label(name)
                 if fault is not None:
                     yield fault_at(shape, fault, line)
+                continue
             elif kind == Kind.OPEN:
                 names.open(int(name))
             elif kind == Kind.CLOSE:
@@ -169,6 +173,7 @@ class _Judge:
                 yield from self._placed(self.rules.label_list(names, name or label, words), line)
             elif shape.op_class is not LocOp and shape.op_class is not UnknownOp:
                 yield from self._placed(self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line)
+            label = ""
 
     def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Problem | None:
         cls = shape.instruction

@@ -111,6 +111,7 @@ def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> I
             label = op.label
             if (fault := names.label(label)) is not None:
                 yield diagnostic_at(op, fault.message, fault.hint)
+            continue
         elif isinstance(op, ScopeBeginOp):
             ordinal += 1
             names.open(ordinal)
@@ -122,6 +123,7 @@ def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> I
             yield from _faults(op, rules.label_list(names, op.label or label, op.words))
         elif isinstance(op, DirectiveOp) and not isinstance(op, LocOp):
             yield from _faults(op, rules.directive(op.words, "entry body" if entry else "func body"))
+        label = ""
 
 
 def _scopes(ops: Sequence[Operation]) -> list[tuple[str, str]]:

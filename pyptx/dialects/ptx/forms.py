@@ -155,6 +155,7 @@ class Use:
         return None
 
 
+_SIGNED_HEX = re.compile(r"[-+]\s*0[fFdD][0-9a-fA-F]{8,16}").fullmatch
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
     r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#>]*)$"
@@ -705,6 +706,8 @@ class _OperandMatcher:
             return f"operand {spec.name} is written and cannot be a constant"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
+        if _SIGNED_HEX(operand.text):
+            return f"operand {spec.name}: {operand.text} has a sign; write it into the hexadecimal digits"
         if wanted == "imm":
             if operand.is_float:
                 return f"operand {spec.name} must be an integer constant"
