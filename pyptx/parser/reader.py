@@ -1,7 +1,10 @@
-"""PTX text -> statements. Lines are cut at their %names; the literal pieces are the line's shape, read once per distinct shape.
+"""PTX text -> statements. Lines are cut at their %names; the literal pieces are the line's shape, read once per
+distinct shape.
 
-A line is looked up by its pieces; on a miss it is tokenised and read statement by statement. Statements may span lines and lines may
-hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the next `;` or line.
+A line is looked up by its pieces; on a miss it is tokenised and read statement by statement. Statements may span lines
+and lines may
+hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the next `;` or
+line.
 """
 
 from __future__ import annotations
@@ -65,7 +68,9 @@ class Issue:
 
 @dataclass(slots=True)
 class ModuleText:
-    """What was read: module-level statements and functions in order, the text behind the last statement, and the issues."""
+    """What was read: module-level statements and functions in order, the text behind the last statement, and the
+    issues.
+    """
 
     items: list[Statement | FunctionSource] = field(default_factory=list["Statement | FunctionSource"])
     tail: str = ""
@@ -691,7 +696,7 @@ def _until(tokens: list[Token], at: int, stop: str) -> int:
     depth = 0
     while at < len(tokens):
         token = tokens[at][1]
-        if token == stop and depth == 0:
+        if token == stop:  # even inside braces: no list holds a semicolon
             return at + 1
         if token == "{":
             depth += 1
