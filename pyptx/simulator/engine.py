@@ -624,6 +624,8 @@ class Engine:
             alive = machine.ballot(machine.executing(None))
             if what.mask is None:
                 missing = alive & ~here
+            elif what.mask == "warpgroup":
+                missing = self._warpgroups_missing(alive & ~here)
             else:
                 assert not isinstance(what.mask, str)
                 members = np.broadcast_to(machine.source(what.mask, "u32"), machine.lanes)
@@ -638,6 +640,13 @@ class Engine:
         bound = self._masked_last(at, inst)
         bound(ready)
         self._add(segment.after, ready)
+
+    def _warpgroups_missing(self, missing: np.ndarray) -> np.ndarray:
+        """Per warp, not 0 if threads of its warpgroup (four warps of a CTA) are missing."""
+        per_cta = self.machine.padded // 32
+        warp = np.arange(missing.size)
+        group = warp // per_cta * (-(-per_cta // 4)) + warp % per_cta // 4
+        return (np.bincount(group, missing != 0)[group] > 0).astype(np.uint32)
 
     def _masked_last(self, at: int, inst: Inst) -> Masked:
         found = self._bound_last.get(at)

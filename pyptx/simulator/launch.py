@@ -22,6 +22,7 @@ from .memory import Allocation, GlobalMemory
 from .numerics import quiet
 from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
 from .report import Line, Report
+from .tensor_map import TensorArgument
 
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
@@ -223,22 +224,37 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
     finish: list[Any] = []
     top = ARGUMENT_BASE
     placed: dict[tuple[int, int], int] = {}
+
+    def place(array: np.ndarray, name: str, number: int) -> int:
+        """The address of an array; one given twice is one allocation."""
+        nonlocal top
+        data = array.reshape(-1).view(np.uint8)
+        key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
+        if key not in placed:
+            placed[key] = top
+            memory.add(Allocation(f"{name} (argument {number})", top, data, not array.flags.writeable))
+            top = (top + max(data.size, 1) + 255) // 256 * 256 + 4096
+        return placed[key]
+
     for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
         what = f"argument {number} ({parameter.name}) of {program.entry}"
+        if isinstance(value, TensorArgument):
+            array = as_array(value.array, what)
+            assert array is not None
+            raw = value.at(place(array, f"the tensor of {parameter.name}", number))
+            if not parameter.array:
+                if parameter.size != 8 or parameter.type[0] == "f":
+                    raise SimulationError(f"{what} is a .{parameter.type} scalar, not a tensor map")
+                raw = place(np.frombuffer(bytearray(raw), np.uint8), parameter.name, number).to_bytes(8, "little")
+            elif parameter.size != len(raw):
+                raise SimulationError(f"{what} has {parameter.size} bytes, and a tensor map {len(raw)}")
+            buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
+            continue
         array = as_array(value, what)
         if array is not None and not parameter.array:
             if parameter.size != 8 or parameter.type[0] == "f":
                 raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
-            data = array.reshape(-1).view(np.uint8)
-            key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
-            if key in placed:
-                base = placed[key]  # one array given twice is one allocation
-            else:
-                base = top
-                placed[key] = base
-                memory.add(Allocation(f"{parameter.name} (argument {number})", base, data, not array.flags.writeable))
-                top = (base + max(data.size, 1) + 255) // 256 * 256 + 4096
-            raw = base.to_bytes(8, "little")[: parameter.size]
+            raw = place(array, parameter.name, number).to_bytes(8, "little")[: parameter.size]
         else:
             raw = _scalar_bytes(parameter, value if array is None else array, what)
         buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)

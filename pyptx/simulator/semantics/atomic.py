@@ -33,8 +33,13 @@ def _decrement(old: Array, b: Array) -> Array:
 
 def update_of(inst: Inst) -> Update:
     """The function of an atomic operation in the instruction's type."""
-    kind = inst.type
-    operation = inst.one_of("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+    operation = inst.one_of("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas") or "add"
+    # atom.global.add.f32 flushes subnormals
+    return update_for(operation, inst.type, ftz=space_of(inst) == "global" and not inst.has("noftz"))
+
+
+def update_for(operation: str, kind: str, *, ftz: bool = False) -> Update:
+    """The function of an atomic operation on a type; `ftz`: f32 additions flush subnormals."""
     match operation:
         case "exch":
             return lambda old, b: b
@@ -53,14 +58,12 @@ def update_of(inst: Inst) -> Update:
         case _:
             pass
     if kind in HALVES:
-        name = {"add": "add", "min": "minimum", "max": "maximum"}[operation or "add"]
+        name = {"add": "add", "min": "minimum", "max": "maximum"}[operation]
         return partial(getattr(half, name), kind=kind)
     if kind in ("f32", "f64"):
-        function = {"add": floating.add, "min": floating.minimum, "max": floating.maximum}[operation or "add"]
-        if kind == "f32" and operation == "add" and space_of(inst) in ("global",) and not inst.has("noftz"):
-            return partial(function, ftz=True)  # atom.global.add.f32 flushes subnormals
-        return function
-    return {"add": np.add, "min": np.minimum, "max": np.maximum}[operation or "add"]
+        function = {"add": floating.add, "min": floating.minimum, "max": floating.maximum}[operation]
+        return partial(function, ftz=True) if kind == "f32" and operation == "add" and ftz else function
+    return {"add": np.add, "min": np.minimum, "max": np.maximum}[operation]
 
 
 def perform(view: Array, index: Array, update: Update, operands: list[Array], want_old: bool) -> Array | None:

@@ -63,7 +63,7 @@ class Step:
 @dataclass(slots=True)
 class Collective:
     """An instruction that a warp executes together; `mask` is its membermask operand (None: the whole warp,
-    "active": who is there).
+    "active": who is there, "warpgroup": four warps together).
     """
 
     bind: Callable[[Machine, Inst], Action]

@@ -1,0 +1,398 @@
+"""Tensor copies and bulk reductions: cp.async.bulk.tensor, cp.reduce.async.bulk{.tensor}, tensormap (PTX ISA 9.7.9.25
+to 9.7.9.27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+from ..memory import address_of, span
+from ..pending import Copy
+from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
+from ..tensor_box import (
+    BoxError,
+    Combine,
+    im2col_size,
+    pixels_of,
+    read_pixels,
+    read_tiled,
+    tiled_size,
+    write_pixels,
+    write_tiled,
+)
+from ..tensor_map import TensorMap, check, replace_field, swizzled
+from .async_copy import complete_tx
+from .atomic import update_for
+from .movement import space_of
+from .registry import Action, Collective, Mask, Step, dtype_of, meaning
+
+Array = Any
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+_ADDRESS = (1 << CLUSTER_SHIFT) - 1
+
+
+def scalar(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> int:
+    """The value of an operand in one lane."""
+    source = machine.source(operand, kind)
+    return int(source[lane % source.size])
+
+
+@lru_cache(maxsize=256)
+def _decoded(raw: bytes) -> tuple[TensorMap | None, str]:
+    found = TensorMap.decode(raw)
+    return found, "" if found is None else check(found)
+
+
+def read_map(machine: Machine, inst: Inst, address: int, lane: int, space: str = "generic") -> TensorMap:
+    """The tensor map at an address. SimulationError if there is none, or a wrong one."""
+    raw = span(machine, inst, address, space, lane, 128, write=False, align=64)
+    found, wrong = _decoded(raw.tobytes())
+    if found is None:
+        machine.fault(
+            inst,
+            f"there is no tensor map at 0x{address:x}",
+            lane,
+            "pass pyptx.simulator.tensor_map(array, box, swizzle=...) for it; maps of NVIDIA's driver cannot be read",
+        )
+    if wrong:
+        machine.fault(inst, f"the tensor map at 0x{address:x} is not valid: {wrong}", lane)
+    return found
+
+
+def combine_of(operation: str | None, kind: str) -> Combine | None:
+    """How a reduction makes the new bytes; None for a copy."""
+    if operation is None:
+        return None
+    update = update_for(operation, kind)
+    dtype = dtype_of(kind)
+
+    def combine(old: Array, new: Array) -> Array:
+        return np.asarray(update(old.view(dtype), new.view(dtype))).view(np.uint8)
+
+    return combine
+
+
+class _Box:
+    """What a tensor copy moves, apart from where it lies in shared memory."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        inst: Inst,
+        lane: int,
+        m: TensorMap,
+        mode: str,
+        at: Sequence[int],
+        offsets: Sequence[int],
+    ):
+        self.machine, self.inst, self.lane, self.m, self.mode = machine, inst, lane, m, mode
+        self.at, self.offsets = at, offsets
+        self.size = (
+            im2col_size(m)
+            if mode.startswith("im2col")
+            else 4 * tiled_size(m)
+            if mode in ("tile::gather4", "tile::scatter4")
+            else tiled_size(m)
+        )
+
+    def _fault(self, error: BoxError) -> None:
+        self.machine.fault(self.inst, str(error), self.lane)
+
+    def read(self) -> Array:
+        memory, m, at = self.machine.memory, self.m, self.at
+        try:
+            if self.mode == "tile":
+                return read_tiled(memory, m, at)
+            if self.mode == "tile::gather4":
+                return np.concatenate([read_tiled(memory, m, (at[0], row)) for row in at[1:]])
+            pixels, good = pixels_of(m, at, self.offsets, m.pixels)
+            return read_pixels(memory, m, at[0], pixels, good)
+        except BoxError as error:
+            self._fault(error)
+            raise
+
+    def write(self, box: Array, combine: Combine | None) -> None:
+        memory, m, at = self.machine.memory, self.m, self.at
+        try:
+            if self.mode == "tile":
+                write_tiled(memory, m, at, box, combine)
+            elif self.mode == "tile::scatter4":
+                for row, data in zip(at[1:], box.reshape(4, -1), strict=True):
+                    write_tiled(memory, m, (at[0], row), data, combine)
+            else:
+                pixels, good = pixels_of(m, at, (0,) * (m.rank - 2), m.pixels)
+                write_pixels(memory, m, at[0], pixels, good, box, combine)
+        except BoxError as error:
+            self._fault(error)
+
+
+def _flipped(chunks: Array, places: Array, start: int) -> Array:
+    """The two 8-byte halves of the chunks that go to odd 128-byte lines change places."""
+    pairs = chunks.view(np.uint64).reshape(-1, 2).copy()
+    odd = (start + 16 * places) >> 7 & 1 == 1
+    pairs[odd] = pairs[odd][:, ::-1]
+    return pairs.reshape(-1).view("V16")
+
+
+def place_box(target: Array, box: Array, swizzle: str, start: int) -> None:
+    """Write a box to shared memory (`target`, uint8) at address `start`, swizzled."""
+    if swizzle == "none":
+        target[...] = box
+        return
+    places = swizzled(box.size // 16, swizzle, start % 1024)
+    chunks = box.view("V16")
+    if swizzle.endswith("FLIP_8B"):
+        chunks = _flipped(chunks, places, start)
+    target.view("V16")[places] = chunks
+
+
+def take_box(source: Array, swizzle: str, start: int) -> Array:
+    """The box that lies swizzled in shared memory (`source`, uint8) at address `start`."""
+    if swizzle == "none":
+        return source.copy()
+    places = swizzled(source.size // 16, swizzle, start % 1024)
+    chunks = source.view("V16")[places]
+    if swizzle.endswith("FLIP_8B"):
+        chunks = _flipped(chunks, places, start)
+    return chunks.view(np.uint8)
+
+
+def flat_offset(machine: Machine, view: Array) -> int:
+    """Where a view of shared memory begins in the shared memory of the whole batch."""
+    return view.__array_interface__["data"][0] - machine.shared.__array_interface__["data"][0]
+
+
+def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
+    """A lane in each CTA of the cluster that a multicast mask names."""
+    first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
+    return [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
+
+
+def _mode_of(inst: Inst) -> str:
+    return (
+        inst.one_of(
+            "tile", "tile::gather4", "tile::scatter4", "im2col", "im2col::w", "im2col::w::128", "im2col_no_offs"
+        )
+        or "tile"
+    )
+
+
+def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Sequence[int]], _Box]:
+    """(lane, offsets) -> the box of one copy."""
+    assert isinstance(tensor, Address)
+    mode = _mode_of(inst)
+    rank = int(next(x for x in inst.modifiers if len(x) == 2 and x[1] == "d" and x[0].isdigit())[0])
+    if any(x.startswith("override") for x in inst.modifiers) or mode in ("im2col::w", "im2col::w::128"):
+        machine.fault(inst, "the simulator does not execute .override, .im2col::w and .im2col::w::128")
+    places = tensor.rest[0]
+    coordinates = places.elements if isinstance(places, Vec) else (places,)
+    tiled = mode.startswith("tile")
+
+    def box(lane: int, offsets: Sequence[int]) -> _Box:
+        m = read_map(machine, inst, address_of(machine, tensor, lane), lane)
+        if m.rank != rank:
+            machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
+        if (m.kind == "tiled") != tiled:
+            machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
+        if "4" in mode and m.box[1] != 1:
+            machine.fault(inst, f".{mode} needs a box of one row, not {m.box[1]}", lane)
+        at = [scalar(machine, c, lane, "s32") for c in coordinates]
+        return _Box(machine, inst, lane, m, mode, at, offsets)
+
+    return box
+
+
+@meaning("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
+def tensor_copy(inst: Inst) -> Step:
+    return Step(
+        _bind_load if isinstance(inst.operands[1], Address) and len(inst.operands) > 2 and _loads(inst) else _bind_store
+    )
+
+
+def _loads(inst: Inst) -> bool:
+    spaces = [m for m in inst.modifiers if m in ("global", "shared::cta", "shared::cluster")]
+    return spaces[0] != "global"
+
+
+def _bind_load(machine: Machine, inst: Inst) -> Action:
+    dst, tensor, barrier, *rest = inst.operands
+    to = "shared" if inst.has("shared::cta") else "shared::cluster"
+    box_of = _prepare(machine, inst, tensor)
+    offset_operands: tuple[Operand, ...] = ()
+    if inst.has("im2col"):
+        found = rest.pop(0)
+        offset_operands = found.elements if isinstance(found, Vec) else (found,)
+    multicast = any(m.startswith("multicast") for m in inst.modifiers)
+    two = inst.has("cta_group::2")
+
+    def issue(lane: int) -> None:
+        offsets = [scalar(machine, o, lane, "u16") for o in offset_operands]
+        box = box_of(lane, offsets)
+        target = address_of(machine, dst, lane)
+        signal = address_of(machine, barrier, lane)
+        receivers = [lane]
+        if multicast:
+            mask = scalar(machine, rest[0], lane, "u32" if inst.has("multicast::cluster::32b") else "u16")
+            receivers = receivers_of(machine, lane, mask)
+            target &= _ADDRESS
+            signal &= _ADDRESS if not two else -1
+        if target % 128:
+            machine.fault(inst, f"the box's place in shared memory 0x{target:x} must be a multiple of 128", lane)
+        views = [span(machine, inst, target, to, r, box.size, write=True) for r in receivers]
+
+        def complete() -> None:
+            data = box.read()
+            for receiver, view in zip(receivers, views, strict=True):
+                place_box(view, data, box.m.swizzle, target)
+                complete_tx(machine, inst, signal, receiver, box.size)
+
+        copy = Copy(inst, np.array([lane]), "mbarrier", complete)
+        if machine.observers:
+            copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
+            copy.barriers = [
+                flat_offset(machine, span(machine, inst, signal, "shared::cluster", r, 8, write=True)) // 8
+                for r in receivers
+            ]
+        machine.pending.issue(copy)
+
+    return _each(machine, issue)
+
+
+def _bind_store(machine: Machine, inst: Inst) -> Action:
+    tensor, src, *_ = inst.operands
+    box_of = _prepare(machine, inst, tensor)
+    operation = inst.one_of(*REDUCTIONS) if inst.opcode.startswith("cp.reduce") else None
+
+    def issue(lane: int) -> None:
+        box = box_of(lane, ())
+        kind = box.m.type.removesuffix(".ftz")
+        combine = None
+        if operation is not None:
+            bits = operation in ("and", "or", "xor")
+            legal = {
+                "add": ("u32", "s32", "u64", "f32", "f16", "bf16"), "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+                "inc": ("u32",),
+            }  # fmt: skip
+            legal["max"], legal["dec"] = legal["min"], legal["inc"]
+            if kind not in legal.get(operation, ("u32", "s32", "u64", "s64")):
+                machine.fault(inst, f"there is no reduction .{operation} of a tensor of .{kind}", lane)
+            combine = combine_of(operation, f"b{box.m.bits}" if bits else kind)
+        start = address_of(machine, src, lane)
+        if start % 128:
+            machine.fault(inst, f"the box's place in shared memory 0x{start:x} must be a multiple of 128", lane)
+        view = span(machine, inst, start, "shared", lane, box.size, write=False)
+
+        def complete() -> None:
+            box.write(take_box(view, box.m.swizzle, start), combine)
+
+        copy = Copy(inst, np.array([lane]), "bulk_group", complete)
+        if machine.observers:
+            copy.reads = [("shared", flat_offset(machine, view), box.size)]
+        machine.pending.issue(copy)
+
+    return _each(machine, issue)
+
+
+def _each(machine: Machine, issue: Callable[[int], None]) -> Action:
+    def step(m: Mask) -> None:
+        for lane in np.flatnonzero(machine.executing(m)).tolist():
+            issue(lane)
+
+    return step
+
+
+# ------------------------------------------------------------------------------------------------ bulk reductions
+
+
+@meaning("cp.reduce.async.bulk", "multimem.cp.reduce.async.bulk")
+def bulk_reduce(inst: Inst) -> Step:
+    return Step(_bind_bulk_reduce)
+
+
+def _bind_bulk_reduce(machine: Machine, inst: Inst) -> Action:
+    dst, src, size, *rest = inst.operands
+    to = "shared::cluster" if _loads(inst) else "global"
+    barrier = rest[0] if to != "global" else None
+    combine = combine_of(inst.one_of(*REDUCTIONS), inst.type)
+    assert combine is not None
+
+    def issue(lane: int) -> None:
+        count = scalar(machine, size, lane)
+        if count % 16:
+            machine.fault(inst, f"a bulk reduction takes a multiple of 16 bytes, not {count}", lane)
+        source = span(machine, inst, address_of(machine, src, lane), "shared", lane, count, write=False, align=16)
+        target_address = address_of(machine, dst, lane)
+        target = span(machine, inst, target_address, to, lane, count, write=True, align=16)
+        signal = None if barrier is None else address_of(machine, barrier, lane)
+
+        def complete() -> None:
+            target[...] = combine(target, source)
+            if signal is not None:
+                complete_tx(machine, inst, signal, lane, count)
+
+        copy = Copy(inst, np.array([lane]), "bulk_group" if signal is None else "mbarrier", complete)
+        if machine.observers:
+            copy.reads = [("shared", flat_offset(machine, source), count)]
+            copy.writes = [
+                ("global", target_address, count) if to == "global" else ("shared", flat_offset(machine, target), count)
+            ]
+            if signal is not None:
+                word = span(machine, inst, signal, "shared::cluster", lane, 8, write=True)
+                copy.barriers = [flat_offset(machine, word) // 8]
+        machine.pending.issue(copy)
+
+    return _each(machine, issue)
+
+
+# ---------------------------------------------------------------------------------------------------- tensor maps
+
+
+@meaning("tensormap.replace")
+def tensormap_replace(inst: Inst) -> Step:
+    def bind(machine: Machine, inst: Inst) -> Action:
+        field = next(m for m in inst.modifiers if m not in ("tile", "global", "shared::cta", "b1024", "b32", "b64"))
+        address, *values = inst.operands
+        index = 0
+        if len(values) > 1:
+            first = values.pop(0)
+            assert isinstance(first, Imm)
+            index = int(first.value)
+        kind = "u64" if inst.has("b64") else "u32"
+        space = {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
+
+        def replace(lane: int) -> None:
+            start = address_of(machine, address, lane)
+            raw = span(machine, inst, start, space, lane, 128, write=True, align=64)
+            if TensorMap.decode(raw.tobytes()) is None:
+                machine.fault(inst, f"there is no tensor map at 0x{start:x}", lane)
+            replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
+
+        return _each(machine, replace)
+
+    return Step(bind)
+
+
+@meaning("tensormap.cp_fenceproxy", waits=True)
+def tensormap_copy(inst: Inst) -> Collective:
+    """The warp copies 128 bytes: once, for its lowest thread."""
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        dst, src, _ = inst.operands
+
+        def step(m: Mask) -> None:
+            for warp in np.flatnonzero(machine.ballot(machine.executing(m))).tolist():
+                lane = warp * 32
+                source = span(
+                    machine, inst, address_of(machine, src, lane), "shared", lane, 128, write=False, align=128
+                )
+                target = span(machine, inst, address_of(machine, dst, lane), "global", lane, 128, write=True, align=128)
+                target[...] = source
+
+        return step
+
+    return Collective(bind)

@@ -1,0 +1,240 @@
+"""Warpgroup matrix instructions (PTX ISA 9.7.15): wgmma.mma_async and what orders it.
+
+A wgmma is complete when issued, which is one of the orders PTX allows. Products are exact; the products of one
+instruction are summed in float32 in an order that PTX leaves open and added to D, rounding once more.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+from ..program import Imm, Inst, Not, Operand, Reg, Sink, Vec
+from ..shared_operand import OperandError, hopper_descriptor, numbers, read_patterns
+from .registry import Action, Collective, Mask, Step, meaning
+
+Array = Any
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
+
+
+def warpgroups(machine: Machine, inst: Inst, mask: Mask) -> list[int]:
+    """First lanes of the warpgroups in a mask. SimulationError if one is not complete."""
+    here = machine.executing(mask)
+    if machine.padded % 128 == 0:
+        groups = here.reshape(-1, 128)
+        some = groups.any(axis=1)
+        if np.array_equal(some, groups.all(axis=1)):
+            return (np.flatnonzero(some) * 128).tolist()
+    found: list[int] = []
+    for cta in range(machine.ctas):
+        for first in range(cta * machine.padded, (cta + 1) * machine.padded, 128):
+            part = here[first : min(first + 128, (cta + 1) * machine.padded)]
+            count = np.count_nonzero(part)
+            if not count:
+                continue
+            if count < 128:
+                machine.fault(
+                    inst,
+                    f"{inst.opcode} needs all 128 threads of a warpgroup (four warps, the first a multiple of four); "
+                    f"{count} are here",
+                    first + int(np.flatnonzero(part)[0]),
+                )
+            found.append(first)
+    return found
+
+
+class Fragment:
+    """Registers of a warpgroup as one array: rows are registers, columns lanes."""
+
+    def __init__(self, machine: Machine, operand: Operand):
+        registers = operand.elements if isinstance(operand, Vec) else (operand,)
+        self.registers = registers
+        self.block: Array = None
+        slots = [r.slot if isinstance(r, Reg) else -1 for r in registers]
+        first = registers[0]
+        if isinstance(first, Reg) and all(isinstance(r, Reg) and r.pool == "32" for r in registers):
+            if slots == list(range(slots[0], slots[0] + len(slots))):
+                self.block = machine.pools["32"][slots[0] : slots[0] + len(slots)]
+        self.rows = [
+            None
+            if isinstance(r, Sink)
+            else machine.row(r)
+            if isinstance(r, Reg)
+            else machine.source(r, "b32", whole=True)
+            for r in registers
+        ]
+
+    def view(self, first: int) -> Array:
+        """The registers of the lanes from `first` on: (registers, 128), uint32. A copy if they are not neighbours."""
+        if self.block is not None:
+            return self.block[:, first : first + 128]
+        return np.stack([np.zeros(128, np.uint32) if r is None else r[first : first + 128] for r in self.rows])
+
+    def put(self, first: int, values: Array) -> None:
+        """Write what `view` gave, changed; nothing to do if it was no copy."""
+        if self.block is None:
+            for row, value in zip(self.rows, values, strict=True):
+                if row is not None:
+                    row[first : first + 128] = value
+
+
+@meaning("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
+def order(inst: Inst) -> Step:
+    return Step(lambda machine, inst: lambda m: None)
+
+
+@meaning("wgmma.mma_async", waits=True)
+def mma_async(inst: Inst) -> Collective:
+    return Collective(_bind, "warpgroup")
+
+
+def _uniform(machine: Machine, operand: Operand, lane: int, kind: str) -> int:
+    if isinstance(operand, Not):
+        return not _uniform(machine, operand.operand, lane, kind)
+    source = machine.source(operand, kind)
+    return int(source[lane % source.size])
+
+
+def registers_a(registers: Array, bits: int) -> Array:
+    """A from registers, as bit patterns: (4, 128) uint32 -> (64, k of 128 bits a row)."""
+    per = 32 // bits
+    # register: m/8 (fast), k/4 words; lane: k word (4), m (8), m/16 (4)
+    words = registers.reshape(2, 2, 4, 8, 4).transpose(2, 1, 3, 0, 4)  # m/16, m/8, m, k/4, k word
+    words = np.ascontiguousarray(words).reshape(64, 8)
+    if per == 1:
+        return words
+    return words.view(np.dtype(f"u{max(1, bits // 8)}"))
+
+
+def _immediate(operand: Operand) -> int:
+    assert isinstance(operand, Imm)
+    return int(operand.value)
+
+
+def _bind(machine: Machine, inst: Inst) -> Action:
+    _, n, k = map(int, re.findall(r"\d+", next(x for x in inst.modifiers if re.fullmatch(r"m\d+n\d+k\d+", x))))
+    dtype, atype, btype = inst.types[:3]
+    sparse = inst.has("sp")
+    d, a, b, *rest = inst.operands
+    metadata = selector = None
+    if sparse:
+        metadata, selector = rest[0], _immediate(rest[1])
+        rest = rest[2:]
+    scale_d, *immediates = rest
+    integer = dtype == "s32"
+    negative = not integer and _immediate(immediates[0]) * _immediate(immediates[1]) < 0
+    from_registers = isinstance(a, Vec)
+    turned = [bool(_immediate(i)) for i in immediates[2:]]
+    turned_a = bool(turned[0]) if turned and not from_registers else False
+    turned_b = bool(turned[-1]) if turned else False
+    abits, bbits = BITS[atype], BITS[btype]
+    accumulator = Fragment(machine, d)
+    fragment_a = Fragment(machine, a) if from_registers else None
+    clamp = inst.has("satfinite")
+    half = dtype == "f16"
+    columns = n // 8
+    k_a = k // 2 if sparse else k
+    metadata_row = None if metadata is None else machine.source(metadata, "b32", whole=True)
+
+    def operand(which: Operand, lane: int, rows: int, depth: int, bits: int, kind: str, mn_major: bool) -> Array:
+        descriptor = hopper_descriptor(_uniform(machine, which, lane, "u64"))
+        cta = int(machine.cta_of_lane[lane])
+        try:
+            patterns = read_patterns(machine.shared[cta], machine.shared_size, descriptor, rows, depth, bits, mn_major)
+        except OperandError as error:
+            machine.fault(inst, str(error), lane)
+        return numbers(patterns, kind)
+
+    def step(mask: Mask) -> None:
+        for first in warpgroups(machine, inst, mask):
+            if fragment_a is None:
+                x = operand(a, first, 64, k_a, abits, atype, turned_a)
+            else:
+                x = numbers(registers_a(fragment_a.view(first), abits), atype)
+            if metadata_row is not None:
+                assert selector is not None
+                x = expand(x, metadata_row[first : first + 128], selector, abits)
+            y = operand(b, first, n, k, bbits, btype, turned_b)
+            product = x @ y.T
+            if negative:
+                np.negative(product, product)
+            accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
+            registers = accumulator.view(first)
+            if half:
+                _add_half(registers, product, columns, accumulate)
+            else:
+                # D: register = n/8, m/8, n%2; lane = m/16, m%8, n/2%4
+                parts = product.reshape(4, 2, 8, columns, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+                if integer:
+                    _add_integers(registers, parts, accumulate, clamp)
+                else:
+                    target = registers.view(np.float32).reshape(parts.shape)
+                    if accumulate:
+                        np.add(target, parts, out=target)
+                    else:
+                        target[...] = parts
+            accumulator.put(first, registers)
+
+    return step
+
+
+def _add_half(registers: Array, product: Array, columns: int, accumulate: int) -> None:
+    parts = product.reshape(4, 2, 8, columns, 4, 2).transpose(3, 1, 0, 2, 4, 5)  # n/8, m/8, lane (4, 8, 4), n%2
+    if accumulate:
+        old = np.ascontiguousarray(registers).view(np.float16).reshape(parts.shape)
+        parts = parts + old.astype(np.float32)
+    registers[...] = np.ascontiguousarray(parts.astype(np.float16)).view(np.uint32).reshape(registers.shape)
+
+
+def _add_integers(registers: Array, parts: Array, accumulate: int, clamp: bool) -> None:
+    total = parts.astype(np.int64)  # sums of one instruction are below 2**24: exact in float32
+    if accumulate:
+        total = total + registers.view(np.int32).reshape(parts.shape)
+    if clamp:
+        total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    registers[...] = total.astype(np.uint32).reshape(registers.shape)
+
+
+def expand(x: Array, metadata: Array, selector: int, bits: int) -> Array:
+    """The dense A of a sparse one: (64, k/2) numbers and the warpgroup's metadata registers -> (64, k)."""
+    return place_nonzeros(x, metadata_codes(metadata, selector, bits), bits)
+
+
+def place_nonzeros(x: Array, codes: Array, bits: int) -> Array:
+    """Put the nonzeros of each group where its 4-bit code says. x: (rows, k/2); codes: (rows, groups).
+
+    32-bit elements: groups of two, the codes 0b0100 and 0b1110 choose the first or the second. 8 and 16 bits: groups of
+    four with two nonzeros, two bits each.
+    """
+    rows, half = x.shape
+    if bits == 32:
+        dense = np.zeros((rows, half, 2), x.dtype)
+        second = codes == 0b1110
+        dense[..., 0] = np.where(second, 0, x)
+        dense[..., 1] = np.where(second, x, 0)
+        return dense.reshape(rows, 2 * half)
+    dense = np.zeros((rows, half // 2, 4), x.dtype)
+    pairs = x.reshape(rows, half // 2, 2)
+    r, g = np.ogrid[:rows, : half // 2]
+    dense[r, g, codes & 3] = pairs[..., 0]
+    dense[r, g, codes >> 2 & 3] = pairs[..., 1]
+    return dense.reshape(rows, 2 * half)
+
+
+def metadata_codes(metadata: Array, selector: int, bits: int) -> Array:
+    """The 4-bit code of each group of A, (64, groups), from the registers of the 128 threads.
+
+    16 and 32 bits: of each quad, threads 2 * selector and 2 * selector + 1 hold it; the first has the lower half of
+    the groups of rows i and i + 8, the second the upper half. 8 bits: all four; threads 0 and 2 of the quad have row i,
+    1 and 3 row i + 8, and 2 and 3 the upper half.
+    """
+    words = metadata.reshape(4, 8, 4)  # m/16, m%8, thread of the quad
+    nibbles = (words[..., None] >> (4 * np.arange(8, dtype=np.uint32))) & np.uint32(15)  # (4, 8, 4, 8)
+    if bits != 8:
+        pair = nibbles[:, :, 2 * selector : 2 * selector + 2].reshape(4, 8, 2, 2, 4)  # m/16, m%8, k half, m/8, group
+        return pair.transpose(0, 3, 1, 2, 4).reshape(64, 8)
+    quad = nibbles.reshape(4, 8, 2, 2, 8)  # m/16, m%8, thread/2, thread%2, group
+    return quad.transpose(0, 3, 1, 2, 4).reshape(64, 16)
