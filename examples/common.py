@@ -1,0 +1,140 @@
+"""What the examples share: 16-byte vectors of f32 or bf16, sums and maxima over a CTA, errors, the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pyptx import ptx, reg, smem
+from pyptx.kernel import Kernel
+from pyptx.reg import Reg, RegArray
+from pyptx.types import PtxType, b32, bf16, f32, from_name
+
+NUMPY: dict[PtxType, Any] = {f32: np.float32, bf16: ml_dtypes.bfloat16}
+"""The NumPy type of a kernel's tensors."""
+LIMIT = {f32: 1e-6, bf16: 2**-8}
+"""The relative error that a kernel with f32 arithmetic may have, by the type it rounds its result to."""
+
+
+def per_vector(dtype: PtxType) -> int:
+    """Elements in 16 bytes."""
+    return 128 // dtype.bits
+
+
+def load_vector(dtype: PtxType, values: RegArray, address: Any, *, pred: Any = None) -> None:
+    """Read 16 bytes of f32 or bf16 from global memory into f32 registers, through the read-only cache.
+
+    Where `pred` does not hold, the values become 0.
+    """
+    if dtype == f32:
+        if pred is not None:
+            for v in values:
+                ptx.inst.mov.f32(v, 0.0)
+        ptx.inst.ld.global_.nc.v4.f32(values, address, pred=pred)
+        return
+    words = reg.array(b32, 4)
+    if pred is not None:
+        for w in words:
+            ptx.inst.mov.b32(w, 0)
+    ptx.inst.ld.global_.nc.v4.b32(words, address, pred=pred)
+    for i, w in enumerate(words):  # bf16 is the upper half of f32
+        ptx.inst.shl.b32(values[2 * i], w, 16)
+        ptx.inst.and_.b32(values[2 * i + 1], w, 0xFFFF0000)
+
+
+def store_vector(dtype: PtxType, address: Any, values: RegArray, *, pred: Any = None) -> None:
+    """Write f32 registers to global memory as 16 bytes of f32 or bf16 (rounded to nearest even)."""
+    if dtype == f32:
+        ptx.inst.st.global_.v4.f32(address, values, pred=pred)
+        return
+    words = reg.array(b32, 4)
+    for i, w in enumerate(words):
+        ptx.inst.cvt.rn.bf16x2.f32(w, values[2 * i + 1], values[2 * i])
+    ptx.inst.st.global_.v4.b32(address, words, pred=pred)
+
+
+def over_cta(operation: str, value: Reg, warps: int, tid: Reg, name: str) -> None:
+    """Combine an f32 `value` of every thread of the CTA, in place: `operation` is "add" or "max".
+
+    Warps combine theirs by shuffles and leave it in shared memory, an array `name` of their own per reduction, so that
+    no second barrier is needed before the next one.
+    """
+    (ptx.warp.reduce_sum if operation == "add" else ptx.warp.reduce_max)(value)
+    if warps == 1:
+        return
+    partial = smem.alloc(f32, (warps,), name=name)
+    with ptx.if_((tid & 31) == 0):
+        smem.store(f32, partial[tid >> 5], value)
+    ptx.bar.sync(0)
+    ptx.inst.mov.f32(value, smem.load(f32, partial[0]))
+    combine = ptx.inst.add.f32 if operation == "add" else ptx.inst.max.f32
+    for w in range(1, warps):
+        combine(value, value, smem.load(f32, partial[w]))
+
+
+class Row:
+    """How the threads of a CTA share a row of N elements: each has `rounds` vectors, `threads` vectors apart."""
+
+    def __init__(self, N: int, dtype: PtxType):
+        self.width = per_vector(dtype)
+        if N < self.width or N % self.width:
+            raise ValueError(f"rows are read in 16-byte vectors of {self.width} elements, and N = {N} is no multiple")
+        vectors = N // self.width
+        # 64 values per thread at most: they live in registers from the one read to the one write
+        needed = -(-vectors // (64 // self.width))
+        self.threads = min(1024, max(min(256, -(-vectors // 32) * 32), -(-needed // 32) * 32))
+        self.rounds = -(-vectors // self.threads)
+        if self.rounds * self.width > 64:
+            raise ValueError(f"a row of N = {N} does not fit the registers of one CTA: 65536 elements at most")
+        self.warps = self.threads // 32
+        self.left = vectors - (self.rounds - 1) * self.threads
+        """Threads that have a vector in the last round."""
+        self.stride = self.threads * 16
+        """Bytes from a thread's vector to its next."""
+
+    def guard(self, tid: Reg) -> Callable[[int], Any]:
+        """For each round, the predicate of the threads that have a vector in it, or None: all have."""
+        inside = tid < self.left if self.left < self.threads else None
+        return lambda i: inside if i == self.rounds - 1 else None
+
+
+def relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    """Norm of the difference over the norm of the float64 reference."""
+    return float(np.linalg.norm(got.astype(np.float64) - want) / np.linalg.norm(want))
+
+
+def main(
+    description: str,
+    check: Callable[..., float],
+    build: Callable[..., Kernel],
+    *,
+    size: tuple[int, ...],
+    names: tuple[str, ...],
+    arch: str,
+    limit: float | None = None,
+) -> int:
+    """The command line of an example: `--size`, `--arch`, `--dtype` (where it has one), `--ptx`. 0 if the result is
+    right.
+    """
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument("--size", type=int, nargs="+", metavar="N", default=size, help=" ".join(names))
+    arguments.add_argument("--arch", default=arch)
+    arguments.add_argument("--ptx", action="store_true", help="print the PTX and stop")
+    if limit is None:
+        arguments.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    options = arguments.parse_args()
+    sizes = tuple(options.size) * (len(names) if len(options.size) == 1 else 1)
+    if len(sizes) != len(names):
+        arguments.error(f"--size takes one number or {len(names)}: {' '.join(names)}")
+    keywords: dict[str, Any] = {"arch": options.arch}
+    if limit is None:
+        keywords["dtype"] = from_name(options.dtype)
+        limit = LIMIT[keywords["dtype"]]
+    if options.ptx:
+        print(build(*sizes, **keywords).ptx(), end="")
+        return 0
+    return 0 if check(*sizes, **keywords) <= limit else 1
