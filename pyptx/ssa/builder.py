@@ -1,7 +1,9 @@
 """Statements -> SSA: blocks, block arguments, ties and operands of one function.
 
-Only labels that are branched to start blocks. A register whose single definition dominates all its uses goes straight through; for the
-rest, block arguments are placed on iterated dominance frontiers, pruned by liveness (int bitsets), and renamed in preorder of the dominator
+Only labels that are branched to start blocks. A register whose single definition dominates all its uses goes straight
+through; for the
+rest, block arguments are placed on iterated dominance frontiers, pruned by liveness (int bitsets), and renamed in
+preorder of the dominator
 tree with an undo log. Everything is ordered, so the same statements give the same IR in any process.
 """
 
@@ -31,7 +33,8 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class FunctionSource:
-    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters."""
+    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters.
+    """
 
     op_class: type[FunctionOp]
     properties: dict[str, Attribute]
@@ -170,6 +173,7 @@ class _Builder:
                 ended = True
                 paths[-1] = (*stack, scope)
         self.blocks = blocks
+        self.source.statements = []  # from here on the blocks hold them, and each lets go when it is built
         count = len(blocks)
         self.successors = [[] for _ in blocks]
         self.label_indices = [0] * count
@@ -387,6 +391,7 @@ class _Builder:
             else:
                 append(self._terminator(terminator, values, targets, self.label_indices[b]))
             add_ops(block, ops)
+            self.blocks[b] = []
         return made
 
     def _terminator(
