@@ -79,6 +79,7 @@ class Kernel:
         self.reqntid = None if reqntid is None else tuple(reqntid)
         self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
         self._cache: dict[Any, Traced] = {}
+        self._texts: dict[Any, str] = {}
         self._cubin_handles: dict[Any, Any] = {}
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
@@ -160,11 +161,20 @@ class Kernel:
 
     def ptx(self, **kw: Any) -> str:
         """The PTX text."""
+        key = (*kw.items(), *map(type, kw.values()))
+        try:
+            return self._texts[key]
+        except (KeyError, TypeError):  # not printed yet, or unhashable template values
+            pass
         traced = self.trace(**kw)
         if not traced.text:
             from ..printer.ptx import print_module
 
             traced.text.append(print_module(traced.module))
+        try:
+            self._texts[key] = traced.text[0]
+        except TypeError:
+            pass
         return traced.text[0]
 
     def sass(self, **kw: Any) -> str:
