@@ -31,8 +31,7 @@ from .reader import Issue, ModuleText, Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
-    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX.
-    """
+    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX."""
     with gc_paused():
         source = Reader(text).read()
         issues = list(source.issues)
@@ -44,8 +43,7 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
 
 
 class _Judge:
-    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules.
-    """
+    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules."""
 
     def __init__(self, source: ModuleText, text: str, reported: set[tuple[int, str]]):
         self.source = source
@@ -61,7 +59,9 @@ class _Judge:
         yield from self._header()
         first = FIRST_PTX[self.target]
         if self.version < first:
-            message = f"target {self.target} needs PTX {version_text(first)} or newer, and .version is {self.source.version}"
+            message = (
+                f"target {self.target} needs PTX {version_text(first)} or newer, and .version is {self.source.version}"
+            )
             yield Issue(message, 1, 1)
             return
         for item in self.source.items:
@@ -172,7 +172,9 @@ class _Judge:
                 words = cast(TokensAttr, (shape.properties or {})["words"]).data
                 yield from self._placed(self.rules.label_list(names, name or label, words), line)
             elif shape.op_class is not LocOp and shape.op_class is not UnknownOp:
-                yield from self._placed(self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line)
+                yield from self._placed(
+                    self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line
+                )
             label = ""
 
     def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Problem | None:

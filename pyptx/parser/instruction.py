@@ -22,7 +22,9 @@ from ..dialects.ptx.syntax import (
 
 @dataclass(slots=True)
 class InstructionText:
-    """An instruction as written: its op class (None: unknown opcode), modifiers after the opcode, operands, registers in text order."""
+    """An instruction as written: its op class (None: unknown opcode), modifiers after the opcode, operands, registers
+    in text order.
+    """
 
     cls: type[Instruction] | None
     root: str

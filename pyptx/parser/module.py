@@ -65,7 +65,7 @@ def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tup
 
 def build_module(source: ModuleText, filename: str | None, problems: list[UnresolvedLabel]) -> BuiltinModule:
     """IR for what the reader found."""
-    style = detect(_samples(source))
+    style = detect(style_samples(source))
     name_attr = StringAttr(filename or "<ptx>")
     ops: list[Operation] = []
     for item in source.items:
@@ -97,7 +97,7 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
     return create(op_class, (), (), properties, attributes, (), location)
 
 
-def _samples(source: ModuleText) -> Iterator[tuple[list[str], list[str], int, int]]:
+def style_samples(source: ModuleText) -> Iterator[tuple[list[str], list[str], int, int]]:
     """Up to 1,000 instructions to detect the style from."""
     left = 1000
     for item in source.items:

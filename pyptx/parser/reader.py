@@ -10,7 +10,6 @@ line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -24,7 +23,6 @@ from ..dialects.ptx.structure import (
     EntryOp,
     FunctionOp,
     LabelListOp,
-    LabelOp,
     LocOp,
     RegisterOp,
     ScopeBeginOp,
@@ -33,26 +31,33 @@ from ..dialects.ptx.structure import (
     TokensAttr,
     UnknownOp,
     VariableOp,
-    extents,
 )
 from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register, lex
 from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens
 from ..ssa.statement import Environment, Kind, Reg, Shape, Statement
+from .declarations import read_declaration, read_header
+from .extent import (
+    LINE_DIRECTIVES,
+    Incomplete,
+    line_directive_end,
+    matching,
+    open_comment,
+    pragma_before,
+    section_end,
+    until,
+)
 from .instruction import read_instruction
+from .positions import Positions
+from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
 
 _SPLIT = re.compile(r"(%[\w$]+)").split
 _LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
 _BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
-LINE_DIRECTIVES = frozenset({".loc", ".file", ".version", ".target", ".address_size"})
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
 _MAX_RETRIES = 64
-
-
-class Incomplete(Exception):
-    """The statement goes on in the next line."""
 
 
 @dataclass(slots=True)
@@ -194,7 +199,7 @@ class Reader:
                 key: object = ("label", match[2])
                 shape = self.cache.get(key)
                 if shape is None:
-                    shape = self.cache[key] = _label_shape(match[1], match[2] + "\n")
+                    shape = self.cache[key] = label_shape(match[1], match[2] + "\n")
                 assert isinstance(shape, Shape)
                 self.function.statements.append((shape, (), self.lead, number, match[1]))
                 self.lead = ""
@@ -255,7 +260,7 @@ class Reader:
         where = chunk.rstrip()
         last = line + where.count("\n")
         column = len(where) - (where.rfind("\n") + 1) + 1
-        what = "a comment is not closed" if _open_comment(chunk) else "the file ends inside a statement"
+        what = "a comment is not closed" if open_comment(chunk) else "the file ends inside a statement"
         self._issue(what, last, max(column, 1), "expected ';', '}' or the rest of the statement")
         self.lead += chunk
         if self.function is not None:
@@ -275,7 +280,7 @@ class Reader:
     def _read_chunk(self, text: str, newline: str, line: int, *, final: bool) -> None:
         """Read whole lines of text; Incomplete if the last statement goes on. Nothing is recorded then."""
         tokens, gaps = lex(text)
-        if _open_comment(text):
+        if open_comment(text):
             raise Incomplete
         gaps[-1] += newline
         if not tokens:
@@ -283,7 +288,7 @@ class Reader:
             return
         # a statement that may go on is found before anything is recorded
         ends = self._statement_ends(tokens)
-        position = _Positions(text, tokens, gaps, line)
+        position = Positions(text, tokens, gaps, line)
         start = 0
         single = len(ends) == 1
         names = _SPLIT(text)[1::2] if single else []
@@ -317,15 +322,15 @@ class Reader:
             return at + 1, depth
         if kind == "id" and at + 1 < count and tokens[at + 1][1] == ":":
             if at + 2 < count and tokens[at + 2][1] in (".branchtargets", ".calltargets", ".callprototype"):
-                return _until(tokens, at, ";"), depth
+                return until(tokens, at, ";"), depth
             return at + 2, depth
         if token in LINE_DIRECTIVES:
-            return _line_directive_end(tokens, at), depth
+            return line_directive_end(tokens, at), depth
         if token == ".section":
-            return _section_end(tokens, at), depth
+            return section_end(tokens, at), depth
         if depth == 0:
             return self._module_statement_end(tokens, at)
-        return _until(tokens, at, ";"), depth
+        return until(tokens, at, ";"), depth
 
     def _module_statement_end(self, tokens: list[Token], at: int) -> tuple[int, int]:
         function = False
@@ -335,17 +340,17 @@ class Reader:
             if token in (".func", ".entry"):
                 function = True
             elif token == "(":
-                i = _matching(tokens, i)
+                i = matching(tokens, i)
                 continue
             elif token == ";":
-                if function and _pragma_before(tokens, at, i):
+                if function and pragma_before(tokens, at, i):
                     i += 1
                     continue
                 return i + 1, 0
             elif token == "{":
                 if function:
                     return i + 1, 1
-                i = _matching(tokens, i)
+                i = matching(tokens, i)
                 continue
             i += 1
         raise Incomplete
@@ -353,7 +358,7 @@ class Reader:
     # ------------------------------------------------------------------------------------------------- one statement
 
     def _statement(
-        self, tokens: list[Token], start: int, end: int, gaps: list[str], position: _Positions, single: bool, text: str,
+        self, tokens: list[Token], start: int, end: int, gaps: list[str], position: Positions, single: bool, text: str,
         names: list[str], newline: str,
     ) -> None:  # fmt: skip
         kind, token = tokens[start]
@@ -368,9 +373,9 @@ class Reader:
             elif token == "}":
                 self._close(words, gaps, line)
             elif token == ";":
-                self._record(_directive_shape(DirectiveOp, words, gaps), (), line)
+                self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             elif kind == "id" and end - start == 2 and words[1] == ":":
-                self._record(_label_shape(token, gaps[-1], words, gaps), (), line, token)
+                self._record(label_shape(token, gaps[-1], words, gaps), (), line, token)
             elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
                 self._directive(tokens, start, end, words, gaps, position)
             else:
@@ -386,7 +391,7 @@ class Reader:
         self.lead = ""
 
     def _record_raw(self, words: list[str], gaps: list[str], line: int) -> None:
-        shape = _directive_shape(UnknownOp, words, gaps)
+        shape = directive_shape(UnknownOp, words, gaps)
         if self.function is None:
             self.module.items.append((shape, (), self.lead, line, ""))
             self.lead = ""
@@ -417,7 +422,7 @@ class Reader:
         self._record(shape, (), line)
 
     def _instruction(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions,
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions,
         single: bool, text: str, names: list[str], newline: str,
     ) -> None:  # fmt: skip
         environment = self.environment
@@ -449,7 +454,7 @@ class Reader:
             layout, name = branch_target(layout)
             if cls.opcode == "brx.idx":
                 layout = reading.layout
-        words, gaps = _with_whole_constants(words, gaps, reading.constants, start)
+        words, gaps = with_whole_constants(words, gaps, reading.constants, start)
         shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, words, gaps)
         classes = tuple(r.register_class for r in regs[1 if reading.guard else 0 :])
         fill_instruction(shape, cls, reading.modifiers, layout, classes, reading.guard)
@@ -469,7 +474,7 @@ class Reader:
                 parts = _SPLIT(text)
                 self.cache[tuple(parts[::2]) if names else text] = shape
 
-    def _undeclared(self, tokens: list[Token], start: int, end: int, position: _Positions) -> bool:
+    def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
         environment = self.environment
         assert environment is not None
@@ -493,7 +498,7 @@ class Reader:
     # ----------------------------------------------------------------------------------------------------- directives
 
     def _directive(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
     ) -> None:
         first = words[0]
         line = position.line(start)
@@ -503,11 +508,11 @@ class Reader:
         if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
             declaration = read_declaration(tokens, start, end - 1)
             self._declare_symbols(declaration)
-            shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
+            shape = declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
             self._record(shape, (), line)
             return
         if first == ".loc":
-            shape = _directive_shape(LocOp, words, gaps)
+            shape = directive_shape(LocOp, words, gaps)
             shape.repeatable = True
             self._record(shape, (), line)
             return
@@ -516,14 +521,14 @@ class Reader:
             self._label_list(words, gaps, line, list_at)
             return
         if first in (".pragma", ".file", ".section", ".alias", ".attribute"):
-            self._record(_directive_shape(DirectiveOp, words, gaps), (), line)
+            self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
         raise SyntaxProblem(f"unknown directive {first}", start)
 
     def _label_list(self, words: list[str], gaps: list[str], line: int, list_at: int) -> None:
         label = words[0] if list_at else ""
         branches = words[list_at] == ".branchtargets"
-        shape = _directive_shape(LabelListOp, words[list_at:], gaps, words)
+        shape = directive_shape(LabelListOp, words[list_at:], gaps, words)
         assert shape.properties is not None
         if label:
             shape.properties["label"] = string_attr(label)
@@ -534,7 +539,7 @@ class Reader:
         self._record(shape, (), line, label)
 
     def _registers(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
     ) -> None:
         environment = self.environment
         assert environment is not None
@@ -547,7 +552,7 @@ class Reader:
             self._record_raw(words, gaps, position.line(start))
             return
         self._declare_registers(declaration, position.line(start), position.column(start))
-        self._record(_declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start))
+        self._record(declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start))
 
     def _declare_registers(self, declaration: DeclarationAttr, line: int, column: int) -> None:
         assert self.environment is not None
@@ -561,7 +566,7 @@ class Reader:
     # ---------------------------------------------------------------------------------------------------- module level
 
     def _module_statement(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
     ) -> None:
         first = words[0]
         line = position.line(start)
@@ -572,11 +577,11 @@ class Reader:
             self._header(words, gaps, line, start)
             return
         if first in (".file", ".section", ".pragma", ".alias", ".loc") or first == ";":
-            shape = _directive_shape(DirectiveOp, words, gaps)
+            shape = directive_shape(DirectiveOp, words, gaps)
         elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
             declaration = read_declaration(tokens, start, end - 1)
             self._declare_symbols(declaration)
-            shape = _declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
+            shape = declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)
         self.module.items.append((shape, (), self.lead, line, ""))
@@ -601,16 +606,16 @@ class Reader:
         else:
             repeated = bool(module.address_size)
             module.address_size = module.address_size or value
-        shape = _directive_shape(DirectiveOp, words, gaps)
+        shape = directive_shape(DirectiveOp, words, gaps)
         if not repeated:
             shape.payload = what  # printed from the module's own attributes
         module.items.append((shape, (), self.lead, line, ""))
         self.lead = ""
 
     def _function(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: _Positions
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
     ) -> None:
-        header = _read_header(tokens, start, end)
+        header = read_header(tokens, start, end)
         properties: dict[str, Attribute] = {
             "head": TokensAttr(tuple(header.head)),
             "sym_name": string_attr(header.name),
@@ -641,248 +646,3 @@ class Reader:
                     else:
                         self._symbols.add(name)
         self.function, self.environment, self.depth = source, environment, 1
-
-
-@dataclass(slots=True)
-class _Header:
-    head: list[str]
-    name: str
-    returns: list[DeclarationAttr] | None
-    params: list[DeclarationAttr] | None
-    directives: list[str]
-
-
-class _Positions:
-    """Line and column of the tokens of a chunk, computed when asked."""
-
-    def __init__(self, text: str, tokens: list[Token], gaps: list[str], line: int):
-        self.text, self.tokens, self.gaps, self.first = text, tokens, gaps, line
-        self._offsets: list[int] | None = None
-        self._multi = "\n" in text
-
-    def _offset(self, at: int) -> int:
-        if self._offsets is None:
-            if at < 6:
-                return sum(map(len, self.gaps[: at + 1])) + sum([len(t) for _, t in self.tokens[:at]])
-            offsets: list[int] = []
-            offset = 0
-            for gap, (_, token) in zip(self.gaps, self.tokens, strict=False):
-                offset += len(gap)
-                offsets.append(offset)
-                offset += len(token)
-            self._offsets = offsets
-        return self._offsets[at]
-
-    def line(self, at: int) -> int:
-        return self.first + self.text.count("\n", 0, self._offset(at)) if self._multi else self.first
-
-    def column(self, at: int) -> int:
-        offset = self._offset(at)
-        return offset - (self.text.rfind("\n", 0, offset) + 1) + 1
-
-
-# ------------------------------------------------------------------------------------------------------------ helpers
-
-
-def _open_comment(text: str) -> bool:
-    at = text.rfind("/*")
-    if at < 0 or text.find("*/", at + 2) >= 0:
-        return False
-    line_start = text.rfind("\n", 0, at) + 1
-    return "//" not in text[line_start:at]
-
-
-def _until(tokens: list[Token], at: int, stop: str) -> int:
-    depth = 0
-    while at < len(tokens):
-        token = tokens[at][1]
-        if token == stop:  # even inside braces: no list holds a semicolon
-            return at + 1
-        if token == "{":
-            depth += 1
-        elif token == "}":
-            depth -= 1
-            if depth < 0:
-                return at
-        at += 1
-    raise Incomplete
-
-
-def _matching(tokens: list[Token], at: int) -> int:
-    """Index behind the bracket that closes the one at `at`."""
-    depth = 0
-    while at < len(tokens):
-        token = tokens[at][1]
-        if token in ("(", "{"):
-            depth += 1
-        elif token in (")", "}"):
-            depth -= 1
-            if depth == 0:
-                return at + 1
-        at += 1
-    raise Incomplete
-
-
-def _line_directive_end(tokens: list[Token], at: int) -> int:
-    """`.loc`, `.file`, `.version`, `.target`, `.address_size` end with their operands, not with a semicolon."""
-    first = tokens[at][1]
-    i = at + 1
-    if first == ".version":
-        return min(at + 2, len(tokens))
-    while i < len(tokens):
-        kind, token = tokens[i]
-        if first == ".target":
-            if not (kind == "id" or token == ","):
-                break
-            if kind == "id" and tokens[i - 1][1] != "," and i > at + 1:
-                break
-        elif first == ".loc":
-            if (
-                kind == "mod"
-                or token in ("{", "}", ";", "@")
-                or (kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS)
-            ):
-                break
-        elif kind not in ("num", "str") and token != ",":
-            break
-        i += 1
-    return i
-
-
-_LOC_WORDS = frozenset({"function_name", "inlined_at"})
-
-
-def _section_end(tokens: list[Token], at: int) -> int:
-    for i in range(at, len(tokens)):
-        if tokens[i][1] == "{":
-            return _matching(tokens, i)
-    raise Incomplete
-
-
-def _pragma_before(tokens: list[Token], start: int, semicolon: int) -> bool:
-    """Whether the semicolon ends a `.pragma` between a function's parameters and its body."""
-    return semicolon - 2 >= start and tokens[semicolon - 1][0] == "str" and tokens[semicolon - 2][1] == ".pragma"
-
-
-def _label_shape(label: str, end: str, words: list[str] | None = None, gaps: list[str] | None = None) -> Shape:
-    shape = Shape(Kind.LABEL, words or [label, ":"], gaps or ["", "", end])
-    shape.op_class, shape.properties = LabelOp, {}
-    return shape
-
-
-def _directive_shape(
-    op_class: type[DirectiveOp] | type[UnknownOp], words: list[str], gaps: list[str], tokens: list[str] | None = None
-) -> Shape:
-    shape = Shape(Kind.OTHER, tokens or words, gaps)
-    shape.op_class, shape.properties = op_class, {"words": TokensAttr(tuple(words))}
-    return shape
-
-
-def _with_whole_constants(
-    words: list[str], gaps: list[str], constants: list[tuple[int, int]], start: int
-) -> tuple[list[str], list[str]]:
-    """Make each constant one token, as the IR has it."""
-    for first, last in reversed(constants):
-        a, b = first - start, last - start
-        whole = words[a] + "".join(g + w for g, w in zip(gaps[a + 1 : b], words[a + 1 : b], strict=True))
-        words = [*words[:a], whole, *words[b:]]
-        gaps = [*gaps[: a + 1], *gaps[b:]]
-    return words, gaps
-
-
-def _declaration_shape(
-    op_class: type[VariableOp] | type[RegisterOp],
-    declaration: DeclarationAttr,
-    words: list[str],
-    gaps: list[str],
-    kind: Kind,
-) -> Shape:
-    shape = Shape(kind, words, gaps)
-    shape.op_class, shape.properties = op_class, {"declaration": declaration}
-    shape.payload = declaration
-    shape.repeatable = True
-    return shape
-
-
-def _declaration_parts(tokens: list[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Split `[start, end)` at commas outside brackets."""
-    depth = 0
-    first = start
-    for i in range(start, end):
-        token = tokens[i][1]
-        if token in ("{", "[", "<", "("):
-            depth += 1
-        elif token in ("}", "]", ">", ")"):
-            depth -= 1
-        elif token == "," and depth == 0:
-            yield first, i
-            first = i + 1
-    yield first, end
-
-
-def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAttr:
-    """`.global .align 4 .u32 a[2] = {1, 2}, b` as a declaration; SyntaxProblem where it is none."""
-    head: list[str] = []
-    at = start
-    while at < end and (tokens[at][0] != "id"):
-        kind, token = tokens[at]
-        if token == "(":
-            close = _matching(tokens, at)
-            head += [t for _, t in tokens[at:close]]
-            at = close
-            continue
-        if kind not in ("mod", "num"):
-            raise SyntaxProblem(f"unexpected {token!r} in a declaration", at)
-        head.append(token)
-        at += 1
-    if at >= end:
-        raise SyntaxProblem("a declaration needs a name", max(end - 1, start))
-    items: list[tuple[str, tuple[str, ...]]] = []
-    for first, last in _declaration_parts(tokens, at, end):
-        if first >= last or tokens[first][0] != "id":
-            raise SyntaxProblem("a declaration needs a name after the comma", min(first, end - 1))
-        tail = tuple(t for _, t in tokens[first + 1 : last])
-        try:
-            extents(tail)
-        except ValueError as error:
-            raise SyntaxProblem(f"bad size in the declaration of {tokens[first][1]}: {error}", first) from None
-        items.append((tokens[first][1], tail))
-    return DeclarationAttr((tuple(head), tuple(items)))
-
-
-def _read_header(tokens: list[Token], start: int, end: int) -> _Header:
-    """A function's header up to and including `{` or `;`."""
-    head: list[str] = []
-    at = start
-    while at < end and tokens[at][1] not in (".func", ".entry"):
-        head.append(tokens[at][1])
-        at += 1
-    head.append(tokens[at][1])
-    at += 1
-    while at < end and tokens[at][0] == "mod":
-        head.append(tokens[at][1])
-        at += 1
-        if at < end and tokens[at][1] == "(" and head[-1] == ".attribute":
-            close = _matching(tokens, at)
-            head += [t for _, t in tokens[at:close]]
-            at = close
-    returns = params = None
-    if at < end and tokens[at][1] == "(":
-        close = _matching(tokens, at)
-        returns = _declarations(tokens, at + 1, close - 1)
-        at = close
-    if at >= end or tokens[at][0] != "id":
-        raise SyntaxProblem("a function needs a name", min(at, end - 1))
-    name = tokens[at][1]
-    at += 1
-    if at < end and tokens[at][1] == "(":
-        close = _matching(tokens, at)
-        params = _declarations(tokens, at + 1, close - 1)
-        at = close
-    return _Header(head, name, returns, params, [t for _, t in tokens[at : end - 1]])
-
-
-def _declarations(tokens: list[Token], start: int, end: int) -> list[DeclarationAttr]:
-    if start == end:
-        return []
-    return [read_declaration(tokens, a, b) for a, b in _declaration_parts(tokens, start, end)]

@@ -1,0 +1,103 @@
+"""Declarations of variables, registers and parameters, and the headers of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..dialects.ptx.structure import DeclarationAttr, extents
+from ..dialects.ptx.syntax import SyntaxProblem, Token
+from .extent import matching
+
+
+@dataclass(slots=True)
+class Header:
+    head: list[str]
+    name: str
+    returns: list[DeclarationAttr] | None
+    params: list[DeclarationAttr] | None
+    directives: list[str]
+
+
+def _declaration_parts(tokens: list[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Split `[start, end)` at commas outside brackets."""
+    depth = 0
+    first = start
+    for i in range(start, end):
+        token = tokens[i][1]
+        if token in ("{", "[", "<", "("):
+            depth += 1
+        elif token in ("}", "]", ">", ")"):
+            depth -= 1
+        elif token == "," and depth == 0:
+            yield first, i
+            first = i + 1
+    yield first, end
+
+
+def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAttr:
+    """`.global .align 4 .u32 a[2] = {1, 2}, b` as a declaration; SyntaxProblem where it is none."""
+    head: list[str] = []
+    at = start
+    while at < end and (tokens[at][0] != "id"):
+        kind, token = tokens[at]
+        if token == "(":
+            close = matching(tokens, at)
+            head += [t for _, t in tokens[at:close]]
+            at = close
+            continue
+        if kind not in ("mod", "num"):
+            raise SyntaxProblem(f"unexpected {token!r} in a declaration", at)
+        head.append(token)
+        at += 1
+    if at >= end:
+        raise SyntaxProblem("a declaration needs a name", max(end - 1, start))
+    items: list[tuple[str, tuple[str, ...]]] = []
+    for first, last in _declaration_parts(tokens, at, end):
+        if first >= last or tokens[first][0] != "id":
+            raise SyntaxProblem("a declaration needs a name after the comma", min(first, end - 1))
+        tail = tuple(t for _, t in tokens[first + 1 : last])
+        try:
+            extents(tail)
+        except ValueError as error:
+            raise SyntaxProblem(f"bad size in the declaration of {tokens[first][1]}: {error}", first) from None
+        items.append((tokens[first][1], tail))
+    return DeclarationAttr((tuple(head), tuple(items)))
+
+
+def read_header(tokens: list[Token], start: int, end: int) -> Header:
+    """A function's header up to and including `{` or `;`."""
+    head: list[str] = []
+    at = start
+    while at < end and tokens[at][1] not in (".func", ".entry"):
+        head.append(tokens[at][1])
+        at += 1
+    head.append(tokens[at][1])
+    at += 1
+    while at < end and tokens[at][0] == "mod":
+        head.append(tokens[at][1])
+        at += 1
+        if at < end and tokens[at][1] == "(" and head[-1] == ".attribute":
+            close = matching(tokens, at)
+            head += [t for _, t in tokens[at:close]]
+            at = close
+    returns = params = None
+    if at < end and tokens[at][1] == "(":
+        close = matching(tokens, at)
+        returns = declarations(tokens, at + 1, close - 1)
+        at = close
+    if at >= end or tokens[at][0] != "id":
+        raise SyntaxProblem("a function needs a name", min(at, end - 1))
+    name = tokens[at][1]
+    at += 1
+    if at < end and tokens[at][1] == "(":
+        close = matching(tokens, at)
+        params = declarations(tokens, at + 1, close - 1)
+        at = close
+    return Header(head, name, returns, params, [t for _, t in tokens[at : end - 1]])
+
+
+def declarations(tokens: list[Token], start: int, end: int) -> list[DeclarationAttr]:
+    if start == end:
+        return []
+    return [read_declaration(tokens, a, b) for a, b in _declaration_parts(tokens, start, end)]
