@@ -22,6 +22,7 @@ _WHERE = {
     "SimulationError": "diagnostics",
     "Tile": "frontend.tiles",
     "detect_arch": "frontend.device",
+    "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
     "intrinsic": "frontend.debug",
     "load": "simulator",
@@ -40,6 +41,7 @@ __all__ = [
     "SimulationError",
     "Tile",
     "detect_arch",
+    "differentiable_kernel",
     "diagnose",
     "intrinsic",
     "kernel",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .frontend.device import detect_arch
     from .frontend.kernel import Kernel, kernel
     from .frontend.tiles import Layout, Tile
+    from .runtime.differentiable import differentiable_kernel
     from .simulator import LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 

@@ -16,8 +16,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..diagnostics import PTXError, SimulationError
+from ..diagnostics import PTXError
 from ..simulator.launch import load_module, simulate_entry
+from ..simulator.tensor_map import with_tensor_maps
 
 __all__ = ["call_kernel"]
 
@@ -115,6 +116,7 @@ def _plain(torch: Any, args: Sequence[Any]) -> bool:
     grad = torch.is_grad_enabled()
     return not torch._C._len_torch_dispatch_stack() and all(
         type(t) in (torch.Tensor, torch.nn.Parameter)
+        and t.device.type != "meta"
         and not (grad and t.requires_grad)
         and not torch._C._functorch.is_functorch_wrapped_tensor(t)
         and not t.is_neg()
@@ -179,7 +181,9 @@ def _simulate(
     loaded = load_module(kernel.module(**accepted))
     entry = next(iter(loaded.entries))
     parameters = loaded.program(entry).parameters
-    scalars = _scalars(kernel, parameters[len(arrays) :], accepted)
+    values = [*arrays, *_scalars(kernel, parameters[len(arrays) :], accepted)]
+    if len(values) < len(parameters):
+        values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
     resolve = getattr(kernel, "resolve_launch", None)
     if resolve is not None:
         launch = resolve(sizes, **kwargs)
@@ -190,7 +194,7 @@ def _simulate(
     report = simulate_entry(
         loaded,
         entry,
-        [*arrays, *scalars],
+        values,
         grid=grid,
         block=block,
         cluster=None if tuple(_tuple(cluster)) == (1, 1, 1) else cluster,
@@ -256,6 +260,19 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
     return next(iter(kinds), "numpy")
 
 
+def torch_types(wanted: str) -> set[str]:
+    """Names of the torch types that hold a PTX type. torch has few operations on unsigned tensors, so signed ones serve
+    for `u32` and the like, and anything of that size for untyped bits.
+    """
+    legal = {TORCH_NAMES[wanted]} if wanted in TORCH_NAMES else set[str]()
+    if wanted[0] in "ub" and wanted[1:].isdigit():
+        legal.add(f"int{wanted[1:]}")
+    if wanted[0] == "b":
+        legal |= {"b8": {"bool", "float8_e4m3fn", "float8_e5m2"}, "b16": {"float16", "bfloat16"}, "b32": {"float32"},
+                  "b64": {"float64"}}.get(wanted, set())  # fmt: skip
+    return legal
+
+
 def _check(
     kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes: dict[str, int], *, on_gpu: bool = False
 ) -> None:
@@ -273,12 +290,8 @@ def _check(
                 "tensors and NumPy arrays, which run on the simulator"
             )
         given = str(value.dtype).removeprefix("torch.")
-        legal = {TORCH_NAMES[wanted]} if wanted in TORCH_NAMES else set[str]()
-        if wanted[0] == "u" and wanted[1:].isdigit():
-            legal.add(f"int{wanted[1:]}")  # torch has few operations on unsigned tensors
-        fits = given in legal or (
-            wanted[0] == "b" and wanted[1:].isdigit() and value.element_size() * 8 == int(wanted[1:])
-        )
+        legal = torch_types(wanted)
+        fits = given in legal
         contiguous = value.is_contiguous()
     else:
         given = str(value.dtype)
@@ -367,9 +380,7 @@ def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]
     defaults = dict(getattr(kernel, "template_params", None) or {})
     for p in parameters:
         if p.name.endswith("_tma_desc"):
-            raise SimulationError(
-                f"{_name(kernel)} uses a TMA descriptor ({p.name}), which the simulator cannot encode in this build yet"
-            )
+            continue  # made from the tiles
         if p.name in accepted:
             values.append(accepted[p.name])
         elif defaults.get(p.name) is not None:

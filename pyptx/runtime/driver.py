@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, Structure, Union, byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass, field
@@ -297,7 +297,7 @@ class Driver:
             return found
 
     @contextmanager
-    def on(self, device: int) -> Iterator[int]:
+    def on(self, device: int) -> Generator[int]:
         """Make that GPU's context current for a while."""
         context, current = self.context(device), c_void_p()
         self._call("cuCtxGetCurrent", byref(current))

@@ -378,7 +378,7 @@ def make_plan(
     if not into:
         for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
             tensors.append(_allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
-    accepted = {**sizes, **kwargs}
+    accepted: dict[str, Any] = {**sizes, **kwargs}
     traced = kernel.trace(**accepted)
     index = device.index or 0
     shape = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
@@ -415,9 +415,7 @@ def make_plan(
                 f"{'its TMA descriptor' if i in maps else 'the vector accesses of the kernel'} need: pass a copy (.clone())"
             )
         tensor_shape = tuple(t.shape)
-        patterns.append(
-            TensorPattern(t.device, t.dtype, tensor_shape, normalised(tensor_shape, t.stride()), need)
-        )
+        patterns.append(TensorPattern(t.device, t.dtype, tensor_shape, normalised(tensor_shape, t.stride()), need))
     plan = Plan(
         _name(kernel), tuple(names), tuple(patterns), len(in_specs), tuple(parameters), tuple(widths), 8 * len(scalars),
         shape, function, driver, maps,
@@ -458,7 +456,11 @@ def _launch_shape(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, 
 
 
 def _extent(kernel: Any, what: str, value: Any) -> tuple[int, int, int]:
-    parts = (value,) if isinstance(value, int) or hasattr(value, "__index__") else tuple(value if value is not None else (1,))
+    parts = (
+        (value,)
+        if isinstance(value, int) or hasattr(value, "__index__")
+        else tuple(value if value is not None else (1,))
+    )
     if not 1 <= len(parts) <= 3:
         raise PTXError(f"{_name(kernel)}: the {what} is one to three ints, not {value!r}")
     return tuple(int(p) for p in (*parts, 1, 1)[:3])  # pyright: ignore[reportReturnType]
@@ -503,7 +505,9 @@ def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> b
     if value is None or parameter.is_pointer or parameter.array is not None:
         what = "is a pointer or an array" if parameter.is_pointer or parameter.array is not None else ""
         if what:
-            raise PTXError(f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)")
+            raise PTXError(
+                f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)"
+            )
         raise TypeError(f"{_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
     return _scalar(kernel, parameter.name, parameter.dtype.name, value)
 

@@ -20,15 +20,15 @@ def stream_handle(stream: Any) -> int:
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        answer = protocol() if callable(protocol) else protocol
+        answer: Any = protocol() if callable(protocol) else protocol
         return int(answer[1])
     for name in ("cuda_stream", "handle", "ptr"):
         value = getattr(stream, name, None)
         if value is not None:
             return int(value)
     raise TypeError(
-        f"stream must be a torch.cuda.Stream, a cuda.core.Stream, an object with __cuda_stream__ or a raw handle (int), "
-        f"not {type(stream).__name__}"
+        f"stream must be a torch.cuda.Stream, a cuda.core.Stream, an object with __cuda_stream__ or a raw handle "
+        f"(int), not {type(stream).__name__}"
     )
 
 

@@ -25,7 +25,19 @@ def gcc(source: Path, target: Path, *options: str) -> Path:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc on this machine to build the fake driver and the launcher with")
-    command = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *options, str(source), "-o", str(target)]
+    command = [
+        compiler,
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        *options,
+        str(source),
+        "-o",
+        str(target),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return target
@@ -110,7 +122,7 @@ def fake(fake_library: FakeDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 @pytest.fixture(params=["native", "python"])
-def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Each of the two launchers in turn."""
     launch.native_launcher.cache_clear()
     if request.param == "native":
@@ -119,5 +131,5 @@ def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr("pyptx.runtime._launcher", module, raising=False)
     else:
         monkeypatch.setenv("PYPTX_NATIVE", "0")
-    request.addfinalizer(launch.native_launcher.cache_clear)
-    return request.param
+    yield request.param
+    launch.native_launcher.cache_clear()

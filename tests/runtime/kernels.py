@@ -57,7 +57,8 @@ def described(**options: Any) -> Any:
 
     @kernel(
         arch="sm_90a", in_specs=(Tile("M", "K", bf16, **box), Tile("K", "N", bf16, **box)),
-        out_specs=(Tile("M", "N", bf16, **box),), grid=lambda M, N, K: (M // 64, N // 64, 1), block=(128, 1, 1), **options,
+        out_specs=(Tile("M", "N", bf16, **box),), grid=lambda M, N, K: (M // 64, N // 64, 1),
+        block=(128, 1, 1), **options,
     )  # fmt: skip
     def described(a, b, c):
         pc = ptx.global_ptrs(c)[0]

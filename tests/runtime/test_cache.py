@@ -70,7 +70,7 @@ def test_refuses_a_directory_others_can_write(tmp_path: Path, mode: int) -> None
     path = tmp_path / "shared"
     path.mkdir()
     path.chmod(mode)
-    with pytest.raises(CacheRefused, match=f"others can write.*{mode:o}.*PYPTX_CACHE_DIR"):
+    with pytest.raises(CacheRefused, match=rf"others can write.*{mode:o}.*PYPTX_CACHE_DIR"):
         DiskCache(path)
 
 

@@ -176,7 +176,7 @@ def test_tiles_are_checked(fake: FakeDriver, launcher: str) -> None:
         kernel(x, w, w, scale=1.0)
     with pytest.raises(TypeError, match="pass scale="):
         kernel(x, w)
-    with pytest.raises(PTXError, match="scale='big' is not a .f32"):
+    with pytest.raises(PTXError, match=r"scale='big' is not a .f32"):
         kernel(x, w, scale="big")
     with pytest.raises(TypeError, match="all of one kind"):
         kernel(x, np.zeros(64, np.float32), scale=1.0)
@@ -189,7 +189,7 @@ def test_misaligned_pointers(fake: FakeDriver, launcher: str) -> None:
     kernel = described()
     kernel(base[8:].view(64, 64), b)  # 16 bytes in
     for shift in (1, 4):
-        with pytest.raises(PTXError, match="a starts at an address that is not a multiple of 16.*TMA.*clone"):
+        with pytest.raises(PTXError, match=r"a starts at an address that is not a multiple of 16.*TMA.*clone"):
             kernel(base[shift : shift + 64 * 64].view(64, 64), b)
 
 
@@ -256,9 +256,7 @@ def test_a_fault_of_an_earlier_kernel(fake: FakeDriver, launcher: str) -> None:
         kernel(x, x)
 
 
-def test_synchronous_mode_names_the_kernel(
-    fake: FakeDriver, launcher: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_synchronous_mode_names_the_kernel(fake: FakeDriver, launcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYPTX_SYNC", "1")
     x = torch.zeros(64)
     add()(x, x)
@@ -274,14 +272,14 @@ def test_gpu_too_old_or_another(fake: FakeDriver, launcher: str) -> None:
         fake.set("major", major)
         fake.set("minor", minor)
         find_driver()._facts.clear()
-        with pytest.raises(PTXError, match=f"add is compiled for sm_90a, and Fake GPU 0 is sm_{major}{minor}.*auto"):
+        with pytest.raises(PTXError, match=rf"add is compiled for sm_90a, and Fake GPU 0 is sm_{major}{minor}.*auto"):
             add()(x, x)
 
 
 def test_out_of_memory_for_descriptors(fake: FakeDriver, launcher: str) -> None:
     a = torch.zeros(64, 64, dtype=torch.bfloat16)
     fake.set("memory", 0)
-    with pytest.raises(CudaError, match="memory for TMA descriptors.*OUT_OF_MEMORY.*free tensors"):
+    with pytest.raises(CudaError, match=r"memory for TMA descriptors.*OUT_OF_MEMORY.*free tensors"):
         described()(a, a)
     fake.set("memory", 1 << 30)
     described()(a, a)

@@ -1,0 +1,368 @@
+"""Kernels as torch operators: what torch.compile, export, autograd, vmap and dispatch modes see.
+
+A kernel gets an operator `torch.ops.pyptx.<name>_<digest>` the first time torch has to see a call of it, and one more,
+`..._into`, that writes to given outputs. Plain eager calls do not come here (`call`, `launch`).
+
+Shapes may be dynamic: the operator's fake implementation computes output shapes symbolically; running it specialises on
+the shapes of the call, as an eager call does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from ..diagnostics import PTXError
+from .call import (
+    TORCH_NAMES,
+    _dims,
+    _dtype_name,
+    _fake_gpu,
+    _name,
+    _parameter_names,
+    check_count,
+    describe_tile,
+    run_on_cpu,
+    torch_types,
+)
+
+__all__ = ["call_op", "call_traced", "operator_name"]
+
+_lock = threading.RLock()
+_owners: dict[str, Any] = {}
+"""Operator -> the kernel it belongs to. Operators are global in torch, and stay."""
+
+
+def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
+    """Call the kernel's operator through torch's dispatcher; with `into`, outputs are at the end of `args`."""
+    check_count(kernel, args, _specs(kernel, into), _names(kernel))
+    scalars = _given_scalars(kernel, kwargs)
+    static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
+    name = operator_name(kernel, static, scalars, into)
+    return getattr(torch.ops.pyptx, name).default(*args, *[kwargs[n] for n in scalars])
+
+
+def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """As `call_op`, in words that TorchDynamo can follow. `out=` writes to given outputs."""
+    outputs: tuple[Any, ...] = ()
+    if "out" in kwargs and "out" not in kernel.template_params:
+        given = kwargs["out"]
+        outputs = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        kwargs = {n: v for n, v in kwargs.items() if n != "out"}
+    scalars = _given_scalars(kernel, kwargs)
+    static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
+    name = _constant_name(kernel, static, scalars, len(outputs) > 0)
+    result = getattr(torch.ops.pyptx, name)(*args, *outputs, *[kwargs[n] for n in scalars])
+    if outputs:
+        return outputs[0] if len(outputs) == 1 else outputs
+    return result
+
+
+def _given_scalars(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for _, name in getattr(kernel, "raw_params", ()) if name in kwargs)
+
+
+@torch._dynamo.assume_constant_result
+def _constant_name(kernel: Any, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
+    return operator_name(kernel, static, scalars, into)
+
+
+def operator_name(
+    kernel: Any,
+    static: tuple[tuple[str, Any], ...] = (),
+    scalars: tuple[str, ...] = (),
+    into: bool = False,
+    gradient: Gradient | None = None,
+) -> str:
+    """The name in `torch.ops.pyptx` of the kernel with these template parameters, whose raw parameters `scalars` are
+    arguments. Registers it the first time. The same program gives the same names in every process.
+    """
+    key = ("operator", tuple((n, type(v), repr(v)) for n, v in sorted(static)), scalars, into, gradient)
+    with _lock:
+        found = kernel._cubin_handles.get(key)
+        if found is None:
+            found = kernel._cubin_handles[key] = _register(kernel, dict(static), scalars, into, gradient)
+        return found
+
+
+class Gradient:
+    """How a kernel is differentiated (`differentiable.differentiable_kernel`).
+
+    `save(inputs, outputs)` -> tensors to keep; `backward(saved, grads, keywords)` -> gradients of the inputs, as many
+    as there are.
+    """
+
+    def __init__(
+        self,
+        save: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]],
+        backward: Callable[[Sequence[Any], Sequence[Any], Mapping[str, Any]], Sequence[Any]],
+    ) -> None:
+        self.save, self.backward = save, backward
+
+
+def _specs(kernel: Any, into: bool) -> tuple[Any, ...]:
+    return (*kernel.in_specs, *(kernel.out_specs or ())) if into else tuple(kernel.in_specs)
+
+
+def _names(kernel: Any) -> list[str]:
+    return _parameter_names(kernel, len(_specs(kernel, True)))
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    return torch.library.Library("pyptx", "FRAGMENT")
+
+
+def _register(
+    kernel: Any, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
+) -> str:
+    name = _free_name(kernel, static, scalars, into, gradient)
+    schema = _schema(kernel, scalars, into)
+    library = _library()
+    tags = [torch.Tag.pt2_compliant_tag]
+    for tag in ("needs_exact_strides", "needs_fixed_stride_order"):
+        if hasattr(torch.Tag, tag):
+            tags.append(getattr(torch.Tag, tag))
+            break
+    library.define(f"{name}{schema}", tags=tuple(tags))
+    count = len(_specs(kernel, into))
+
+    def split(args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        return [_plain(t) for t in args[:count]], {**static, **dict(zip(scalars, args[count:], strict=True))}
+
+    def run(*args: Any) -> Any:
+        tensors, keywords = split(args)
+        with torch.no_grad():
+            return _execute(kernel, tensors, keywords, into)
+
+    def fake(*args: Any) -> Any:
+        return _fake(kernel, args[:count], {**static, **dict(zip(scalars, args[count:], strict=True))}, into)
+
+    qualified = f"pyptx::{name}"
+    for key in ("CPU", "CUDA"):
+        library.impl(name, run, key)
+    torch.library.register_fake(qualified, fake, lib=library)
+    torch.library.register_vmap(qualified, _batched(qualified, count, into), lib=library)
+    if not into:
+        _register_gradient(kernel, qualified, library, count, static, scalars, gradient)
+    _owners[name] = kernel
+    return name
+
+
+def _free_name(
+    kernel: Any, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
+) -> str:
+    function = getattr(kernel, "_fn", kernel)
+    parts = (
+        getattr(function, "__module__", ""), getattr(function, "__qualname__", ""), _name(kernel),
+        *(f"{n}={v!r}" for n, v in sorted(static.items())), *scalars, *map(describe_tile, _specs(kernel, True)),
+    )  # fmt: skip
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+    base = f"{_name(kernel)}_{digest}" + ("_diff" if gradient else "") + ("_into" if into else "")
+    name, number = base, 1
+    while name in _owners:  # two kernels of one name, from a factory perhaps
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def _schema(kernel: Any, scalars: tuple[str, ...], into: bool) -> str:
+    names = _safe(_names(kernel))
+    inputs, outputs = len(kernel.in_specs), len(kernel.out_specs or ())
+    arguments = [f"Tensor {n}" for n in names[:inputs]]
+    if into:
+        arguments += [f"Tensor({chr(ord('a') + i)}!) {n}" for i, n in enumerate(names[inputs:])]
+    types = dict((n, t) for t, n in kernel.raw_params)
+    for name in _safe([*names, *scalars])[len(names) :] if scalars else []:
+        original = scalars[len([a for a in arguments if not a.startswith("Tensor")])]
+        kind = types[original].lstrip(".").partition(".")[0]
+        arguments.append(f"{'float' if kind[0] in 'ft' else 'SymInt'} {name}")
+    returned = "()" if into else "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
+    return f"({', '.join(arguments)}) -> {returned}"
+
+
+def _safe(names: Sequence[str]) -> list[str]:
+    """Names that a schema takes, each once."""
+    found: list[str] = []
+    for name in names:
+        fine = name.isidentifier() and not keyword.iskeyword(name) and name not in ("self", "out", "input")
+        wanted = name if fine else f"arg_{len(found)}"
+        while wanted in found:
+            wanted += "_"
+        found.append(wanted)
+    return found
+
+
+def _plain(tensor: Any) -> Any:
+    """The tensor without what only torch understands: a negative bit, a subclass that got here."""
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        tensor = tensor.as_subclass(torch.Tensor)
+    return tensor
+
+
+def _execute(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
+    if any(t.device.type == "cuda" for t in tensors) or _fake_gpu():
+        from .launch import launch_into, launch_torch
+
+        result = (launch_into if into else launch_torch)(kernel, tensors, keywords)
+        if result is NotImplemented:
+            raise PTXError(f"{_name(kernel)} cannot be launched here: its tensors have no memory of their own")
+        return result
+    return run_on_cpu(kernel, tensors, keywords, into=into)
+
+
+def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
+    """Outputs without memory, of the right shapes (symbolic, maybe). PTXError as a real call."""
+    specs, names = _specs(kernel, into), _names(kernel)
+    sizes: dict[str, Any] = {n: v for n, v in keywords.items() if any(n in _dims(s) for s in _specs(kernel, True))}
+    device = tensors[0].device if tensors else None
+    for t, spec, name in zip(tensors, specs, names, strict=False):
+
+        def wrong(why: str, spec: Any = spec, name: str = name) -> PTXError:
+            return PTXError(f"{_name(kernel)}: {name} must be {describe_tile(spec)}, {why}")
+
+        if t.device != device:
+            places = ", ".join(f"{n} is on {u.device}" for u, n in zip(tensors, names, strict=False))
+            raise PTXError(f"{_name(kernel)}: all tensors must be on one device; {places}")
+        legal = torch_types(_dtype_name(spec))
+        if str(t.dtype).removeprefix("torch.") not in legal:
+            raise wrong(f"so of dtype {' or '.join(sorted(legal))}, and is {str(t.dtype).removeprefix('torch.')}")
+        dims = _dims(spec)
+        if t.dim() != len(dims):
+            raise wrong(f"so of rank {len(dims)}, and has rank {t.dim()}")
+        for axis, dim in enumerate(dims):
+            known = sizes.setdefault(dim, t.shape[axis]) if isinstance(dim, str) else dim
+            if t.shape[axis] != known:
+                raise wrong(f"so of size {known} along axis {axis}, and has shape {tuple(t.shape)}")
+        if not t.is_contiguous():
+            raise wrong("contiguous (row-major), and its strides are not: pass a contiguous copy")
+    if into:
+        return None
+    outputs: list[Any] = []
+    for spec, name in zip(kernel.out_specs or (), names[len(specs) :], strict=True):
+        missing = [d for d in _dims(spec) if isinstance(d, str) and d not in sizes]
+        if missing:
+            raise PTXError(
+                f"{_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
+            )
+        shape = [sizes[d] if isinstance(d, str) else d for d in _dims(spec)]
+        dtype = getattr(torch, TORCH_NAMES[_dtype_name(spec)])
+        outputs.append(torch.empty(shape, dtype=dtype, device=device))
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _batched(qualified: str, count: int, into: bool) -> Callable[..., Any]:
+    """vmap: one launch per element of the batch."""
+
+    def rule(info: Any, in_dims: Any, *args: Any) -> Any:
+        op = getattr(torch.ops.pyptx, qualified.partition("::")[2])
+        moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+
+        def element(i: int) -> list[Any]:
+            return [
+                (a if d is None else a[i].contiguous() if n < count else a[i])
+                for n, (a, d) in enumerate(zip(moved, in_dims, strict=True))
+            ]
+
+        if into:
+            raise PTXError("vmap over out=: let the kernel allocate its outputs")
+        results = [op(*element(i)) for i in range(info.batch_size)]
+        if isinstance(results[0], torch.Tensor):
+            return torch.stack(results), 0
+        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+
+    return rule
+
+
+def _register_gradient(
+    kernel: Any,
+    qualified: str,
+    library: Any,
+    count: int,
+    static: Mapping[str, Any],
+    scalars: tuple[str, ...],
+    gradient: Gradient | None,
+) -> None:
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        if gradient is None:
+            return
+        outputs = output if isinstance(output, (tuple, list)) else (output,)
+        ctx.save_for_backward(*gradient.save(inputs[:count], outputs))
+        ctx.scalars = inputs[count:]
+        ctx.shapes = [(o.shape, o.dtype, o.device) for o in outputs]
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if gradient is None:
+            raise PTXError(
+                f"{_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({_name(kernel)}, "
+                "backward), or call it under torch.no_grad()"
+            )
+        given = [
+            torch.zeros(s, dtype=d, device=v) if g is None else g.contiguous()
+            for g, (s, d, v) in zip(grads, ctx.shapes, strict=True)
+        ]
+        keywords = {**static, **dict(zip(scalars, ctx.scalars, strict=True))}
+        found = tuple(gradient.backward(ctx.saved_tensors, given, keywords))
+        return (*found, *(None,) * (count + len(scalars) - len(found)))
+
+    torch.library.register_autograd(qualified, backward, setup_context=setup, lib=library)
+
+
+def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call the operator of a `DifferentiableKernel`; TorchDynamo can follow."""
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
+    scalars = _given_scalars(function.forward, kwargs)
+    static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
+    name = _differentiable_name(function, static, scalars)
+    return getattr(torch.ops.pyptx, name)(*args, *[kwargs[n] for n in scalars])
+
+
+@torch._dynamo.assume_constant_result
+def _differentiable_name(function: Any, static: tuple[Any, ...], scalars: tuple[str, ...]) -> str:
+    return function.operator(static, scalars)
+
+
+@lru_cache(maxsize=256)
+def _function(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
+    """The autograd.Function that functorch's grad and vmap need: they do not take operators' autograd formulas."""
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            return function.forward(*args, **dict(keywords))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            outputs = output if isinstance(output, tuple) else (output,)
+            ctx.save_for_backward(*function.save(inputs, outputs))
+            ctx.count = len(inputs)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            found = function.gradients(ctx.saved_tensors, [g.contiguous() for g in grads], dict(keywords))
+            return (*found, *(None,) * (ctx.count - len(found)))
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+            moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+            results = [
+                function(
+                    *(a if d is None else a[i].contiguous() for a, d in zip(moved, in_dims, strict=True)),
+                    **dict(keywords),
+                )
+                for i in range(info.batch_size)
+            ]
+            if isinstance(results[0], torch.Tensor):
+                return torch.stack(results), 0
+            return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+
+    return Function

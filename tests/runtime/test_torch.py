@@ -1,0 +1,263 @@
+"""Kernels as torch operators: compile, export, autograd, vmap, opcheck, on CPU tensors through the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyptx.diagnostics import PTXError
+from pyptx.runtime.differentiable import differentiable_kernel
+
+from .kernels import add, scaled_sum
+
+torch = pytest.importorskip("torch")
+
+
+def arrays(rows: int = 3) -> tuple[Any, Any]:
+    return torch.randn(rows, 64), torch.randn(64)
+
+
+def expected(x: Any, w: Any, scale: float) -> Any:
+    return (x.double() * scale + w.double()).float()
+
+
+def close(a: Any, b: Any) -> None:
+    torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+
+def operators(kernel: Any) -> list[str]:
+    return [v for k, v in kernel._cubin_handles.items() if isinstance(k, tuple) and k[0] == "operator"]
+
+
+def test_compile_fullgraph() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def f(x, w):
+        return kernel(x * 2, w, scale=0.5).relu()
+
+    close(f(x, w), expected(x * 2, w, 0.5).relu())
+
+
+def test_compile_with_inductor() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+    f = torch.compile(lambda x, w: kernel(x.sin(), w, scale=3.0) + 1, fullgraph=True)
+    try:
+        found = f(x, w)
+    except Exception as error:
+        if "compiler" in str(error).lower() and "not found" in str(error).lower():
+            pytest.skip(f"Inductor has no C++ compiler: {error}")
+        raise
+    close(found, expected(x.sin(), w, 3.0) + 1)
+
+
+def test_compile_calls_the_kernel_each_time_and_recompiles_for_other_templates() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    f = torch.compile(lambda x, w, s: kernel(x, w, scale=s), fullgraph=True, backend=backend)
+    for _ in range(3):
+        close(f(x, w, 2.0), expected(x, w, 2.0))
+    assert len(graphs) == 1
+    targets = [str(n.target) for n in graphs[0].graph.nodes if n.op == "call_function"]
+    assert any("pyptx.scaled_sum_" in t for t in targets)
+
+
+def test_dynamic_shapes() -> None:
+    kernel = scaled_sum()
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    f = torch.compile(lambda x, w: kernel(x, w, scale=2.0), fullgraph=True, dynamic=True, backend=backend)
+    for rows in (3, 5, 7, 11):
+        x, w = arrays(rows)
+        close(f(x, w), expected(x, w, 2.0))
+    assert len(graphs) == 1  # one graph for all of them
+
+
+def test_export() -> None:
+    kernel = scaled_sum()
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return kernel(x, w, scale=2.0) * 2
+
+    x, w = arrays()
+    rows = torch.export.Dim("rows", min=2, max=100)
+    program = torch.export.export(Model(), (x, w), dynamic_shapes=({0: rows}, None))
+    assert sum("pyptx.scaled_sum" in str(n.target) for n in program.graph.nodes) == 1
+    y, _ = arrays(9)
+    close(program.module()(y, w), expected(y, w, 2.0) * 2)
+
+
+def test_opcheck() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+    kernel(x.requires_grad_(), w, scale=2.0)  # makes the operator
+    [name] = operators(kernel)
+    op = getattr(torch.ops.pyptx, name).default
+    for inputs in ((x.detach(), w, 2.0), (x.detach().requires_grad_(), w.detach(), -1.5)):
+        tests = ["test_schema", "test_faketensor", "test_autograd_registration"]
+        if not inputs[0].requires_grad:
+            tests.append("test_aot_dispatch_dynamic")
+        torch.library.opcheck(op, inputs, test_utils=tests)
+
+
+def test_opcheck_of_the_out_variant_and_of_a_differentiable_kernel() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+    from pyptx.runtime.torch_ops import operator_name
+
+    op = getattr(torch.ops.pyptx, operator_name(kernel, (), ("scale",), into=True)).default
+    torch.library.opcheck(op, (x, w, torch.zeros(3, 64), 2.0))
+    plain, gradient = add(), lambda x, y, g: (g * 2, g * 3)
+    function = differentiable_kernel(plain, gradient)
+    a = torch.randn(64, requires_grad=True)
+    function(a, a)
+    [name] = operators(plain)
+    torch.library.opcheck(getattr(torch.ops.pyptx, name).default, (a, torch.randn(64, requires_grad=True)))
+
+
+def test_out() -> None:
+    kernel = scaled_sum()
+    x, w = arrays()
+    y = torch.zeros(3, 64)
+    assert kernel(x, w, scale=2.0, out=y) is y
+    close(y, expected(x, w, 2.0))
+    z = torch.zeros(3, 64)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def f(x, w, z):
+        kernel(x, w, scale=4.0, out=z)
+        return z + 1
+
+    close(f(x, w, z), expected(x, w, 4.0) + 1)
+    close(z, expected(x, w, 4.0))
+
+
+def test_vmap() -> None:
+    kernel = scaled_sum()
+    x, w = torch.randn(4, 3, 64), torch.randn(64)
+    close(torch.vmap(lambda t: kernel(t, w, scale=2.0))(x), expected(x, w, 2.0))
+    moved = x.movedim(0, 2).contiguous()
+    found = torch.vmap(lambda t: kernel(t, w, scale=2.0), in_dims=2, out_dims=1)(moved)
+    close(found, expected(x, w, 2.0).movedim(0, 1))
+
+
+def test_a_kernel_without_a_gradient_says_so() -> None:
+    x, w = arrays()
+    y = scaled_sum()(x.requires_grad_(), w, scale=1.0)
+    with pytest.raises(PTXError, match=r"scaled_sum has no gradient.*differentiable_kernel\(scaled_sum, backward\)"):
+        y.sum().backward()
+    with torch.no_grad():
+        assert not scaled_sum()(x, w, scale=1.0).requires_grad
+
+
+def gradient(x: Any, w: Any, g: Any, scale: float = 1.0) -> tuple[Any, Any]:
+    """Of y = x * scale + w."""
+    return g * scale, g.sum(0)
+
+
+def test_gradient() -> None:
+    function = differentiable_kernel(scaled_sum(), gradient)
+    x, w = (t.requires_grad_() for t in arrays())
+    y = function(x, w, scale=3.0)
+    close(y.detach(), expected(x.detach(), w.detach(), 3.0))
+    seed = torch.randn(3, 64)
+    y.backward(seed)
+    close(x.grad, seed * 3)
+    close(w.grad, seed.sum(0))
+    assert not function(x.detach(), w.detach(), scale=3.0).requires_grad
+
+
+def test_gradient_by_a_kernel_and_compiled() -> None:
+    """z = x + y, whose gradient kernel is itself a kernel: (g + g) for x, though that is not the derivative."""
+    double = add()
+    function = differentiable_kernel(add(), double, save_for_backward=["x"], num_grad_inputs=1)
+    x, y = torch.randn(64, requires_grad=True), torch.randn(64, requires_grad=True)
+    seed = torch.randn(64)
+    function(x, y).backward(seed)
+    close(x.grad, x.detach() + seed)
+    assert y.grad is None
+    x.grad = None
+    f = torch.compile(lambda x, y: function(x, y) * 1.0, fullgraph=True, backend="aot_eager")
+    f(x, y).backward(seed)
+    close(x.grad, x.detach() + seed)
+
+
+def test_functorch_grad() -> None:
+    function = differentiable_kernel(scaled_sum(), gradient)
+    x, w = arrays()
+    found = torch.func.grad(lambda t: function(t, w, scale=3.0).sum())(x)
+    close(found, torch.full((3, 64), 3.0))
+    batch = torch.randn(2, 3, 64)
+    per_example = torch.vmap(torch.func.grad(lambda t: (function(t, w, scale=3.0) ** 2).sum()))(batch)
+    close(per_example, 6 * expected(batch, w, 3.0))
+
+
+def test_wrong_uses_of_differentiable_kernel() -> None:
+    with pytest.raises(TypeError, match="needs a forward kernel"):
+        differentiable_kernel(lambda x: x, lambda g: g)
+    with pytest.raises(TypeError, match="not 3"):
+        differentiable_kernel(add(), 3)
+    with pytest.raises(TypeError, match="has no 'q'; it has x, y, z"):
+        differentiable_kernel(add(), gradient, save_for_backward=["q"])
+    with pytest.raises(TypeError, match="has 2 inputs"):
+        differentiable_kernel(add(), gradient, num_grad_inputs=3)
+    function = differentiable_kernel(add(), lambda x, y, g: (g, g, g))
+    with pytest.raises(TypeError, match="returned 3 gradients"):
+        function(torch.zeros(64, requires_grad=True), torch.zeros(64)).sum().backward()
+
+
+def test_fake_meta_and_subclasses() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    kernel = add()
+    with FakeTensorMode():
+        made = kernel(torch.empty(96), torch.empty(96))
+        assert made.shape == (96,)
+        assert type(made).__name__ == "FakeTensor"
+    meta = kernel(torch.empty(96, device="meta"), torch.empty(96, device="meta"))
+    assert meta.device.type == "meta"
+    negative = (torch.randn(1, 64) + 1j * torch.randn(1, 64)).conj().imag.squeeze(0)[:1]
+    assert negative.is_neg()
+
+    class Sub(torch.Tensor):
+        pass
+
+    x = torch.randn(64)
+    close(kernel(x.as_subclass(Sub), x).as_subclass(torch.Tensor), x + x)
+
+
+def test_errors_in_compiled_code_are_the_kernels() -> None:
+    kernel = add()
+    f = torch.compile(lambda x, y: kernel(x, y), fullgraph=True, backend="eager")
+    with pytest.raises(Exception, match=r"y must be Tile\(N, f32\).*size 64"):
+        f(torch.zeros(64), torch.zeros(32))
+
+
+def test_operator_names_are_the_same_in_every_process() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import torch\nfrom tests.runtime.kernels import scaled_sum\n"
+        "from pyptx.runtime.torch_ops import operator_name\n"
+        "print(operator_name(scaled_sum(), (), ('scale',)))"
+    )
+    names = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(names) == 1
