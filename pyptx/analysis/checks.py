@@ -1,4 +1,4 @@
-"""Module checks that look at more than one op: dominance, registers, scopes and layout. Run on import and after every
+"""Module checks that look at more than one op: dominance, registers, scopes and layout, ties. Run on import and after every
 pass.
 
 They do not trust the importer: each recomputes what it needs from the IR. A violation is a `Violation` naming the op.
@@ -6,14 +6,15 @@ They do not trust the importer: each recomputes what it needs from the IR. A vio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.instruction import Instruction, silent_registers
 from ..dialects.ptx.structure import FallOp, FunctionOp, ModuleOp, ScopeBeginOp, ScopeEndOp
+from ..dialects.ptx.syntax import Layout, registers
 from ..dialects.ptx.types import RegType
 from .cfg import CFG, cfg_of
 
@@ -183,10 +184,36 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                 yield Violation("layout", "falls through to a block that does not come next", last)
 
 
+def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
+    """The old value an instruction may leave in a register is that register's: tied operands have the results' types."""
+    tied_results: dict[Layout, list[int]] = {}
+    for block in cfg.blocks:
+        for op in block.ops:
+            if not op.results or "layout" not in op.properties:
+                continue
+            instruction = cast(Instruction, op)
+            if instruction.guard:
+                indices: Sequence[int] = range(len(op.results))
+            else:
+                layout = instruction.layout
+                found = tied_results.get(layout)
+                if found is None:
+                    written = [r.role for r in registers(layout) if r.role != "$"]
+                    found = tied_results[layout] = [i for i, role in enumerate(written) if role == "~"]
+                _, silent = silent_registers(instruction)
+                indices = [*found, *range(len(op.results) - silent, len(op.results))] if silent else found
+            first = len(op.operands) - len(indices)
+            for position, index in enumerate(indices, first):
+                if op.operands[position].type != op.results[index].type:
+                    old, new = _name(op.operands[position]), _name(op.results[index])
+                    yield Violation("ties", f"keeps the value of {old} in {new}: a copy is missing", op, op.results[index])
+
+
 CHECKS: tuple[Callable[[FunctionOp, CFG], Iterator[Violation]], ...] = (
     check_dominance,
     check_registers,
     check_scopes,
+    check_ties,
 )
 
 

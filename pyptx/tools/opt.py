@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
+
+from ..diagnostics import PTXError
 
 
 def main() -> None:
-    xDSLOptMain("pyptx-opt, a driver for the ptx dialect").run()
+    """Run the driver; what is wrong with the input is printed, exit status 1, never a traceback."""
+    try:
+        xDSLOptMain("pyptx-opt, a driver for the ptx dialect").run()
+    except (PTXError, ParseError, DiagnosticException) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -90,3 +90,12 @@ def test_fallthrough_must_be_next() -> None:
     region.detach_block(last)
     region.insert_block(last, 1)
     assert "layout" in {v.check for v in check_module(module)}
+
+
+def test_a_guarded_write_keeps_its_own_register() -> None:
+    module = ptx_of(LOOP.replace("\tret;", "\t@%p1 mov.b32 %r2, 7;\n\tmov.b32 %r3, 1;\n\tret;"))
+    assert check_module(module) == []
+    guarded = next(op for op in instructions(module) if op.guard and op.opcode == "mov")
+    other = next(op for op in instructions(module) if op.opcode == "add")
+    guarded.operands[len(guarded.operands) - 1] = other.operands[0]
+    assert "ties" in {v.check for v in check_module(module)}
