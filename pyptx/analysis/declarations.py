@@ -239,7 +239,9 @@ def _initialiser(
 def _value(
     name: str, words: Sequence[str], scalar_name: str, version: Version, known: dict[str, Entity]
 ) -> Iterator[Fault]:
-    scalar = SCALAR_TYPES[scalar_name]
+    scalar = SCALAR_TYPES.get(scalar_name)
+    if scalar is None:
+        return  # reported with the type
     if len(words) == 1 and words[0].isdecimal():
         if scalar.kind == "float":
             yield Fault(f"the initial value {words[0]} of {name} must be a floating-point constant", f"such as {words[0]}.0", word=name)
@@ -249,6 +251,9 @@ def _value(
         try:
             value = evaluate("".join(words))
         except (ValueError, SyntaxProblem, OverflowError):
+            return
+        if len(words) > 1 and any(map(_two_values, words, words[1:])):
+            yield Fault(f"a comma is missing in the initial value of {name}: {' '.join(words)}", word=name)
             return
         if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
             wanted = "a floating-point" if scalar.kind == "float" else "an integer"
@@ -277,6 +282,10 @@ def _value(
             yield Fault(f"bytes of an address need PTX 7.1 or newer, and .version is {version_text(version)}", word=symbol)
     elif scalar_name not in ("u32", "u64"):
         yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
+
+
+def _two_values(first: str, second: str) -> bool:
+    return (first[-1].isalnum() or first == ")") and second[0].isalnum()
 
 
 def _integer(text: str) -> int | None:

@@ -228,7 +228,8 @@ def _variable_mismatch(formal: Formal, actual: Formal) -> str | None:
 
 def _arrays_fit(formal: Formal, actual: Formal) -> bool:
     """Arrays agree in size, and in element type unless one of them is of a bit type."""
-    if formal.type != actual.type and "bits" not in (SCALAR_TYPES[formal.type].kind, SCALAR_TYPES[actual.type].kind):
+    kinds = {SCALAR_TYPES[t].kind for t in (formal.type, actual.type) if t in SCALAR_TYPES}
+    if formal.type != actual.type and "bits" not in kinds:
         return False
     if formal.incomplete:
         return True

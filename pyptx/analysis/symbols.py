@@ -221,7 +221,7 @@ class Names:
         return Fault(f"this {use.opcode} addresses {where}, and {entity.what}", hint, operand=use.operand)
 
     def _value(self, use: SymbolUse, entity: Entity) -> Fault | None:
-        if entity.kind in ("function", "entry"):
+        if entity.kind in ("function", "entry") and use.functions:
             return None
         if entity.kind != "variable":
             return self._wrong(use, entity.what)

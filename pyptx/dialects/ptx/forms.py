@@ -156,6 +156,7 @@ class Use:
 
 
 _SIGNED_HEX = re.compile(r"[-+]\s*0[fFdD][0-9a-fA-F]{8,16}").fullmatch
+_FLOAT_OFFSET = re.compile(r"\.|0[fFdD]|\d[eE]").search
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
     r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#>]*)$"
@@ -506,14 +507,18 @@ class _OperandMatcher:
             return f"operand {spec.name} takes no offset"
         if operand.offset[:1] == "-":
             return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
-        if "." in operand.offset and isinstance(evaluate(operand.offset[1:]), float):
+        if _FLOAT_OFFSET(operand.offset) and isinstance(evaluate(operand.offset[1:]), float):
             return f"the offset in operand {spec.name} must be an integer"
         if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
             return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
         if len(operand.rest) != len(wanted):
             return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
+        if operand.unified and not isinstance(base, Register):
+            return f".unified in operand {spec.name} needs the address in a register"
         rest: list[Operand] = []
         for part, item in zip(wanted, operand.rest, strict=True):
+            if isinstance(item, Immediate):
+                return f"operand {spec.name}: inside the brackets a constant stands in braces, {{{item.text}}}"
             result = self.operand(part, item)
             if isinstance(result, str):
                 return result

@@ -96,6 +96,8 @@ class Instruction(Operation, Fragments):
     """The kind of reference that an address such as `[a:u64?&]` may name: `texref` or `surfref`."""
     generic_places: ClassVar[str] = "global shared local"
     """Where the variables are that an address without a state space may name."""
+    takes_functions: ClassVar[bool] = True
+    """Whether a function's name will do where a variable's address will."""
     takes_references: ClassVar[bool] = True
     """Whether texture and surface references count as addresses here (ptxas does not look closer in most instructions).
     """
@@ -166,7 +168,9 @@ class Instruction(Operation, Fragments):
         space = slots.get(operand)
         if space not in SPACES:
             spaces = [v for v in slots.values() if v in SPACES]
-            if alone and spaces:
+            if operand == "src" and len(spaces) > 1:
+                space = spaces[1]
+            elif alone and spaces:
                 space = spaces[0]
             elif operand == "mbar":
                 space = "shared"

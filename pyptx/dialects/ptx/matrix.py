@@ -295,8 +295,8 @@ _ACCUMULATORS = (
     ("m16n16k8", "f32", "7.0", "80+"),
     ("m8n8k4", "f64", "7.0", "80+"),
 )
-_LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}.type r=:frag_, [p:u32+]{{, stride:u32}}"
-_STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p:u32+], r:frag{, stride:u32}"
+_LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}.type r=:frag_, [p]{{, stride:u32}}"
+_STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p], r:frag{, stride:u32}"
 
 
 @instruction
@@ -482,7 +482,7 @@ class Ldmatrix(Instruction):
     effect = "read"
     forms = (
         form(
-            "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p:u32+]",
+            "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p]",
             shape="m8n8",
             ss=SHARED,
             ptx="6.5",
@@ -491,7 +491,7 @@ class Ldmatrix(Instruction):
             **_MATRICES,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num{.ss}.dtype.source r=:frag?_, [p:u32+]",
+            "ldmatrix.sync.aligned.shape.num{.ss}.dtype.source r=:frag?_, [p]",
             shape="m8n16",
             ss=SHARED,
             dtype="b8x16",
@@ -501,7 +501,7 @@ class Ldmatrix(Instruction):
             **_MATRICES,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p:u32+]",
+            "ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p]",
             shape="m16n16",
             ss=SHARED,
             num="x1 x2",
@@ -509,7 +509,7 @@ class Ldmatrix(Instruction):
             sm=BLACKWELL,
         ),
         form(
-            "ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p:u32+]",
+            "ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p]",
             shape="m16n16",
             ss=SHARED,
             num="x1 x2",
@@ -539,7 +539,7 @@ class Stmatrix(Instruction):
     effect = "write"
     forms = (
         form(
-            "stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p:u32+], r:frag?%",
+            "stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p], r:frag?%",
             shape="m8n8",
             ss=SHARED,
             ptx="7.8",
@@ -547,7 +547,7 @@ class Stmatrix(Instruction):
             **_MATRICES,
         ),
         form(
-            "stmatrix.sync.aligned.shape.num.trans{.ss}.b8 [p:u32+], r:frag?%",
+            "stmatrix.sync.aligned.shape.num.trans{.ss}.b8 [p], r:frag?%",
             shape="m16n8",
             ss=SHARED,
             ptx="8.6",

@@ -257,8 +257,6 @@ class MbarrierCheckLayout(Instruction):
 
     name = "ptx.mbarrier.check_layout"
     section = "9.7.13.15"
-    generic_places = "shared"
-    takes_references = False
     effect = "read"
     forms = (
         form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",

@@ -450,6 +450,7 @@ class ConvertAddress(Instruction):
     """
 
     name = "ptx.cvta"
+    takes_functions = False
     section = "9.7.9.20"
 
     @classmethod

@@ -27,6 +27,8 @@ class SymbolUse:
     places: frozenset[str]
     references: bool
     opcode: str
+    functions: bool = True
+    """Whether a function's name is a value here."""
 
 
 def symbol_uses(use: Use) -> tuple[SymbolUse, ...]:
@@ -46,7 +48,7 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
     cls = OPCODES[use.form.opcode]
 
     def add(symbol: Symbol, wanted: str, places: frozenset[str] = frozenset(), references: bool = False) -> None:
-        found.append(SymbolUse(symbol.name, index, wanted, places, references, cls.opcode))
+        found.append(SymbolUse(symbol.name, index, wanted, places, references, cls.opcode, cls.takes_functions))
 
     match operand:
         case Address(base, _, rest):

@@ -121,7 +121,7 @@ class TexLevel(_Texture):
     """
 
     name = "ptx.tex.level"
-    forms = _tex("tex.level", ", lod:f32*", "3.1", "20+", False)
+    forms = _tex("tex.level", ", lod:ctype*", "3.1", "20+", False)
 
 
 @instruction
