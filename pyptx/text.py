@@ -42,8 +42,7 @@ def parse(
     """Parse PTX (text, or the path of a file) into a `builtin.module` holding one `ptx.module`.
 
     Printing it with `to_ptx` gives the same bytes back. `verify=True` also judges every instruction on the module's
-    target and checks
-    the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
+    target and checks the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
     Raises PTXError, whose `.diagnostics` lists every error with its place.
     """
     text, path = read_source(source)

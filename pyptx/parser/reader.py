@@ -2,9 +2,8 @@
 distinct shape.
 
 A line is looked up by its pieces; on a miss it is tokenised and read statement by statement. Statements may span lines
-and lines may
-hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the next `;` or
-line.
+and lines may hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the
+next `;` or line.
 """
 
 from __future__ import annotations

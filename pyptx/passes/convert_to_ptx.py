@@ -26,20 +26,15 @@ from .lowering.values import Unsupported, scalar_of
 class ConvertToPTX(ModulePass):
     """Lower the `gpu.module`s of a module to one `ptx.module`.
 
-    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref,
-    vector (of one dimension) and
-    gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is lowered:
-    7.0, or what the target needs),
-    `index` (32 or 64, the bits of `index`, 64 by default).
+    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref, vector (of
+    one dimension) and gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is
+    lowered: 7.0, or what the target needs), `index` (32 or 64, the bits of `index`, 64 by default).
 
-    Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`,
-    `ptx-dce` before that if you like.
-    Parameters: a memref is the pointer to its first element and then one integer of index size per `?` of its
-    shape; it must be contiguous
-    or strided by constants. Memory space 3 is shared memory. `vector.load` and `vector.store` want addresses
-    aligned to the vector. Host
-    code beside the `gpu.module` is left as it is. `LoweringError`, naming the operation, where something has
-    no lowering.
+    Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`, `ptx-dce` before
+    that if you like. Parameters: a memref is the pointer to its first element and then one integer of index size per
+    `?` of its shape; it must be contiguous or strided by constants. Memory space 3 is shared memory. `vector.load` and
+    `vector.store` want addresses aligned to the vector. Host code beside the `gpu.module` is left as it is.
+    `LoweringError`, naming the operation, where something has no lowering.
     """
 
     name: ClassVar[str] = "convert-to-ptx"

@@ -40,15 +40,12 @@ class Inline(PTXPass):
 
     `max_instructions` is the size of a body from which on it is called all the same.
 
-    Contract: inlines unguarded calls by name of functions that are defined in the module, do not return
-    never, and do not call
-    themselves, directly or not. Arguments and results in registers are passed as values. Those in `.param`
-    variables go through
-    registers where every access has one store before it of the same size, else through `.local` memory;
-    functions that use such a
-    variable in another way (its address) stay called. The functions stay in the module. Names of the body
-    that the caller has too are
-    changed; the caller's registers keep theirs. Order of instructions with effects is that of the execution.
+    Contract: inlines unguarded calls by name of functions that are defined in the module, do not return never, and do
+    not call themselves, directly or not. Arguments and results in registers are passed as values. Those in `.param`
+    variables go through registers where every access has one store before it of the same size, else through `.local`
+    memory; functions that use such a variable in another way (its address) stay called. The functions stay in the
+    module. Names of the body that the caller has too are changed; the caller's registers keep theirs. Order of
+    instructions with effects is that of the execution.
     """
 
     name: ClassVar[str] = "ptx-inline"

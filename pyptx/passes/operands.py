@@ -1,10 +1,9 @@
 """What each operand of an op is for: read, guard, tied to a result, returned, or passed to a block argument.
 
 Operands stand in the order registers read, registers read in flight or returned by `ret`, guard, old values of tied
-results, then
-what is passed to each successor's arguments. Registers read and the guard are *free*: they may sit in any register.
-The rest is *bound*:
-its type must be that of the result, of the function's returned register, of the block argument.
+results, then what is passed to each successor's arguments. Registers read and the guard are *free*: they may sit in
+any register. The rest is *bound*: its type must be that of the result, of the function's returned register, of the
+block argument.
 """
 
 from __future__ import annotations

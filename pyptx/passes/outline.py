@@ -43,14 +43,13 @@ class OutlineError(PTXError, DiagnosticException):
 class Outline(PTXPass):
     """Move the instructions of one block into a new device function and call it there.
 
-    `label` names the block; `function` the new function. The instructions between the label and the branch
-    at the block's end move; what
-    they read from outside becomes register parameters, what others read of theirs register results.
+    `label` names the block; `function` the new function. The instructions between the label and the branch at the
+    block's end move; what they read from outside becomes register parameters, what others read of theirs register
+    results.
 
-    Contract: the program computes the same. The block must not touch the function's own parameters or
-    variables, hold control flow,
-    or have operations in flight across its borders; `OutlineError` says so, at the instruction, and nothing
-    is changed then.
+    Contract: the program computes the same. The block must not touch the function's own parameters or variables, hold
+    control flow, or have operations in flight across its borders; `OutlineError` says so, at the instruction, and
+    nothing is changed then.
     """
 
     name: ClassVar[str] = "ptx-outline"

@@ -24,7 +24,9 @@ from ..ssa.fastir import set_type
 
 
 def rename_registers(function: FunctionOp, rename: Callable[[str], str]) -> None:
-    """Give every named register of a function the name `rename` answers: in the values' types, the declarations, the parameters."""
+    """Give every named register of a function the name `rename` answers: in the values' types, the declarations, the
+    parameters.
+    """
     types: dict[RegType, RegType] = {}
 
     def renamed(value: SSAValue) -> None:
@@ -70,7 +72,8 @@ def _renamed_declaration(declaration: DeclarationAttr, rename: Callable[[str], s
 
 
 def rename_labels(function: FunctionOp, rename: Callable[[str], str]) -> None:
-    """Give every label of a function the name `rename` answers; branches follow their successors, tables their words."""
+    """Give every label of a function the name `rename` answers; branches follow their successors, tables their words.
+    """
     labels: set[str] = set()
     for block in function.blocks:
         for op in block.ops:

@@ -1,8 +1,8 @@
 """Print a `ptx.module` as PTX.
 
-For instructions a printf template is made once per distinct (op class, properties, trivia) and filled with the register names in the
-types of the op's values; everything else prints its tokens. Gaps come from the op's trivia when the token count matches, else from the
-file's style.
+For instructions a printf template is made once per distinct (op class, properties, trivia) and filled with the
+register names in the types of the op's values; everything else prints its tokens. Gaps come from the op's trivia when
+the token count matches, else from the file's style.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _ModulePrinter:
             self.out.append(cast(TextAttr, lead).data)
         tokens = function.tokens()
         gaps = _kept(function, len(tokens))
-        self.out.append(_zip(gaps if gaps is not None else self._header_gaps(function, tokens), tokens))
+        self.out.append(_zip(gaps if gaps is not None else header_gaps(function, tokens), tokens))
         if function.is_declaration:
             return
         blocks = list(function.regions[0].blocks)
@@ -98,36 +98,6 @@ class _ModulePrinter:
             self.out.append(f"{before}{indent}}}{after}")
         else:
             self.out.append("}\n")
-
-    def _header_gaps(self, function: FunctionOp, tokens: Sequence[str]) -> list[str]:
-        """Header layout of functions that did not come from text: one parameter and one directive a line."""
-        gaps = [""]
-        depth = 0
-        listed = False
-        directives = len(tokens) - 1 - len(function.directives)
-        for i in range(1, len(tokens)):
-            previous, token = tokens[i - 1], tokens[i]
-            if previous == "(":
-                depth += 1
-            if token == ")":
-                depth -= 1
-            in_params = depth == 1 and ".param" in tokens[i:]
-            if previous == "(" and token != ")" and in_params:
-                gaps.append("\n\t")
-                listed = True
-            elif previous == "," and depth == 1:
-                gaps.append("\n\t" if listed else " ")
-            elif token == ")" and listed and depth == 0:
-                gaps.append("\n")
-                listed = False
-            elif token == "{" or (i >= directives and token.startswith(".") and previous != "{"):
-                gaps.append("\n")
-            elif token in ",;)]>[:(" or previous in "([<":
-                gaps.append("")
-            else:
-                gaps.append(" ")
-        gaps.append("\n")
-        return gaps
 
     def _body(self, blocks: Sequence[Block]) -> None:
         out, templates = self.out, self.templates
@@ -174,7 +144,8 @@ class _ModulePrinter:
                 names.append(value.type.data[1])  # pyright: ignore
         return tuple(names)
 
-    # ---------------------------------------------------------------------------------------------------------- statements
+    # ----------------------------------------------------------------------------------------------------------
+    # statements
 
     def instruction(self, op: Instruction, *, bare: bool = False) -> str:
         form, order = self._template(op, bare=bare)
@@ -243,6 +214,37 @@ class _ModulePrinter:
             else:
                 gaps = self.style.module_gaps(tokens)
         self.out.append(_zip(gaps, tokens))
+
+
+def header_gaps(function: FunctionOp, tokens: Sequence[str]) -> list[str]:
+    """Header layout of functions that did not come from text: one parameter and one directive a line."""
+    gaps = [""]
+    depth = 0
+    listed = False
+    directives = len(tokens) - 1 - len(function.directives)
+    for i in range(1, len(tokens)):
+        previous, token = tokens[i - 1], tokens[i]
+        if previous == "(":
+            depth += 1
+        if token == ")":
+            depth -= 1
+        in_params = depth == 1 and ".param" in tokens[i:]
+        if previous == "(" and token != ")" and in_params:
+            gaps.append("\n\t")
+            listed = True
+        elif previous == "," and depth == 1:
+            gaps.append("\n\t" if listed else " ")
+        elif token == ")" and listed and depth == 0:
+            gaps.append("\n")
+            listed = False
+        elif token == "{" or (i >= directives and token.startswith(".") and previous != "{"):
+            gaps.append("\n")
+        elif token in ",;)]>[:(" or previous in "([<":
+            gaps.append("")
+        else:
+            gaps.append(" ")
+    gaps.append("\n")
+    return gaps
 
 
 def _kept(op: Operation, count: int) -> Sequence[str] | None:

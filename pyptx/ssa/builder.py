@@ -1,10 +1,9 @@
 """Statements -> SSA: blocks, block arguments, ties and operands of one function.
 
 Only labels that are branched to start blocks. A register whose single definition dominates all its uses goes straight
-through; for the
-rest, block arguments are placed on iterated dominance frontiers, pruned by liveness (int bitsets), and renamed in
-preorder of the dominator
-tree with an undo log. Everything is ordered, so the same statements give the same IR in any process.
+through; for the rest, block arguments are placed on iterated dominance frontiers, pruned by liveness (int bitsets),
+and renamed in preorder of the dominator tree with an undo log. Everything is ordered, so the same statements give the
+same IR in any process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one place that writes xDSL's private fields: bulk creation of operations.
 
-`Operation.create` costs about 11 us, this 2 to 4 us for the same object graph (tests/ssa/test_fastir.py compares them and fails
-when xDSL changes).
+`Operation.create` costs about 11 us, this 2 to 4 us for the same object graph (tests/ssa/test_fastir.py compares them
+and fails when xDSL changes).
 """
 
 from __future__ import annotations

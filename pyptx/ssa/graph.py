@@ -1,4 +1,6 @@
-"""Control-flow graphs over block numbers: order, dominators (Cooper, Harvey, Kennedy 2001), dominance frontiers (Cytron et al. 1991)."""
+"""Control-flow graphs over block numbers: order, dominators (Cooper, Harvey, Kennedy 2001), dominance frontiers (Cytron
+et al. 1991).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Registers in flight: what an asynchronous instruction still writes or reads may only be touched after its wait.
 
-`wgmma.mma_async` and `tcgen05.ld` return at once; their wait has no operands in PTX, so plain SSA would allow a reader to move above it.
-Here the wait gets the registers in flight as silent operands (A fragments) and silent ties (accumulators, load results).
+`wgmma.mma_async` and `tcgen05.ld` return at once; their wait has no operands in PTX, so plain SSA would allow a reader
+to move above it. Here the wait gets the registers in flight as silent operands (A fragments) and silent ties
+(accumulators, load results).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Statements over register *names*: what the parser reads, the tracer records and `builder` turns into SSA.
 
 A `Shape` is everything about a statement except the names in it; statements of one shape share it, so tokens, roles,
-properties, trivia and
-verdicts are computed once per shape. A statement is the tuple (shape, registers, lead, line, name).
+properties, trivia and verdicts are computed once per shape. A statement is the tuple (shape, registers, lead, line,
+name).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The `pyptx` command. Each subcommand is a module of `pyptx.tools.commands` with `add_arguments(parser)` and `run(options) -> int`.
+"""The `pyptx` command. Each subcommand is a module of `pyptx.tools.commands` with `add_arguments(parser)` and
+`run(options) -> int`.
 
 Exit status: 0 fine, 1 findings or differences, 2 usage (bad arguments, unreadable file, missing tool).
 """
@@ -17,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",
     "info": "versions, tools found, GPU, cache",
+    "transpile": "turn PTX into Python that gives it back",
 }
 """Subcommand -> one line of help."""
 

@@ -8,11 +8,11 @@ from typing import IO, TYPE_CHECKING, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.frontend import Frontend
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ParseError
+from xdsl.utils.frontend import Frontend
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.target import Target
 

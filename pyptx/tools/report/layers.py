@@ -1,9 +1,8 @@
 """A layered drawing of a control-flow graph: ranks from top to bottom, few crossings, long edges bent around
 boxes.
 
-The usual four steps (Sugiyama, Tagawa, Toda 1981), each in its simplest form: reverse the back edges, rank by
-longest path, order
-each rank by the mean position of its neighbours, place.
+The usual four steps (Sugiyama, Tagawa, Toda 1981), each in its simplest form: reverse the back edges, rank by longest
+path, order each rank by the mean position of its neighbours, place.
 """
 
 from __future__ import annotations
