@@ -1,0 +1,56 @@
+"""The matrix-multiply examples: against float64 on fresh data, judged by pyptx and ptxas.
+
+The simulator knows the instructions' fragment layouts, swizzles and proxies on its own, so a wrong address, phase or
+fragment shows in the result, and a copy that is read too early shows as poison.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+import pyptx
+from examples import gemms
+from examples.ampere import gemm as ampere_gemm
+from examples.ampere import gemm_highperf as ampere_highperf
+from examples.ampere import gemm_pipelined as ampere_pipelined
+from pyptx.kernel import Kernel
+from pyptx.tools.ptxas import assemble
+
+# one tile, several of everything, and sizes that end within a tile in M, N and K
+CASES: list[tuple[ModuleType, list[tuple[int, int, int]]]] = [
+    (ampere_gemm, [(64, 64, 16), (128, 192, 80), (100, 70, 48)]),
+    (ampere_pipelined, [(128, 128, 32), (256, 256, 320), (130, 70, 104)]),
+    (ampere_highperf, [(128, 256, 32), (256, 512, 320), (1300, 264, 104)]),
+]
+
+
+@pytest.mark.parametrize(("example", "sizes"), CASES, ids=[m.__name__.removeprefix("examples.") for m, _ in CASES])
+def test_gemm(example: ModuleType, sizes: list[tuple[int, int, int]]) -> None:
+    for size in sizes:
+        assert_legal(example.build(*size))
+        assert example.check(*size) <= gemms.LIMIT
+
+
+def assert_legal(kernel: Kernel) -> None:
+    """Nothing to say for pyptx and ptxas, and no spills."""
+    assert pyptx.diagnose(kernel.module()) == []
+    result = assemble(kernel.ptx(), kernel.arch)
+    assert result.ok, result.diagnostics
+    assert not result.diagnostics  # ptxas has opinions: setmaxnreg ignored, wgmma serialised
+    assert result.usage[kernel.name].spill_stores == 0
+
+
+@pytest.mark.parametrize(
+    ("example", "size", "message"),
+    [
+        (ampere_gemm, (64, 63, 16), "N must be even"),
+        (ampere_gemm, (64, 64, 24), "K a multiple of 16"),
+        (ampere_pipelined, (64, 64, 12), "K a multiple of 8"),
+        (ampere_highperf, (64, 60, 16), "N and K must be multiples of 8"),
+    ],
+)
+def test_gemm_refuses_what_it_cannot_do(example: ModuleType, size: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        example.build(*size)
