@@ -1,4 +1,5 @@
-"""nvcc's PTX on a CPU: parse it, print it back byte for byte, run both kernels on the simulator and compare with float64.
+"""nvcc's PTX on a CPU: parse it, print it back byte for byte, run both kernels on the simulator and compare with
+float64.
 
 python -m examples.transpile.run
 """

@@ -15,6 +15,8 @@ from examples import gemms
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.hopper import gemm as hopper_gemm
+from examples.hopper import gemm_highperf as hopper_highperf
 from pyptx.kernel import Kernel
 from pyptx.tools.ptxas import assemble
 
@@ -23,6 +25,8 @@ CASES: list[tuple[ModuleType, list[tuple[int, int, int]]]] = [
     (ampere_gemm, [(64, 64, 16), (128, 192, 80), (100, 70, 48)]),
     (ampere_pipelined, [(128, 128, 32), (256, 256, 320), (130, 70, 104)]),
     (ampere_highperf, [(128, 256, 32), (256, 512, 320), (1300, 264, 104)]),
+    (hopper_gemm, [(128, 128, 64), (256, 256, 640), (130, 70, 200)]),
+    (hopper_highperf, [(256, 256, 64), (300, 264, 104)]),
 ]
 
 
@@ -31,6 +35,12 @@ def test_gemm(example: ModuleType, sizes: list[tuple[int, int, int]]) -> None:
     for size in sizes:
         assert_legal(example.build(*size))
         assert example.check(*size) <= gemms.LIMIT
+
+
+def test_hopper_highperf_is_persistent() -> None:
+    """One cluster makes all tiles, three stages at a time and more: every phase of every barrier comes round."""
+    assert hopper_highperf.check(512, 520, 320, sms=2) <= gemms.LIMIT
+    assert hopper_highperf.check(1300, 264, 136, sms=4) <= gemms.LIMIT
 
 
 def assert_legal(kernel: Kernel) -> None:
@@ -49,6 +59,8 @@ def assert_legal(kernel: Kernel) -> None:
         (ampere_gemm, (64, 64, 24), "K a multiple of 16"),
         (ampere_pipelined, (64, 64, 12), "K a multiple of 8"),
         (ampere_highperf, (64, 60, 16), "N and K must be multiples of 8"),
+        (hopper_gemm, (64, 64, 12), "K a multiple of 8"),
+        (hopper_highperf, (64, 60, 16), "N and K must be multiples of 8"),
     ],
 )
 def test_gemm_refuses_what_it_cannot_do(example: ModuleType, size: tuple[int, int, int], message: str) -> None:
