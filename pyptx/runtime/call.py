@@ -1,7 +1,8 @@
 """`Kernel.__call__`: check the inputs, allocate the outputs, run.
 
 On NumPy arrays and CPU torch tensors the kernel runs on the simulator, on GPU tensors through the driver (`launch`),
-on JAX arrays as a foreign function of XLA (`jax_ffi`). torch and JAX are never imported here: their arrays can only come
+on JAX arrays as a foreign function of XLA (`jax_ffi`). torch and JAX are never imported here: their arrays can only
+come
 from a program that has imported them.
 """
 

@@ -204,7 +204,8 @@ def _native_plan(native: Any, torch: Any, plan: Plan, tensors: Sequence[Any]) ->
     fast = tuple(_fast_allocator(torch, p) or s for p, s in zip(outputs, slow, strict=True))
     return native.Plan(
         tuple(patterns), plan.inputs, plan.parameters, plan.scalar_bytes, plan.function.handle, plan.function.context,
-        plan.shape.grid, plan.shape.block, plan.shape.smem, plan.shape.attributes, plan.descriptor, plan.fail, fast, slow,
+        plan.shape.grid, plan.shape.block, plan.shape.smem, plan.shape.attributes, plan.descriptor,
+        plan.fail, fast, slow,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,9 @@ from types import ModuleType
 import pytest
 
 from pyptx.runtime import driver, launch
+
+# eight CPU devices for JAX, if it has not been started yet
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
