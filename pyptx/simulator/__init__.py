@@ -19,8 +19,9 @@ from ..dialects.ptx.structure import EntryOp
 from .launch import LoadedModule, load_module, simulate_entry
 from .loaded import LoadedKernel, load
 from .report import Line, Report
+from .tensor_map import tensor_map, with_tensor_maps
 
-__all__ = ["Line", "LoadedKernel", "Report", "load", "simulate"]
+__all__ = ["Line", "LoadedKernel", "Report", "load", "simulate", "tensor_map"]
 
 
 def simulate(
@@ -38,7 +39,8 @@ def simulate(
 
     `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in
     parameter order: NumPy arrays and CPU
-    torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs.
+    torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs,
+    `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles).
     `grid`, `block`, `cluster`: an
     integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
     issued to one batch of CTAs.
@@ -46,17 +48,21 @@ def simulate(
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
-    resolve = getattr(kernel, "resolve_launch", None)
-    if resolve is not None:
-        # a traced kernel knows its launch; what is given here goes before it
+    if hasattr(kernel, "resolve_launch"):
+        # a traced kernel knows its launch and its tensor maps; what is given here goes before it
+        dims = _dimensions(kernel, args)
+        traced = kernel.trace(**dims)
+        args = tuple(with_tensor_maps(traced.parameters, args))
         if grid is None or block is None or cluster is None:
-            known = resolve() if grid is None else None
+            known = kernel.resolve_launch(dims) if grid is None else None
             grid = known.grid if known is not None else grid
             block = block or (known.block if known is not None else kernel.block)
             cluster = cluster or (known.cluster if known is not None else kernel.cluster)
         cluster = None if cluster in (1, (1, 1, 1)) else cluster
-        smem = smem or kernel.trace().dynamic_smem
-    loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
+        smem = smem or traced.dynamic_smem
+        loaded, name = _find(traced.module)
+    else:
+        loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
     return simulate_entry(
         loaded,
         name,
@@ -69,6 +75,23 @@ def simulate(
         seed=seed,
         max_steps=max_steps,
     )
+
+
+def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
+    """The named dimensions of a traced kernel's tensors, as the arrays have them."""
+    sizes: dict[str, int] = {}
+    for i, (tile, array) in enumerate(zip(kernel.specs, args, strict=False)):
+        shape = getattr(array, "shape", None)
+        if shape is None:
+            continue
+        try:
+            bound = tile.extract_env(shape)
+        except ValueError as error:
+            raise SimulationError(f"argument {i} of {kernel.name}: {error}") from None
+        for name, size in bound.items():
+            if sizes.setdefault(name, size) != size:
+                raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")
+    return sizes
 
 
 def _find(kernel: Any) -> tuple[LoadedModule, str]:

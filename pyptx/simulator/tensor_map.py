@@ -16,7 +16,7 @@ import numpy as np
 
 from ..diagnostics import SimulationError
 
-__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "map_of_tile", "swizzled", "tensor_map"]
+__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map", "with_tensor_maps"]
 
 Array = Any
 SIZE = 128
@@ -261,7 +261,6 @@ _ARRAY_TYPES = {
     "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float8_e4m3fn": "u8",
     "float8_e5m2": "u8", "float8_e8m0fnu": "u8", "bool": "u8",
 }  # fmt: skip
-_TILE_TYPES = {"tf32": "tf32", **{f"s{b}": f"s{b}" for b in (32, 64)}, **{f"u{b}": f"u{b}" for b in (8, 16, 32, 64)}}
 
 
 def tensor_map(
@@ -332,35 +331,39 @@ def tensor_map(
     return TensorArgument(array, made)
 
 
-def map_of_tile(tile: Any, array: Any) -> TensorArgument:
-    """The tensor map of a traced kernel's tensor: box, swizzle and rank are those of its `Tile`.
+_DRIVER_TYPES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32", "tf32.ftz", "b4x16",
+    "b4x16_p64", "b6x16_p32",
+)  # fmt: skip
+"""In the order of CUtensorMapDataType, which is another one."""
 
-    A tile with `tma_rank=3` describes a matrix as panels of 64 columns: (columns/64, rows, 64).
-    """
-    swizzle = {"TMA_128B": "128B", "TMA_64B": "64B", "TMA_32B": "32B"}.get(tile.layout.name, "none")
+
+def map_of_tile(tile: Any, array: Any, what: str = "the tensor") -> TensorArgument:
+    """The tensor map of a traced kernel's tensor: what the runtime gives to the driver for it. PTXError."""
+    from ..runtime.tensor_map import tensor_map as describe
+
     shape = tuple(int(n) for n in array.shape)
-    name = _TILE_TYPES.get(tile.dtype.name)
-    box = tuple(tile.tma_box or shape)
-    if len(box) != len(shape) and tile.tma_rank != 3:
-        raise SimulationError(f"{tile!r}: the box {box} has not the {len(shape)} dimensions of the tensor")
-    if tile.tma_rank == 3:
-        if len(shape) != 2 or shape[1] % 64:
-            raise SimulationError(f"{tile!r}: tma_rank=3 needs a matrix with a multiple of 64 columns, not {shape}")
-        if len(box) == 2:
-            box = (-(-box[1] // 64), box[0], 64)
-        if tile.tma_padding:
-            box = (*box[:-1], box[-1] + 8)  # columns 64 to 71 are out of bounds: rows in shared memory are longer
-            swizzle = "none"
-        size = tile.dtype.bits // 8
-        return tensor_map(
-            array,
-            box,
-            swizzle=swizzle,
-            type=name,
-            shape=(shape[1] // 64, shape[0], 64),
-            strides=(64 * size, shape[1] * size),
-        )
-    if tile.tma_padding:
-        box = (*box[:-1], box[-1] + 16 * 8 // tile.dtype.bits)
-        swizzle = "none"
-    return tensor_map(array, box, swizzle=swizzle, type=name)
+    dense = [1]
+    for n in reversed(shape[1:]):
+        dense.insert(0, dense[0] * n)
+    m = describe(tile, shape, dense, what)
+    swizzle = ("none", "32B", "64B", "128B")[m.swizzle]
+    return TensorArgument(array, TensorMap(_DRIVER_TYPES[m.data_type], 0, m.dims, m.strides, m.box, swizzle=swizzle))
+
+
+def with_tensor_maps(parameters: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """The arguments of a traced kernel with the tensor maps its parameters ask for (`EntryParameter`, kind "tma").
+
+    `args`: tensors and raw parameters in order, without the maps.
+    """
+    found: list[Any] = []
+    tensors: dict[int, Any] = {}
+    rest = list(args)
+    for p in parameters:
+        if p.kind == "tma" and p.tile is not None and p.tensor in tensors:
+            found.append(map_of_tile(p.tile, tensors[p.tensor], p.name.removesuffix("_tma_desc")))
+        elif rest:
+            found.append(rest.pop(0))
+            if p.kind == "tensor":
+                tensors[p.tensor] = found[-1]
+    return found + rest
