@@ -292,7 +292,7 @@ class Reader:
         single = len(ends) == 1
         names = _SPLIT(text)[1::2] if single else []
         for end in ends:
-            piece_gaps = gaps[start:end] + [gaps[end] if end == len(tokens) else ""]
+            piece_gaps = [*gaps[start:end], gaps[end] if end == len(tokens) else ""]
             self._statement(tokens, start, end, piece_gaps, position, single, text, names, newline)
             start = end
         if single and newline and "\n" not in text and self.function is not None and self.function.statements:

@@ -21,7 +21,7 @@ def label_shape(label: str, end: str, words: list[str] | None = None, gaps: list
 
 
 def directive_shape(
-    op_class: type[DirectiveOp] | type[UnknownOp], words: list[str], gaps: list[str], tokens: list[str] | None = None
+    op_class: type[DirectiveOp | UnknownOp], words: list[str], gaps: list[str], tokens: list[str] | None = None
 ) -> Shape:
     shape = Shape(Kind.OTHER, tokens or words, gaps)
     shape.op_class, shape.properties = op_class, {"words": TokensAttr(tuple(words))}
@@ -41,7 +41,7 @@ def with_whole_constants(
 
 
 def declaration_shape(
-    op_class: type[VariableOp] | type[RegisterOp],
+    op_class: type[VariableOp | RegisterOp],
     declaration: DeclarationAttr,
     words: list[str],
     gaps: list[str],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-
 from typing import cast
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -146,7 +145,9 @@ _uses: dict[tuple[object, ...], tuple[tuple[SymbolUse, ...], object]] = {}
 
 
 def _symbol_fault(op: Instruction, names: Names) -> Fault | None:
-    """What is wrong with the symbols of a legal instruction. Memoised on its properties; branch targets are blocks and need no check."""
+    """What is wrong with the symbols of a legal instruction. Memoised on its properties; branch targets are blocks and
+    need no check.
+    """
     key = (op.__class__, tuple(map(id, op.properties.values())))
     found = _uses.get(key)
     if found is None:

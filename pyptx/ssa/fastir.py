@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
-from xdsl.ir.core import SSAValues, Use  # noqa: TID251
+from xdsl.ir.core import SSAValues, Use
 
 _OpT = TypeVar("_OpT", bound=Operation)
 _new = object.__new__

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _module(name: str):  # noqa: ANN202  (a module)
+def _module(name: str):
     return import_module(f".commands.{name}", __package__)
 
 

@@ -5,9 +5,11 @@ A file's style is detected on import and kept on `ptx.module`; ops keep `gaps` o
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.ir import Data
@@ -22,7 +24,8 @@ Gaps = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Indentation of a statement, and what follows an opcode, a comma, a comma inside brackets, a guard; the line end."""
+    """Indentation of a statement, and what follows an opcode, a comma, a comma inside brackets, a guard; the line end.
+    """
 
     indent: str = "\t"
     after_opcode: str = " \t"
@@ -32,7 +35,9 @@ class Style:
     line_end: str = "\n"
 
     def instruction_gaps(self, tokens: Sequence[str], guard: int, opcode: int) -> Gaps:
-        """Gaps around an instruction whose first `guard` tokens are its guard, and the next `opcode` its opcode and modifiers."""
+        """Gaps around an instruction whose first `guard` tokens are its guard, and the next `opcode` its opcode and
+        modifiers.
+        """
         gaps = [self.indent]
         depth = 0
         first_operand = guard + opcode
@@ -69,7 +74,7 @@ class Style:
             return ["", "", self.line_end]
         indent = self.indent
         gaps = [indent]
-        for previous, token in zip(tokens, tokens[1:], strict=False):
+        for previous, token in itertools.pairwise(tokens):
             tight = token in _TIGHT_BEFORE or previous in _TIGHT_AFTER
             gaps.append("" if tight else " ")
         gaps.append(self.line_end)

@@ -51,7 +51,9 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     lines = text.split("\n")
     for d in result.diagnostics:
         line = lines[d.line - 1] if d.line and d.line <= len(lines) else None
-        found.append(Diagnostic(d.severity, f"ptxas: {d.message}", filename, d.line, d.column, d.hint, source_line=line))
+        found.append(
+            Diagnostic(d.severity, f"ptxas: {d.message}", filename, d.line, d.column, d.hint, source_line=line)
+        )
     return found, True
 
 
@@ -59,5 +61,3 @@ def _named(found: list[Diagnostic], filename: str) -> list[Diagnostic]:
     return [
         Diagnostic(d.severity, d.message, filename, d.line, d.column, d.hint, source_line=d.source_line) for d in found
     ]
-
-

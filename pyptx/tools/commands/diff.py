@@ -14,12 +14,8 @@ from ...text import parse
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="a PTX file, or - for standard input")
     parser.add_argument("b", help="a PTX file, or - for standard input")
-    parser.add_argument(
-        "--ignore-debug", action="store_true", help="leave .loc, .file and debug sections out"
-    )
-    parser.add_argument(
-        "--context", type=int, default=3, metavar="N", help="equal statements to show around each (3)"
-    )
+    parser.add_argument("--ignore-debug", action="store_true", help="leave .loc, .file and debug sections out")
+    parser.add_argument("--context", type=int, default=3, metavar="N", help="equal statements to show around each (3)")
     parser.add_argument("--json", action="store_true", help="the differences as a list of objects")
 
 

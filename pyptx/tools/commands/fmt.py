@@ -21,9 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rename", action="store_true", help="short names for registers and labels")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("-i", "--in-place", action="store_true", help="overwrite the files")
-    action.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if a file is not in canonical form"
-    )
+    action.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not in canonical form")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,9 +57,7 @@ def format_text(text: str, filename: str | None = None, *, rename: bool = False)
 
 def demangled(module: ModuleOp) -> dict[str, str]:
     """C++ names of the mangled functions with a body, from c++filt; empty where it is not installed."""
-    mangled = [
-        op.symbol for op in module.body.ops if isinstance(op, FunctionOp) and op.symbol.startswith("_Z")
-    ]
+    mangled = [op.symbol for op in module.body.ops if isinstance(op, FunctionOp) and op.symbol.startswith("_Z")]
     mangled = [op for op in dict.fromkeys(mangled)]
     return _filter(mangled) if mangled else {}
 
@@ -70,9 +66,7 @@ def _filter(mangled: Sequence[str]) -> dict[str, str]:
     tool = shutil.which("c++filt")
     if tool is None:
         return {}
-    done = subprocess.run(
-        [tool], input="\n".join(mangled), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([tool], input="\n".join(mangled), capture_output=True, text=True, timeout=60, check=False)
     names = done.stdout.splitlines()
     if done.returncode or len(names) != len(mangled):
         return {}
