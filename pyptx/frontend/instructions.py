@@ -125,7 +125,7 @@ class Opcode:
             operands = key[1:]
         else:
             guard_class, operands = "", key
-        wide = _wide_floats(self._words)
+        wide = wide_floats(self._words)
         layout = tuple(_operand(k, wide) for k in operands)
         classes = tuple(c for k in operands for c in _classes(k))
         if FINISHED in (*classes, guard_class):
@@ -328,7 +328,7 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     if known is not None:
         regs.append(known)
         return known.register_class
-    if text.isidentifier() and text not in ("_", "WARP_SZ"):
+    if _is_symbol(text):
         return ("sym", _symbol_name(trace, text), 0)
 
     constant = _constant_key(text)
@@ -352,6 +352,13 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     if len(layout) != 1:
         raise trace.error(f"{text!r} is {len(layout)} operands, pass them one by one")
     return ("node", layout[0], tuple(classes))
+
+
+@lru_cache(maxsize=8192)
+def _is_symbol(text: str) -> bool:
+    tokens, _ = lex(text)
+    name = len(tokens) == 1 and tokens[0] == ("id", text)
+    return name and text not in ("_", "WARP_SZ") and not is_special_register(text)
 
 
 @lru_cache(maxsize=8192)
@@ -445,7 +452,7 @@ def float_text(value: float, wide: bool) -> str:
     return "0f" + struct.pack(">f", rounded).hex().upper()
 
 
-def _wide_floats(words: tuple[str, ...]) -> bool:
+def wide_floats(words: tuple[str, ...]) -> bool:
     """Whether float constants of an instruction are f64: the last float type in its name, else the width of its bit
     type.
     """

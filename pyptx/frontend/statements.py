@@ -61,7 +61,9 @@ def pair(first: Any, second: Any) -> PipeRef:
 # ------------------------------------------------------------------------------------------------------- declarations
 
 
-def reg(register_class: str, *items: str | tuple[str, int], head: str | None = None, layout: int | None = None) -> Any:
+def reg(
+    register_class: str, *items: str | tuple[str, int], head: spelling.Text | None = None, layout: int | None = None
+) -> Any:
     """`.reg .b32 %x, %r<100>;`: declare registers. A name gives a register, (name, count) a range to be indexed.
 
     Returns what was declared, as a tuple if there are several. `head`: the words before the names where they are not
@@ -91,7 +93,7 @@ def reg(register_class: str, *items: str | tuple[str, int], head: str | None = N
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def variable(head: str, name: str, shape: Any = None, init: Any = None, layout: int | None = None) -> str:
+def variable(head: spelling.Text, name: str, shape: Any = None, init: Any = None, layout: int | None = None) -> str:
     """A variable of the function: `variable(".shared .align 16 .b8", "tile", 1024)`. Returns its name.
 
     shape: an int, a tuple of ints, or `()` for an array of unknown size. init: a constant, or nested lists of
@@ -105,7 +107,7 @@ def variable(head: str, name: str, shape: Any = None, init: Any = None, layout: 
     return name
 
 
-def declare(head: str, *items: tuple[str, str], layout: int | None = None) -> None:
+def declare(head: spelling.Text, *items: tuple[str, spelling.Text], layout: int | None = None) -> None:
     """Variables, each as (name, what follows it in PTX): `declare(".local .b32", ("a", "[4]"), ("b", ""))`."""
     trace = _trace()
     trace.symbols.update(name for name, _ in items)

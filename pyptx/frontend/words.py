@@ -16,10 +16,14 @@ from ..dialects.ptx.syntax import lex
 Words = tuple[str, ...]
 
 
+Text = str | Words
+"""PTX as text, or as its tokens where no text has just these."""
+
+
 @lru_cache(maxsize=8192)
-def words(text: str) -> Words:
+def words(text: Text) -> Words:
     """The tokens of a piece of PTX."""
-    return tuple(token for _, token in lex(text)[0])
+    return text if isinstance(text, tuple) else tuple([token for _, token in lex(text)[0]])
 
 
 def quoted(text: str) -> str:
@@ -52,20 +56,20 @@ def initialiser_words(value: object) -> Words:
 def _initialiser(value: object, found: list[str]) -> None:
     if isinstance(value, (list, tuple)):
         found.append("{")
-        for i, item in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        for i, item in enumerate(value):
             if i:
                 found.append(",")
             if item.__class__ is int and item >= 0:
-                found.append(str(item))  # pyright: ignore[reportUnknownArgumentType]
+                found.append(str(item))
             else:
-                _initialiser(item, found)  # pyright: ignore[reportUnknownArgumentType]
+                _initialiser(item, found)
         found.append("}")
     else:
         symbol = getattr(value, "__ptx_symbol__", None)
         found += (symbol()[0],) if symbol is not None else words(str(value))
 
 
-def variable(head: str, name: str, shape: object = None, init: object = None) -> DeclarationAttr:
+def variable(head: Text, name: str, shape: object = None, init: object = None) -> DeclarationAttr:
     """`.global .align 4 .b8 name[16] = {1, 2}` from its head, name, extents and initialiser."""
     tail = extent_words(shape)
     if init is not None:

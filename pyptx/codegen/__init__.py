@@ -1,0 +1,82 @@
+"""PTX -> Python: a program in the DSL of `pyptx.modules` that gives the same PTX back (`python -m pyptx.codegen`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..diagnostics import PTXError
+from ..dialects.ptx.style import detect
+from ..parser.module import diagnostics, header_issues, style_samples
+from ..parser.reader import Issue, ModuleText, Reader
+from ..ssa.builder import FunctionSource
+from ..ssa.fastir import gc_paused
+from ..ssa.statement import Kind
+from ..text import read_source
+from .faithful import FaithfulWriter
+
+__all__ = ["ptx_to_python"]
+
+
+def ptx_to_python(
+    source: str | os.PathLike[str], *, sugar: bool = False, kernel_name: str = "matmul_kernel", trivia: bool = True,
+    allow_unknown: bool = False, runnable: bool = False, filename: str | None = None,
+) -> str:  # fmt: skip
+    """The Python program for PTX (text, or the path of a file).
+
+    Executed, it leaves the module in `m`; `m.ptx()` is the same text byte for byte, or without `trivia` the same but
+    for comments and white space. `sugar` writes readable Python instead: structured control flow, operators, names;
+    its PTX is the same up to the names of registers and labels. `kernel_name` names the first kernel's Python function
+    (with sugar). `allow_unknown` carries instructions that pyptx does not know through; without it, they are errors.
+    `runnable` adds a `main` that runs the kernels on the simulator with small inputs.
+
+    PTXError, with every problem and its place, for text that is no PTX.
+    """
+    text, path = read_source(source)
+    return text_to_python(
+        text, filename=path, sugar=sugar, kernel_name=kernel_name, trivia=trivia, allow_unknown=allow_unknown,
+        runnable=runnable,
+    )  # fmt: skip
+
+
+def text_to_python(
+    text: str, *, filename: str | None, sugar: bool, kernel_name: str, trivia: bool, allow_unknown: bool, runnable: bool
+) -> str:
+    """As `ptx_to_python`, of text; `filename` is for messages."""
+    with gc_paused():
+        module = read_module(text, filename, allow_unknown=allow_unknown)
+        return FaithfulWriter(module, detect(style_samples(module)), trivia).text()
+
+
+def read_module(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> ModuleText:
+    """The statements of a PTX text. PTXError with every syntax error; legality is the verifier's business."""
+    module = Reader(text, allow_unknown=allow_unknown).read()
+    errors = [*module.issues, *header_issues(module), *_missing_labels(module)]
+    if errors:
+        raise PTXError(diagnostics(errors, text, filename))
+    return module
+
+
+def _missing_labels(module: ModuleText) -> Iterator[Issue]:
+    """Branches to labels that are not visible from where they stand."""
+    for item in module.items:
+        if not isinstance(item, FunctionSource):
+            continue
+        labels: set[tuple[int, str]] = set()
+        wanted: list[tuple[str, tuple[int, ...], int]] = []
+        stack: list[int] = [0]
+        for shape, _, _, line, name in item.statements:
+            if shape.kind == Kind.OPEN:
+                stack.append(int(name))
+            elif shape.kind == Kind.CLOSE:
+                stack.pop()
+            elif shape.kind == Kind.LABEL:
+                labels.add((stack[-1], name))
+            elif shape.kind == Kind.TABLE:
+                labels.add((stack[-1], name))
+                wanted += [(label, tuple(stack), line) for label in shape.payload or ()]  # pyright: ignore
+            elif shape.kind == Kind.TERMINATOR and name:
+                wanted.append((name, tuple(stack), line))
+        for name, path, line in wanted:
+            if not any((scope, name) in labels for scope in path):
+                yield Issue(f"label {name} is not defined in this function", line, 1)

@@ -1,0 +1,49 @@
+"""Python identifiers for PTX names: readable, unique, and never anything but an identifier.
+
+A PTX name stays in the generated program as a string, so the Python name may be any; nothing has to be undone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable
+
+_RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+_OTHER = re.compile(r"[^A-Za-z0-9_]")
+
+
+class NameTable:
+    """Hands out Python names that are free in one scope."""
+
+    def __init__(self, taken: Iterable[str] = ()):
+        self._taken = set(taken)
+
+    def fresh(self, wanted: str) -> str:
+        """A free identifier as close to `wanted` (any text) as possible."""
+        name = identifier(wanted)
+        if name in self._taken:
+            number = 1
+            while f"{name}_{number}" in self._taken:
+                number += 1
+            name = f"{name}_{number}"
+        self._taken.add(name)
+        return name
+
+
+def identifier(text: str) -> str:
+    """`text` as an ASCII identifier that is no keyword or builtin: `%rd` -> `rd`, `class` -> `class_`."""
+    name = _OTHER.sub("_", text.lstrip("%$"))
+    if not name or name[0].isdigit():
+        name = "_" + name
+    if name.startswith("__"):
+        name = "k" + name
+    if name in _RESERVED:
+        name += "_"
+    return name
+
+
+def literal(value: object) -> str:
+    """A Python literal in ASCII: strings of any content come back as they were."""
+    return ascii(value)
