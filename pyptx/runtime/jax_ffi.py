@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from ..diagnostics import PTXError

@@ -371,7 +371,8 @@ def make_plan(
     for value, spec, name in zip(args, specs, names, strict=False):
         if value.device != device:
             raise PTXError(
-                f"{_name(kernel)}: {name} is on {value.device} and {names[0]} on {device}; all tensors must be on one GPU"
+                f"{_name(kernel)}: {name} is on {value.device} and {names[0]} on {device}; all "
+                "tensors must be on one GPU"
             )
         _check(kernel, value, spec, name, "torch", sizes, on_gpu=True)
     bind_sizes(kernel, kwargs, sizes)
@@ -413,7 +414,8 @@ def make_plan(
         if t.data_ptr() % need:
             raise PTXError(
                 f"{_name(kernel)}: {name} starts at an address that is not a multiple of {need} bytes, which "
-                f"{'its TMA descriptor' if i in maps else 'the vector accesses of the kernel'} need: pass a copy (.clone())"
+                f"{'its TMA descriptor' if i in maps else 'the vector accesses of the kernel'} need: pass "
+                "a copy (.clone())"
             )
         tensor_shape = tuple(t.shape)
         patterns.append(TensorPattern(t.device, t.dtype, tensor_shape, normalised(tensor_shape, t.stride()), need))

@@ -43,6 +43,14 @@ class LoadedKernel:
             )
         return self.loaded.contents[name]
 
+    def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
+        """Launch with arguments in parameter order: GPU tensors through the driver, on `stream` or torch's current one;
+        CPU arrays on the simulator, changed in place. Options: see `pyptx.runtime.raw.launch_entry`.
+        """
+        from ..runtime.raw import launch_loaded
+
+        launch_loaded(self, grid, block, args, stream=stream, **options)
+
     def simulate(
         self,
         *args: object,

@@ -165,7 +165,7 @@ def test_a_fault_comes_back_with_its_place(way: str) -> None:
         ptx.inst.ld.global_.f32(v, ptx.addr(px, 4096))
         ptx.ret()
 
-    with pytest.raises(Exception, match="out of bounds|no allocation|beyond"):
+    with pytest.raises(Exception, match=r"out of bounds|no allocation|beyond"):
         np.asarray(jax.jit(beyond)(jnp.zeros(32)))
 
 
