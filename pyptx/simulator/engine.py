@@ -209,8 +209,11 @@ class Engine:
                 done = chain.segments.index(at)
                 for s in chain.segments[:done]:
                     self.executed[s] += self.alive_count
-                self._add(at, self.machine.executing(None))
-                self._run_group(at, self.groups.pop(at))
+                # the body of that segment has run; only its last instruction is left
+                self.executed[at] += self.alive_count
+                self.at = at
+                self._count_steps(sum(len(self.segments[s].body) + 1 for s in chain.segments[: done + 1]), at)
+                self._end(at, self.segments[at], self.machine.executing(None))
                 return
             chained[segment] = chained.get(segment, 0) + self.alive_count
             self.at = segment
@@ -275,7 +278,7 @@ class Engine:
         kind = segment.ends
         if kind == "next":
             return lambda: segment.after
-        if kind == "branch":
+        if kind == "branch" and not machine.observers:
             assert last is not None
             target = segment.targets[0]
             if last.guard is None:
@@ -344,6 +347,8 @@ class Engine:
         """Send the lanes of a group to where their segment's end takes them."""
         machine, last = self.machine, segment.last
         kind = segment.ends
+        if last is not None and machine.observers:
+            self._tell(last, mask)
         if last is not None and last.guard is not None:
             go = machine.guard_of(last, mask)
             stay = mask & ~go
@@ -356,8 +361,6 @@ class Engine:
             self._add(segment.after if segment.after >= 0 else segment.targets[1], stay)
             if not np.count_nonzero(go):
                 return
-        if last is not None and self.machine.observers:
-            self._tell(last, go)
         if kind == "branch":
             target = segment.targets[0]
             if target <= at and self.polls_between(target, at):

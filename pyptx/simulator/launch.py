@@ -20,8 +20,10 @@ from .image import Image, build_image
 from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
 from .numerics import quiet
+from .observe import Observer
 from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
 from .report import Line, Report
+from .sanitizer import Sanitizer
 from .tensor_map import TensorArgument
 
 MAX_THREADS = 1024
@@ -88,9 +90,9 @@ def simulate_entry(
     check: bool = True,
     seed: int = 0,
     max_steps: int | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
-    del check
     program = loaded.program(name)
     launch = checked_launch(program, grid, block, cluster, smem)
     memory = GlobalMemory()
@@ -103,8 +105,10 @@ def simulate_entry(
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     ctas = _batch_size(program, launch)
     report = Report(name, launch.grid, launch.block, launch.cluster)
+    sanitizer = Sanitizer() if check else None
+    watching = [*observers, *((sanitizer,) if sanitizer is not None else ())]
     with quiet():
-        machine = Machine(program, launch, memory, parameters, ctas, seed)
+        machine = Machine(program, launch, memory, parameters, ctas, seed, watching)
         engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
         try:
             for first in range(0, launch.grid_size, ctas):
@@ -113,6 +117,8 @@ def simulate_entry(
             for copy_back in finish:
                 copy_back()
     _count(report, program, engine)
+    if sanitizer is not None:
+        report.findings += sanitizer.findings
     report.output = "".join(machine.output)
     return report
 

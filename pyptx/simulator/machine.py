@@ -448,6 +448,11 @@ class Machine:
             return p
         return p & mask
 
+    def active(self, inst: Inst, mask: Array) -> np.ndarray:
+        """The lanes of a mask (None: all alive) in which the instruction takes effect."""
+        here = self.executing(mask)
+        return here if inst.guard is None else self.guard_of(inst, here)
+
     def _guarded(self, inst: Inst, masked: Callable[[Array], object]) -> tuple[Full, Masked]:
         assert inst.guard is not None
         p = self.row(inst.guard)

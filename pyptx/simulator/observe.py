@@ -41,7 +41,7 @@ class Observer:
         """A memory operand was bound: its `load`, `store` and `locate` may be replaced."""
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
-        """Lanes are at a branch, call, return or exit that their guard does not exclude, or at a barrier."""
+        """Lanes are at a branch, call, return, exit or waiting instruction; its guard is not looked at yet."""
 
     def exited(self, mask: np.ndarray) -> None:
         """Threads ended."""
@@ -82,4 +82,4 @@ class Observer:
         """Threads waited for their copies in groups before `newest`; `mechanism` as in `pending.Copy`."""
 
     def copy_completed(self, copy: Any) -> None:
-        """An asynchronous copy wrote its data (and told its mbarrier)."""
+        """An asynchronous copy is about to write its data and to tell its mbarriers."""

@@ -79,9 +79,9 @@ class Pending:
 
     def _complete(self, copy: Copy) -> None:
         copy.done = True
-        copy.complete()
         for o in self.machine.observers:
             o.copy_completed(copy)
+        copy.complete()
 
     def step(self) -> None:
         """Perhaps complete something."""

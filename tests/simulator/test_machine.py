@@ -545,3 +545,18 @@ def test_simulate_takes_modules_and_kernels() -> None:
         assert np.array_equal(out, np.arange(64))
     with pytest.raises(SimulationError, match="takes a kernel"):
         simulate(3, grid=1, block=1)
+
+
+def test_what_stands_before_a_cluster_barrier_runs_once() -> None:
+    """All threads are together at the barrier, which makes the engine leave its fast path there."""
+    k = ptx("""
+    mov.u32 %r5, 1;
+    add.u32 %r5, %r5, 1;
+    barrier.cluster.arrive;
+    add.u32 %r5, %r5, 5;
+    barrier.cluster.wait;
+    st.global.u32 [%rd3], %r5;
+    ret;""")
+    out = poison(64)
+    k.simulate(out, grid=1, block=64)
+    assert out.tolist() == [7] * 64

@@ -11,7 +11,7 @@ from ..machine import Machine
 from ..memory import Access, address_of, locate_span, span
 from ..pending import Copy
 from ..program import Address, Imm, Inst, Operand, Reg
-from .mbarrier import advance, update
+from .mbarrier import PHASE, advance, update
 from .registry import Action, Mask, Step, meaning
 
 Array = Any
@@ -163,6 +163,11 @@ def complete_tx(
     new, why = advance(int(word[0]), 0, -size)
     if why:
         machine.fault(inst, f"mbarrier: {why}", lane)
+    if machine.observers:
+        slot = locate_span(machine, address, space, lane)[1] // 8
+        ended = {slot} if (new ^ int(word[0])) & PHASE else set[int]()
+        for observer in machine.observers:
+            observer.mbarrier_updated(inst, np.array([lane]), np.array([slot]), ended)
     word[0] = new
 
 

@@ -1,0 +1,421 @@
+"""Asynchronous copies (PTX ISA 9.7.9.25): who may touch source and destination when, and what the async proxy
+sees.
+
+A copy reads and writes at some time between its issue and the wait that covers it. Its stamps in the shadow
+carry the time of issue, by which `State` is found: who has waited for it, and when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..observe import Action
+from ..pending import Copy
+from ..program import Inst
+from .clocks import Clock
+from .shadow import ASYNC, THREAD, Space
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+TIME = (1 << 30) - 1
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """What is known of a copy. Times are 0 until the wait."""
+
+    copy: Copy
+    lanes: np.ndarray
+    done: np.ndarray
+    """Per issuing lane: when it waited for the copy."""
+    read_done: np.ndarray
+    """The same for its source (wait_group.read)."""
+    columns: dict[int, int] = field(default_factory=dict[int, int])
+    """CTA of the batch -> column of the mbarrier there that tells of the copy."""
+
+
+class Copies:
+    """The copies of a launch."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        self.machine = sanitizer.machine
+        self.at: dict[int, State] = {}
+        self.open: list[State] = []
+        self.on_barrier: dict[int, list[State]] = {}
+
+    def start(self) -> None:
+        self.open.clear()
+        self.on_barrier.clear()
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        if inst.opcode == "cp.async.mbarrier.arrive":
+            machine = self.machine
+
+            def arrive(mask: Array) -> object:
+                lanes = np.flatnonzero(machine.active(inst, mask))
+                self._waited("group", lanes, machine.pending.groups[lanes] + 1, self.s.tick(inst), False)
+                return action(mask)
+
+            return arrive
+        return action
+
+    #
+    #
+    #
+    #
+    # ------------------------------------------------------------------------------------------------------------ issue
+
+    def issued(self, copy: Copy) -> None:
+        """A copy begins: everything it touches must be ready."""
+        inst = copy.inst
+        now = copy.time = self.s.tick(inst)
+        lanes = copy.lanes
+        state = State(copy, lanes, np.zeros(lanes.size, np.int64), np.zeros(lanes.size, np.int64))
+        self.at[now] = state
+        shadow, races = self.s.shadow, self.s.races
+        if copy.mechanism != "mbarrier":
+            self.open.append(state)
+        if copy.mechanism == "group":
+            assert copy.source is not None
+            assert copy.target is not None
+            access, reading = copy.source
+            for space, first, where in shadow.places(access, reading):
+                chosen = reading if where is None else reading[where]
+                index, chosen = races._granules(space, first, chosen, access.size)
+                self._reads(state, space, index, chosen, False)
+            for space, first, where in shadow.places(copy.target, lanes):
+                chosen = lanes if where is None else lanes[where]
+                index, chosen = races._granules(space, first, chosen, copy.target.size)
+                self._writes(state, space, index, chosen, False)
+            return
+        lane = int(lanes[0])
+        machine = self.machine
+        for slot in copy.barriers:
+            self.s.barriers.check_fence(inst, lane, slot, "bulk copy")
+            cta = slot * 8 // machine.shared.shape[1]
+            group = cta // machine.cluster_size
+            state.columns[cta] = self.s.clocks.column(group, slot)
+            self.on_barrier.setdefault(slot, []).append(state)
+        for kind, start, size in copy.reads:
+            found = self._range(kind, start, size, lane)
+            if found is not None:
+                self._reads(state, *found, True)
+        for kind, start, size in copy.writes:
+            found = self._range(kind, start, size, lane)
+            if found is not None:
+                self._writes(state, *found, True)
+
+    def _range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
+        shadow = self.s.shadow
+        space = shadow.shared if kind == "shared" else shadow.memory
+        if kind == "shared":
+            self.s.barriers.check_peer(self.s.instruction_at(self.s.clocks.now), lane, start)
+        else:
+            found = shadow.of_address(start)
+            if found is None:
+                return None
+            start = found
+        index = np.arange(start >> space.shift, (start + size - 1 >> space.shift) + 1)
+        return space, index, np.full(index.size, lane)
+
+    def _reads(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
+        races, inst = self.s.races, state.copy.inst
+        written = space.write[index]
+        if space.name == "shared" and np.count_nonzero(written == 0):
+            races._uninitialised(inst, space, index, lanes, np.flatnonzero(written == 0))
+        if races.off:
+            return
+        late = races._late(space, written, lanes)
+        if len(late):
+            races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
+        if bulk:
+            self._proxy(inst, space, index, int(lanes[0]), written)
+        stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
+        space.read[index] = stamp
+
+    def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
+        races, inst = self.s.races, state.copy.inst
+        stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
+        if not races.off:
+            written = space.write[index]
+            late = races._late(space, written, lanes)
+            if len(late):
+                races.examine(inst, space, index[late], lanes[late], written[late], 0, "written", "written")
+            if bulk:
+                self._proxy(inst, space, index, int(lanes[0]), written)
+            races._against_readers(inst, space, index, lanes, 0)
+        space.write[index] = stamp
+
+    def _proxy(self, inst: Inst, space: Space, index: Array, lane: int, stamps: Array) -> None:
+        """What ordinary stores wrote must pass a proxy fence before the async proxy touches it."""
+        generic = np.flatnonzero((stamps != 0) & (stamps < ASYNC))
+        if not generic.size:
+            return
+        stamps = stamps[generic]
+        who, times = stamps & THREAD, stamps >> 32
+        bad = np.flatnonzero(~self.s.clocks.fenced(lane, who, times))
+        if not bad.size:
+            return
+        at = int(bad[0])
+        other = self.s.instruction_at(int(times[at]))
+        self.s.report(
+            "proxy",
+            inst,
+            f"{space.name} memory that ordinary stores wrote is accessed by the async proxy without a proxy fence "
+            f"between; it was written by {self.s.thread(int(who[at]))}",
+            lane,
+            hint="every thread that wrote executes fence.proxy.async after its stores, then comes the barrier, then "
+            "the asynchronous instruction",
+            space=space,
+            byte=int(index[generic[at]]) << space.shift,
+            other=other,
+        )
+
+    def issued_read(self, inst: Inst, kind: str, start: int, size: int, lane: int) -> None:
+        """The async proxy reads this span now (operands of wgmma and tcgen05)."""
+        now = self.s.tick(inst)
+        copy = Copy(inst, np.array([lane]), "bulk_group", lambda: None, time=now)
+        state = State(copy, copy.lanes, np.zeros(1, np.int64), np.zeros(1, np.int64))
+        found = self._range(kind, start, size, lane)
+        if found is None:
+            return
+        space, index, lanes = found
+        races = self.s.races
+        written = space.write[index]
+        if np.count_nonzero(written == 0):
+            races._uninitialised(inst, space, index, lanes, np.flatnonzero(written == 0))
+        late = races._late(space, written, lanes)
+        if len(late):
+            races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
+        self._proxy(inst, space, index, lane, written)
+        del state
+
+    #
+    #
+    #
+    #
+    # ------------------------------------------------------------------------------------------------------- completion
+
+    def completed(self, copy: Copy) -> None:
+        """A copy is about to tell its mbarriers."""
+        state = self.at.get(copy.time)
+        if state is None or not copy.barriers:
+            return
+        clocks = self.s.clocks
+        for slot in copy.barriers:
+            cta = slot * 8 // self.machine.shared.shape[1]
+            clock = Clock()
+            row = np.zeros(clocks.width, np.int32)
+            row[state.columns[cta]] = copy.time
+            clock.rows[clocks.first_group + cta // self.machine.cluster_size] = row
+            self.s.barriers.add(slot, clock)
+
+    def waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
+        """wait_group."""
+        self._waited(mechanism, lanes, newest, self.s.tick(inst), inst.has("read"))
+
+    def _waited(self, mechanism: str, lanes: Array, newest: Array, now: int, read: bool) -> None:
+        limit = np.full(self.machine.lanes, -1)
+        limit[lanes] = newest
+        kept: list[State] = []
+        for state in self.open:
+            if state.copy.mechanism == mechanism:
+                over = limit[state.lanes] > state.copy.group
+                if np.count_nonzero(over):
+                    state.read_done[over & (state.read_done == 0)] = now
+                    if not read:
+                        state.done[over & (state.done == 0)] = now
+                        if np.count_nonzero(state.done) == state.done.size:
+                            continue
+            kept.append(state)
+        self.open = kept
+
+    def seen(self, slot: int) -> None:
+        """A thread waited for the phase of an mbarrier that has ended."""
+        states = self.on_barrier.get(slot)
+        if states:
+            self.on_barrier[slot] = [s for s in states if not s.copy.done and s.copy.time]
+
+    def exited(self, mask: np.ndarray) -> None:
+        """Threads end: what they issued must be done."""
+        kept: list[State] = []
+        for state in self.open:
+            here = mask[state.lanes]
+            if not np.count_nonzero(here):
+                kept.append(state)
+                continue
+            copy = state.copy
+            left = here & (state.read_done == 0)
+            if np.count_nonzero(left):
+                group = copy.mechanism == "group"
+                what = "cp.async" if group else "bulk copy"
+                self.s.report(
+                    "exit-in-flight",
+                    copy.inst,
+                    f"threads exit while their {what} may still be in flight",
+                    state.lanes[left],
+                    hint="wait with cp.async.wait_all before the end"
+                    if group
+                    else "cp.async.bulk.commit_group, then cp.async.bulk.wait_group.read 0 in the issuing thread: "
+                    "shared memory is given away when the CTA ends",
+                )
+            if np.count_nonzero(mask[state.lanes]) < state.lanes.size:
+                kept.append(state)
+        self.open = kept
+
+    def finish(self) -> None:
+        """All threads of the batch have exited."""
+        for states in self.on_barrier.values():
+            for state in states:
+                self.s.report(
+                    "exit-in-flight",
+                    state.copy.inst,
+                    "the kernel ends and no thread has waited for this copy's mbarrier",
+                    state.lanes,
+                    hint="wait for the mbarrier (mbarrier.try_wait) before the CTA ends",
+                )
+
+    #
+    #
+    #
+    #
+    # ------------------------------------------------------------------------------------------------------------
+    # checks
+
+    def examine(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array, now: str, before: str
+    ) -> None:
+        """Accesses to what copies have written or read."""
+        times = stamps >> 32 & TIME
+        for time in np.unique(times).tolist():
+            state = self.at.get(time)
+            if state is None:
+                continue
+            at = np.flatnonzero(times == time)
+            if state.copy.mechanism == "mbarrier":
+                self._examine_barrier(inst, space, index[at], lanes[at], state, now, before)
+            else:
+                self._examine_group(inst, space, index[at], lanes[at], stamps[at], state, now, before)
+
+    def _examine_barrier(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, state: State, now: str, before: str
+    ) -> None:
+        if inst is state.copy.inst and state.copy.time == self.s.clocks.now:
+            return
+        clocks, machine = self.s.clocks, self.machine
+        groups = clocks.group_of[lanes]
+        known = np.zeros(lanes.size, np.bool_)
+        matrix = clocks.matrix
+        if matrix is not None:
+            ctas = (index << space.shift) // machine.shared.shape[1] if space.name == "shared" else index * 0 - 1
+            for cta, column in state.columns.items():
+                if column < matrix.shape[2]:
+                    here = matrix[groups, clocks.local[lanes], column] >= state.copy.time
+                    # each CTA of a multicast has a barrier of its own for its data
+                    known |= here & (ctas == cta) if before == "written" and len(state.columns) > 1 else here
+        bad = np.flatnonzero(~known)
+        if bad.size:
+            what = "destination" if before == "written" else "source"
+            self.s.report(
+                "bulk-copy-not-waited",
+                inst,
+                f"{space.name} memory {now} here is the {what} of a bulk copy that may still be in flight: the thread "
+                "has not waited for the phase of the mbarrier that the copy completes",
+                lanes[bad],
+                hint="wait with mbarrier.try_wait for the phase (parity) in which the copy was issued, in every thread "
+                "that touches the data or before a barrier with them",
+                space=space,
+                byte=int(index[bad[0]]) << space.shift,
+                other=state.copy.inst,
+            )
+
+    def _examine_group(
+        self,
+        inst: Inst,
+        space: Space,
+        index: Array,
+        lanes: Array,
+        stamps: Array,
+        state: State,
+        now: str,
+        before: str,
+    ) -> None:
+        copy = state.copy
+        who = stamps & THREAD
+        local = who - self.s.first_lane
+        inside = (local >= 0) & (local < self.machine.lanes)
+        position = np.searchsorted(state.lanes, local)
+        inside &= position < state.lanes.size
+        position = np.where(inside, position, 0)
+        table = state.read_done if before == "read" else state.done
+        done = np.where(inside, table[position], TIME)
+        if copy.mechanism == "group" and before == "written" and inst.opcode == "cp.async":
+            # copies of one thread may overwrite each other in any order only if they are in flight together
+            done = np.where((local == lanes) & (done == 0), -1, done)
+        waited = done > 0
+        bad = np.flatnonzero(~waited)
+        bulk = copy.mechanism == "bulk_group"
+        if bad.size:
+            if bulk and before == "read":
+                rule, message = (
+                    "bulk-source-reused",
+                    f"{space.name} memory {now} here is the source of a bulk copy that may still read it",
+                )
+                hint = (
+                    "the thread that issued the copy executes cp.async.bulk.commit_group and "
+                    "cp.async.bulk.wait_group.read, then a barrier lets the others write"
+                )
+            elif bulk:
+                rule, message = (
+                    "bulk-copy-not-waited",
+                    f"{space.name} memory {now} here is the destination of a bulk copy that may still be in flight",
+                )
+                hint = "the thread that issued the copy waits with cp.async.bulk.wait_group (not .read) first"
+            else:
+                what = "destination" if before == "written" else "source"
+                rule, message = (
+                    "cp-async-not-waited",
+                    f"{space.name} memory {now} here is the {what} of a cp.async that may still be in flight",
+                )
+                hint = "the thread that issued it executes cp.async.wait_group (or wait_all), then comes a barrier"
+            self.s.report(
+                rule,
+                inst,
+                f"{message}; it was issued by {self.s.thread(int(who[bad[0]]))}",
+                lanes[bad],
+                hint=hint,
+                space=space,
+                byte=int(index[bad[0]]) << space.shift,
+                other=copy.inst,
+            )
+        at = np.flatnonzero(waited)
+        if not at.size:
+            return
+        order = self.s.clocks.ordered(lanes[at], who[at], done[at])
+        bad = at[~order]
+        if bad.size:
+            first = int(bad[0])
+            verb = "wait_group" + (".read" if before == "read" else "")
+            self.s.report(
+                "race",
+                inst,
+                f"data race: {space.name} memory {now} here was {before} by a copy of "
+                f"{self.s.thread(int(who[first]))}, which waited for it ({verb}), but no barrier orders this thread "
+                "after that wait",
+                lanes[bad],
+                hint="a wait_group is only for the thread that executes it: put a barrier after it",
+                space=space,
+                byte=int(index[first]) << space.shift,
+                other=copy.inst,
+            )
+        elif before == "written" and not bulk:
+            # from now on an ordinary write at the time of the wait
+            here = index[at]
+            same = space.write[here] == stamps[at]
+            space.write[here[same]] = (done[at] << 32 | who[at])[same]

@@ -1,0 +1,422 @@
+"""Barriers of CTAs, clusters and warps, mbarriers (PTX ISA 9.7.13): what they order, and how they are misused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..memory import Access
+from ..observe import Action
+from ..program import Imm, Inst
+from ..semantics.registry import Collective
+from .clocks import Clock
+from .shadow import GPU
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+
+
+@dataclass(slots=True)
+class Initialisation:
+    """An mbarrier.init: who, when, and whether a fence made it visible to clusters and the async proxy."""
+
+    lane: int
+    time: int
+    inst: Inst
+    fenced: bool = False
+
+
+class Barriers:
+    """Barriers and mbarriers of a launch. An mbarrier is known by its 8-byte word of all shared memory."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        self.machine = sanitizer.machine
+        lanes = self.machine.lanes
+        self.at = np.full(lanes, -1, np.int64)
+        """The instruction at which each lane waits."""
+
+    def start(self) -> None:
+        self.arrivals: dict[tuple[int, int], Clock] = {}
+        self.current: dict[int, Clock] = {}
+        """What was released to the running phase of each mbarrier."""
+        self.ended: dict[int, Clock] = {}
+        """The same for the phase before."""
+        self.made: dict[int, Initialisation] = {}
+        self.cluster: dict[int, Clock] = {}
+        self.cluster_ended: dict[int, Clock] = {}
+        self.at[...] = -1
+
+    # -------------------------------------------------------------------------------------------------- binding
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        words = (*inst.opcode.split("."), *inst.modifiers)
+        if inst.opcode.startswith("fence") and ("mbarrier_init" in words or "async" in words):
+            action = self._fence(inst, action, "async" in words)
+        what = self.machine.meaning(inst)
+        if isinstance(what, Collective):
+            action = self._collective(inst, what, action)
+        return action
+
+    def _fence(self, inst: Inst, action: Action, proxy: bool) -> Action:
+        machine = self.machine
+
+        def fence(mask: Array) -> object:
+            lanes = np.flatnonzero(machine.active(inst, mask))
+            self.s.tick(inst)
+            if self.made:
+                there = set(lanes.tolist())
+                for made in self.made.values():
+                    made.fenced |= made.lane in there
+            if proxy and not self.s.clocks.too_large:
+                self.s.clocks.fence_proxy(lanes)
+            return action(mask)
+
+        return fence
+
+    def _collective(self, inst: Inst, what: Collective, action: Action) -> Action:
+        machine = self.machine
+        operand = what.mask
+        if isinstance(operand, str):
+            return action
+        if operand is None:
+
+            def whole(mask: Array) -> object:
+                here = machine.ballot(machine.active(inst, mask))
+                bad = np.flatnonzero((here != 0) & (here != 0xFFFF_FFFF))
+                if bad.size:
+                    self.s.report(
+                        "warp-incomplete",
+                        inst,
+                        f"{inst.opcode} is executed by {int(np.bitwise_count(here[bad[0]]))} threads of a warp: all 32 "
+                        "must execute it together",
+                        32 * bad + np.bitwise_count((here[bad] & -here[bad].astype(np.int64)) - 1),
+                        hint="a block of whole warps, and no branch around it that only some threads of a warp take",
+                    )
+                return action(mask)
+
+            return whole if inst.opcode.partition(".")[0] in ("mma", "wmma", "ldmatrix", "stmatrix") else action
+        source = machine.source(operand, "u32")
+        constant = int(source[0]) if isinstance(operand, Imm) else None
+        sync = inst.opcode == "bar.warp.sync"
+
+        def masked(mask: Array) -> object:
+            executing = machine.active(inst, mask)
+            if constant != 0xFFFF_FFFF:
+                self._check_members(inst, executing, source)
+            if sync:
+                self._warp_sync(inst, executing, source)
+            return action(mask)
+
+        return masked if sync or constant != 0xFFFF_FFFF else action
+
+    def _check_members(self, inst: Inst, executing: Array, source: Array) -> None:
+        machine = self.machine
+        members = np.broadcast_to(source, machine.lanes)
+        outside = executing & (members >> machine.lane_in_warp & np.uint32(1) == 0)
+        if np.count_nonzero(outside):
+            lanes = np.flatnonzero(outside)
+            self.s.report(
+                "membermask",
+                inst,
+                f"the thread executes {inst.opcode} with a membermask (0x{int(members[lanes[0]]):08x}) that does not "
+                "contain it",
+                lanes,
+                hint="the mask names exactly the threads of the warp that execute the instruction together",
+            )
+            return
+        present = machine.per_lane(machine.ballot(executing))
+        both = executing.reshape(-1, 32)
+        table = members.reshape(-1, 32)
+        low = np.where(both, table, 0xFFFF_FFFF).min(axis=1)
+        high = np.where(both, table, 0).max(axis=1)
+        differ = np.flatnonzero((low != high) & both.any(axis=1))
+        # threads that name each other must name the same set
+        for warp in differ.tolist():
+            masks = np.unique(table[warp][both[warp]]).tolist()
+            for i, a in enumerate(masks):
+                if any(a & b for b in masks[i + 1 :]):
+                    lanes = 32 * warp + np.flatnonzero(both[warp])
+                    self.s.report(
+                        "membermask",
+                        inst,
+                        f"threads of a warp execute {inst.opcode} together with different membermasks: "
+                        + ", ".join(f"0x{m:08x}" for m in masks[:4]),
+                        lanes,
+                        hint="compute the mask once, before the threads diverge, and use the same one in all of them",
+                    )
+                    return
+        del present
+
+    def _warp_sync(self, inst: Inst, executing: Array, source: Array) -> None:
+        machine, clocks = self.machine, self.s.clocks
+        self.s.tick(inst)
+        if clocks.too_large:
+            return
+        alive = machine.ballot(machine.executing(None))
+        here = machine.ballot(executing)
+        members = np.broadcast_to(source, machine.lanes)
+        whole = machine.per_lane((here == alive) & (here != 0)) & executing
+        whole &= members & machine.per_lane(alive) == machine.per_lane(alive)
+        if np.count_nonzero(whole):
+            full = np.repeat(whole.reshape(-1, 32).any(axis=1), 32) & executing
+            clocks.join_warps(full)
+        rest = executing & ~whole
+        for warp in np.flatnonzero(rest.reshape(-1, 32).any(axis=1)).tolist():
+            lanes = 32 * warp + np.flatnonzero(rest[32 * warp : 32 * warp + 32])
+            for value in np.unique(members[lanes]).tolist():
+                clocks.join(lanes[members[lanes] == value])
+
+    # ------------------------------------------------------------------------------------------- barriers of a CTA
+
+    def waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self.at[mask] = inst.number
+
+    def arrived(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self.s.tick(inst)
+        machine = self.machine
+        if self.s.clocks.too_large:
+            return
+        for cta in np.unique(machine.cta_of_lane[mask]).tolist():
+            start = cta * machine.padded
+            lanes = start + np.flatnonzero(mask[start : start + machine.padded])
+            clock = self.s.clocks.release(lanes)
+            known = self.arrivals.get((number, cta))
+            if known is not None:
+                clock.merge(known)
+            self.arrivals[number, cta] = clock
+
+    def released(self, number: int, mask: np.ndarray) -> None:
+        machine, clocks = self.machine, self.s.clocks
+        first = int(self.at[int(mask.argmax())])
+        instructions = machine.program.instructions
+        self.s.tick(instructions[first])
+        self._check_divergence(mask, first)
+        self.at[mask] = -1
+        if clocks.too_large:
+            return
+        ctas = machine.ctas
+        here = mask.reshape(ctas, -1)
+        alive = machine.executing(None).reshape(ctas, -1)
+        some = here.any(axis=1)
+        full = some & (here == alive).all(axis=1)
+        if self.arrivals:
+            for _, cta in [k for k in self.arrivals if k[0] == number and some[k[1]]]:
+                full[cta] = False
+        if full.any():
+            clocks.join_ctas(mask & np.repeat(full, machine.padded) if not full.all() else mask)
+        for cta in np.flatnonzero(some & ~full).tolist():
+            lanes = cta * machine.padded + np.flatnonzero(here[cta])
+            clocks.join(lanes, self.arrivals.pop((number, cta), None))
+        self.s.races.synchronised()
+
+    def _check_divergence(self, mask: np.ndarray, first: int) -> None:
+        """The threads of a warp must execute an aligned barrier together (9.7.13.1)."""
+        machine = self.machine
+        instructions = machine.program.instructions
+        here = machine.ballot(mask)
+        alive = machine.ballot(machine.executing(None))
+        table = self.at.reshape(-1, 32)
+        both = mask.reshape(-1, 32)
+        warps = here != 0
+        low = np.where(both, table, 1 << 60).min(axis=1)
+        high = np.where(both, table, -1).max(axis=1)
+        bad = np.flatnonzero(warps & ((low != high) | (here != alive)))
+        for warp in bad.tolist():
+            lanes = 32 * warp + np.flatnonzero(both[warp])
+            inst = instructions[int(self.at[lanes[0]])]
+            if not inst.opcode.startswith("bar.") and inst.opcode != "bar" and not inst.has("aligned"):
+                continue
+            other = None
+            if low[warp] != high[warp]:
+                other = instructions[int(high[warp] if low[warp] == inst.number else low[warp])]
+            self.s.report(
+                "barrier-divergent",
+                inst,
+                "threads of one warp execute different barrier instructions"
+                if other is not None
+                else f"{lanes.size} of the {int(np.bitwise_count(alive[warp]))} living threads of a warp execute this "
+                "barrier: all of them must, together",
+                lanes,
+                hint="move the barrier out of the branch, or use barrier.sync (without .aligned)",
+                other=other,
+            )
+
+    def exited(self, mask: np.ndarray) -> None:
+        """Nothing is wrong with exiting while others wait: barriers count the living."""
+
+    # ----------------------------------------------------------------------------------------- barriers of clusters
+
+    def cluster_arrived(self, inst: Inst, mask: np.ndarray) -> None:
+        self.s.tick(inst)
+        clocks = self.s.clocks
+        if inst.has("relaxed") or clocks.too_large:
+            return
+        lanes = np.flatnonzero(mask)
+        groups = clocks.group_of[lanes]
+        for g in np.unique(groups).tolist():
+            clock = clocks.release(lanes[groups == g])
+            known = self.cluster.get(g)
+            if known is not None:
+                clock.merge(known)
+            self.cluster[g] = clock
+
+    def cluster_completed(self, mask: np.ndarray) -> None:
+        for g in np.unique(self.s.clocks.group_of[mask]).tolist():
+            self.cluster_ended[g] = self.cluster.pop(g, Clock())
+
+    def cluster_released(self, mask: np.ndarray) -> None:
+        clocks = self.s.clocks
+        if clocks.too_large:
+            return
+        lanes = np.flatnonzero(mask)
+        groups = clocks.group_of[lanes]
+        for g in np.unique(groups).tolist():
+            clocks.acquire(lanes[groups == g], self.cluster_ended.get(g, Clock()))
+
+    def check_peer(self, inst: Inst, lane: int, byte: int) -> None:
+        """The CTA whose shared memory is touched must not have exited."""
+        machine = self.machine
+        cta = byte // machine.shared.shape[1]
+        if cta == machine.cta_of_lane[lane]:
+            return
+        start = cta * machine.padded
+        if not np.count_nonzero(machine.executing(None)[start : start + machine.padded]):
+            self.s.report(
+                "cluster-exit",
+                inst,
+                "shared memory of a CTA of the cluster that has already exited is touched",
+                lane,
+                hint="all CTAs of the cluster meet at barrier.cluster.arrive and .wait before they exit",
+                space=self.s.shadow.shared,
+                byte=byte,
+            )
+
+    # ---------------------------------------------------------------------------------------------------- mbarriers
+
+    def add(self, slot: int, clock: Clock) -> None:
+        """Release to the running phase of an mbarrier."""
+        known = self.current.get(slot)
+        if known is None:
+            self.current[slot] = clock.copy()
+        else:
+            known.merge(clock)
+
+    def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
+        now = self.s.tick(inst)
+        space = self.s.shadow.shared
+        races = self.s.races
+        count = 8 >> space.shift
+        for lane, slot in zip(lanes.tolist(), slots.tolist(), strict=True):
+            index = np.arange(slot * count, (slot + 1) * count)
+            who = np.full(count, lane)
+            known = self.made.get(slot)
+            stamps = space.write[index]
+            if known is not None and int(stamps[0]) >> 32 == known.time:
+                self.s.report(
+                    "mbarrier-reinit",
+                    inst,
+                    "mbarrier.init of an mbarrier that is in use",
+                    lane,
+                    hint="mbarrier.inval first, or initialise once: a barrier runs through its phases by itself",
+                    space=space,
+                    byte=8 * slot,
+                    other=known.inst,
+                )
+            if not races.off:
+                late = races._late(space, stamps, who)
+                if len(late):
+                    races.examine(inst, space, index[late], who[late], stamps[late], 0, "initialised", "written")
+            space.write[index] = races.numbers[lane] + (now << 32)
+            self.made[slot] = Initialisation(lane, now, inst)
+            self.current.pop(slot, None)
+            self.ended.pop(slot, None)
+
+    def invalidating(self, access: Access, store: Callable[..., Any]) -> Callable[..., Any]:
+        """The store of mbarrier.inval."""
+
+        def checked(lanes: Array, values: Array) -> None:
+            self.s.tick(access.inst)
+            for space, first, _ in self.s.shadow.places(access, lanes):
+                if space.name == "shared":
+                    for byte in first.tolist():
+                        self.made.pop(byte // 8, None)
+            store(lanes, values)
+
+        return checked
+
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+        self.s.tick(inst)
+        copies = inst.opcode.startswith(("cp.", "wgmma", "tcgen05"))
+        if not copies:
+            self._visible(inst, lanes, slots, "used")
+        if not (copies or inst.has("relaxed") or inst.opcode in ("mbarrier.expect_tx", "mbarrier.complete_tx")):
+            if self.s.clocks.too_large:
+                return
+            order = np.argsort(slots, kind="stable")
+            cuts = np.flatnonzero(np.diff(slots[order])) + 1
+            for part in np.split(order, cuts):
+                slot = int(slots[part[0]])
+                here = lanes[part]
+                groups = self.s.clocks.group_of[here]
+                if groups.size:
+                    self.add(slot, self.s.clocks.release(here))
+        for slot in ended:
+            self.ended[slot] = self.current.pop(slot, Clock())
+
+    def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
+        if not np.count_nonzero(done):
+            self.s.progress.polled(inst, lanes, slots)
+            return
+        if np.count_nonzero(done) < done.size:
+            self.s.progress.polled(inst, lanes[~done], slots[~done])
+            lanes, slots = lanes[done], slots[done]
+        self.s.progress.passed(lanes)
+        self._visible(inst, lanes, slots, "waited for")
+        for slot in np.unique(slots).tolist():
+            self.s.copies.seen(slot)
+            clock = self.ended.get(slot)
+            if clock is not None and not inst.has("relaxed") and not self.s.clocks.too_large:
+                self.s.clocks.acquire(lanes[slots == slot], clock)
+
+    def _visible(self, inst: Inst, lanes: Array, slots: Array, how: str) -> None:
+        """The initialisation must happen before the use."""
+        races = self.s.races
+        space = self.s.shadow.shared
+        stamps = space.write[slots * (8 >> space.shift)]
+        machine = self.machine
+        if not races.off:
+            late = races._late(space, stamps, lanes)
+            if len(late):
+                index = slots[late] * (8 >> space.shift)
+                races.examine(inst, space, index, lanes[late], stamps[late], GPU, how, "initialised")
+        if machine.cluster_size > 1:
+            cta = slots * 8 // machine.shared.shape[1]
+            for i in np.flatnonzero(cta != machine.cta_of_lane[lanes]).tolist():
+                self.check_fence(inst, int(lanes[i]), int(slots[i]), "thread of another CTA")
+                self.check_peer(inst, int(lanes[i]), 8 * int(slots[i]))
+
+    def check_fence(self, inst: Inst, lane: int, slot: int, by: str) -> None:
+        """An mbarrier that a copy or another CTA uses was made visible by a fence."""
+        made = self.made.get(slot)
+        if made is None or made.fenced:
+            return
+        number = np.array([made.lane + self.s.first_lane])
+        if self.s.clocks.proxy is not None and bool(self.s.clocks.fenced(lane, number, np.array([made.time]))[0]):
+            return
+        self.s.report(
+            "mbarrier-init-fence",
+            inst,
+            f"an mbarrier is used by a {by}, and no fence followed its initialisation",
+            lane,
+            hint="the thread that initialises executes fence.mbarrier_init.release.cluster or fence.proxy.async, then "
+            "comes the barrier of the CTA or cluster",
+            space=self.s.shadow.shared,
+            byte=8 * slot,
+            other=made.inst,
+        )

@@ -1,0 +1,293 @@
+"""Happens-before: what each thread knows of the others (PTX ISA 8.9: causality order).
+
+Time is one counter for the whole launch. For two threads t and u, `known(t, u)` is the time up to which
+everything u did happens before what t does next. CTA and warp barriers are kept as one number per thread
+(`floor`, `warp_floor`), everything else in a matrix per cluster, made when it is first needed; columns after
+the threads' own stand for mbarriers, and say which of the copies that complete on it are known to be complete.
+A second matrix holds the same, as far as a proxy fence lies on the way (8.9.4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+
+Array = Any
+LIMIT = 1 << 30
+"""Bytes of matrices; launches of larger clusters and blocks are not checked for races."""
+
+
+class Clock:
+    """What some threads know at a release: cluster -> a row of each matrix."""
+
+    __slots__ = ("proxies", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, np.ndarray] = {}
+        self.proxies: dict[int, np.ndarray] = {}
+
+    def merge(self, other: Clock) -> None:
+        _merge(self.rows, other.rows)
+        _merge(self.proxies, other.proxies)
+
+    def copy(self) -> Clock:
+        made = Clock()
+        made.rows, made.proxies = dict(self.rows), dict(self.proxies)
+        return made
+
+
+def _merge(into: dict[int, np.ndarray], other: dict[int, np.ndarray]) -> None:
+    for key, row in other.items():
+        mine = into.get(key)
+        if mine is row:
+            continue
+        if mine is None:
+            into[key] = row
+        elif mine.size >= row.size:
+            joined = mine.copy()
+            np.maximum(joined[: row.size], row, out=joined[: row.size])
+            into[key] = joined
+        else:
+            joined = row.copy()
+            np.maximum(joined[: mine.size], mine, out=joined[: mine.size])
+            into[key] = joined
+
+
+class Clocks:
+    """The knowledge of the threads of a machine. Lanes are those of the running batch."""
+
+    def __init__(self, machine: Machine, proxies: bool):
+        self.machine = machine
+        lanes = machine.lanes
+        self.per = machine.cluster_size * machine.padded
+        """Threads of a cluster."""
+        self.groups = lanes // self.per
+        self.group_of = machine.lane_numbers // self.per
+        self.local = machine.lane_numbers % self.per
+        self.now = 0
+        self.floor = np.zeros(lanes, np.int64)
+        self.warp_floor = np.zeros(lanes, np.int64)
+        self.columns: list[dict[int, int]] = [{} for _ in range(self.groups)]
+        self.width = self.per
+        self.matrix: np.ndarray | None = None
+        self.proxy: np.ndarray | None = None
+        self.with_proxies = proxies
+        self.foreign: list[dict[int, np.ndarray] | None] = [None] * lanes
+        self.any_foreign = False
+        self.first_group = 0
+        self.too_large = self.groups * self.per * self.per * 4 * (2 if proxies else 1) > LIMIT
+
+    def start(self) -> None:
+        """A new batch: its threads know nothing."""
+        self.first_group = self.machine.first_cta // self.machine.cluster_size
+        self.floor[...] = 0
+        self.warp_floor[...] = 0
+        self.columns = [{} for _ in range(self.groups)]
+        if self.matrix is not None:
+            self.matrix[...] = 0
+        if self.proxy is not None:
+            self.proxy[...] = 0
+        if self.any_foreign:
+            self.foreign = [None] * self.machine.lanes
+            self.any_foreign = False
+
+    def tick(self) -> int:
+        self.now += 1
+        return self.now
+
+    def ensure(self) -> np.ndarray:
+        if self.matrix is None:
+            self.matrix = np.zeros((self.groups, self.per, self.width), np.int32)
+            if self.with_proxies:
+                self.proxy = np.zeros((self.groups, self.per, self.width), np.int32)
+        return self.matrix
+
+    def column(self, group: int, slot: int) -> int:
+        """The column of an mbarrier."""
+        columns = self.columns[group]
+        found = columns.get(slot)
+        if found is None:
+            found = columns[slot] = self.per + len(columns)
+            if found >= self.width:
+                self.width = self.per + 2 * len(columns) + 6
+                for name in ("matrix", "proxy"):
+                    old = getattr(self, name)
+                    if old is not None:
+                        new = np.zeros((self.groups, self.per, self.width), np.int32)
+                        new[:, :, : old.shape[2]] = old
+                        setattr(self, name, new)
+        return found
+
+    #
+    #
+    #
+    #
+    # ------------------------------------------------------------------------------------------------- release, acquire
+
+    def release(self, lanes: np.ndarray, own: Array = None) -> Clock:
+        """What these lanes know together; `own`: of each lane itself only what it did up to that time."""
+        clock = Clock()
+        own = self.now if own is None else own
+        groups = self.group_of[lanes]
+        first = int(groups[0])
+        if first == groups[-1] and not np.count_nonzero(groups != first):
+            self._release(clock, first, lanes, own)
+        else:
+            for g in np.unique(groups):
+                here = groups == g
+                self._release(clock, int(g), lanes[here], own if isinstance(own, int) else own[here])
+        return clock
+
+    def _release(self, clock: Clock, g: int, lanes: np.ndarray, own: Array) -> None:
+        local = self.local[lanes]
+        row = np.zeros(self.width, np.int32)
+        if self.matrix is not None:
+            row = self.matrix[g, local].max(axis=0)
+        padded = self.machine.padded
+        for c in range(self.machine.cluster_size):
+            here = lanes if self.machine.cluster_size == 1 else lanes[local // padded == c]
+            if here.size:
+                part = row[c * padded : (c + 1) * padded]
+                np.maximum(part, int(self.floor[here].max()), out=part)
+        known = self.warp_floor[lanes]
+        if known.any():
+            warps = np.zeros(self.per // 32, np.int64)
+            np.maximum.at(warps, local // 32, known)
+            part = row[: self.per].reshape(-1, 32)
+            np.maximum(part, warps[:, None], out=part, casting="unsafe")
+        row[local] = np.maximum(row[local], own)
+        key = self.first_group + g
+        clock.rows[key] = row
+        if self.proxy is not None:
+            clock.proxies[key] = self.proxy[g, local].max(axis=0)
+        if self.any_foreign:
+            seen: set[int] = set()
+            for lane in lanes.tolist():
+                known_rows = self.foreign[lane]
+                if known_rows is not None and id(known_rows) not in seen:
+                    seen.add(id(known_rows))
+                    _merge(clock.rows, known_rows)
+
+    def acquire(self, lanes: np.ndarray, clock: Clock) -> None:
+        """The lanes learn what a clock holds."""
+        if not clock.rows:
+            return
+        matrix = self.ensure()
+        groups = self.group_of[lanes]
+        for g in np.unique(groups).tolist():
+            here = lanes[groups == g]
+            local = self.local[here]
+            key = self.first_group + g
+            for table, rows in ((matrix, clock.rows), (self.proxy, clock.proxies)):
+                row = rows.get(key)
+                if row is not None and table is not None:
+                    n = row.size
+                    table[g, local, :n] = np.maximum(table[g, local, :n], row)
+            if len(clock.rows) > (key in clock.rows):
+                self.any_foreign = True
+                others = {k: v for k, v in clock.rows.items() if k != key}
+                made: dict[int, dict[int, np.ndarray]] = {}
+                for lane in here.tolist():
+                    mine = self.foreign[lane]
+                    joined = made.get(id(mine))
+                    if joined is None:
+                        joined = dict(mine) if mine else {}
+                        _merge(joined, others)
+                        made[id(mine)] = joined
+                    self.foreign[lane] = joined
+
+    def join(self, lanes: np.ndarray, more: Clock | None = None) -> None:
+        """A barrier among these lanes of one cluster."""
+        clock = self.release(lanes)
+        if more is not None:
+            clock.merge(more)
+        self.acquire(lanes, clock)
+
+    def join_ctas(self, mask: np.ndarray) -> None:
+        """A barrier of all living threads of the CTAs in the mask."""
+        if self.matrix is None and not self.any_foreign:
+            self.floor[mask] = self.now
+            return
+        machine = self.machine
+        if machine.cluster_size > 1 or self.proxy is not None or self.width > self.per or self.any_foreign:
+            for cta in np.flatnonzero(mask.reshape(machine.ctas, -1).any(axis=1)).tolist():
+                start = cta * machine.padded
+                self.join(start + np.flatnonzero(mask[start : start + machine.padded]))
+        self.floor[mask] = self.now
+
+    def join_warps(self, mask: np.ndarray) -> None:
+        """A barrier of all living threads of the warps in the mask."""
+        if self.matrix is not None or self.any_foreign:
+            for warp in np.flatnonzero(mask.reshape(-1, 32).any(axis=1)).tolist():
+                self.join(32 * warp + np.flatnonzero(mask[32 * warp : 32 * warp + 32]))
+        self.warp_floor[mask] = self.now
+
+    def fence_proxy(self, lanes: np.ndarray) -> None:
+        """What the lanes know so far is ordered for the other proxy, too."""
+        self.ensure()
+        proxy = self.proxy
+        if proxy is None:
+            return
+        machine = self.machine
+        matrix = self.ensure()
+        groups = self.group_of[lanes]
+        for g in np.unique(groups).tolist():
+            here = lanes[groups == g]
+            local = self.local[here]
+            rows = matrix[g, local]
+            for c in range(machine.cluster_size):
+                mine = local // machine.padded == c
+                part = rows[:, c * machine.padded : (c + 1) * machine.padded]
+                np.maximum(part, np.where(mine, self.floor[here], 0)[:, None], out=part, casting="unsafe")
+            warps = np.arange(self.per) // 32 == (local // 32)[:, None]
+            part = rows[:, : self.per]
+            np.maximum(part, np.where(warps, self.warp_floor[here][:, None], 0), out=part, casting="unsafe")
+            rows[np.arange(local.size), local] = self.now
+            proxy[g, local] = np.maximum(proxy[g, local], rows)
+
+    #
+    #
+    #
+    #
+    # -------------------------------------------------------------------------------------------------------------
+    # order
+
+    def ordered(self, lanes: np.ndarray, others: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Whether what threads `others` (numbered over the grid) did at `times` happens before what `lanes` do
+        now. Arrays of one shape.
+        """
+        machine = self.machine
+        u = others - machine.first_cta * machine.padded
+        inside = (u >= 0) & (u < machine.lanes)
+        u = np.where(inside, u, 0)
+        done = inside & (u == lanes)
+        same_cta = inside & (machine.cta_of_lane[u] == machine.cta_of_lane[lanes])
+        done |= same_cta & (times <= self.floor[lanes])
+        done |= inside & (u // 32 == lanes // 32) & (times <= self.warp_floor[lanes])
+        if self.matrix is not None:
+            g = self.group_of[lanes]
+            same = inside & (self.group_of[u] == g)
+            done |= same & (self.matrix[g, self.local[lanes], self.local[u]] >= times)
+        if self.any_foreign:
+            for i in np.flatnonzero(~done).tolist():
+                known = self.foreign[int(lanes[i])]
+                if known is not None:
+                    row = known.get(int(others[i]) // self.per)
+                    if row is not None and row[int(others[i]) % self.per] >= times[i]:
+                        done[i] = True
+        return done
+
+    def fenced(self, lane: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Whether a proxy fence lies between what `others` did and what the lane does now."""
+        machine = self.machine
+        u = others - machine.first_cta * machine.padded
+        inside = (u >= 0) & (u < machine.lanes)
+        if self.proxy is None:
+            return ~inside
+        g = int(self.group_of[lane])
+        same = inside & (np.where(inside, u, 0) // self.per == g)
+        known = self.proxy[g, int(self.local[lane])][np.where(same, u % self.per, 0)]
+        return ~same | (known >= times)

@@ -1,0 +1,53 @@
+"""What the sanitizer says about one mistake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...diagnostics import Diagnostic
+
+SECTIONS = {
+    "uninitialised-register": "9.7.9.3",
+    "uninitialised-shared": "5.1.7",
+    "uninitialised-local": "5.1.5",
+    "race": "8.10.1",
+    "cp-async-not-waited": "9.7.9.25.3",
+    "bulk-copy-not-waited": "9.7.9.25.4",
+    "bulk-source-reused": "9.7.9.25.3.3",
+    "proxy": "8.9.4",
+    "mbarrier-init-fence": "9.7.13.4",
+    "mbarrier-reinit": "9.7.13.15.9",
+    "barrier-divergent": "9.7.13.1",
+    "barrier-exit": "9.7.13.1",
+    "membermask": "9.7.9.6",
+    "warp-incomplete": "9.7.14.5",
+    "exit-in-flight": "9.7.9.25.3",
+    "cluster-exit": "5.1.7",
+    "wgmma-register": "9.7.15.7.1",
+    "wgmma-fence": "9.7.15.7.1",
+    "wgmma-commit": "9.7.15.7.2",
+}
+"""Rule -> section of the PTX ISA manual (9.0) that it follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Diagnostic):
+    """A rule that a kernel broke at one instruction.
+
+    `filename`, `line` and `column` are the place in the source: the PTX file, or the Python of a traced kernel.
+    `other` is the instruction on the other side (of a race, of a copy), with its place.
+    """
+
+    rule: str = ""
+    instruction: str = ""
+    """The PTX instruction."""
+    threads: tuple[str, ...] = ()
+    """The first threads it happened to, as `thread (x, y, z) of CTA (x, y, z)`."""
+    count: int = 0
+    """Threads it happened to, the first time."""
+    space: str = ""
+    address: int | None = None
+    """The first address, in `space`."""
+    section: str = ""
+    """Of the PTX ISA manual."""
+    other: Diagnostic | None = None

@@ -1,0 +1,119 @@
+"""Threads that poll for ever: a deadlock that no barrier shows.
+
+Each look at an mbarrier or a flag that changes nothing is counted; anything that may wake a poller (a store,
+an arrival, a copy) resets the counts. When every living thread either waits at a barrier or has looked in vain
+many times, nothing can change any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...diagnostics import Diagnostic, SimulationError
+from ..program import Inst
+from ..semantics.mbarrier import BIAS, COUNT, PHASE
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+PATIENCE = 300
+"""Looks in vain of every thread after which a launch is given up."""
+
+
+class Progress:
+    """Who polls what."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        lanes = sanitizer.machine.lanes
+        self.looks = np.zeros(lanes, np.int64)
+        self.slot = np.full(lanes, -1, np.int64)
+        self.inst = np.zeros(lanes, np.int64)
+        self.moved = False
+
+    def start(self) -> None:
+        self.looks[...] = 0
+        self.moved = False
+
+    def made(self) -> None:
+        """Something changed."""
+        self.moved = True
+
+    def passed(self, lanes: Array) -> None:
+        """These threads found what they waited for."""
+        self.looks[lanes] = 0
+
+    def polled(self, inst: Inst, lanes: Array, slots: Array = -1) -> None:
+        """Threads looked (at mbarriers `slots`) and may look again."""
+        if self.moved:
+            self.looks[...] = 0
+            self.moved = False
+        self.looks[lanes] += 1
+        self.slot[lanes] = slots
+        self.inst[lanes] = inst.number
+        if self.looks[lanes[0]] > PATIENCE:
+            self._check()
+
+    def _check(self) -> None:
+        machine, engine = self.s.machine, self.s.engine
+        if machine.pending.copies:
+            return
+        blocked = np.zeros(machine.lanes, np.bool_)
+        for mask in (*engine.waiting.values(), *engine.at_barrier.values(), *engine.cluster_waiting.values()):
+            blocked |= mask
+        alive = machine.executing(None)
+        polling = alive & ~blocked
+        if (self.looks[polling] <= PATIENCE).any():
+            return
+        found: list[Diagnostic] = []
+        lanes = np.flatnonzero(polling)
+        keys = self.inst[lanes] << 32 | self.slot[lanes] & 0xFFFF_FFFF
+        for key in np.unique(keys)[:20].tolist():
+            here = lanes[keys == key]
+            inst = machine.program.instructions[key >> 32]
+            message = f"deadlock: {here.size} threads poll here for ever; nothing else runs that could end it"
+            slot = int(self.slot[here[0]])
+            hint = None
+            if slot >= 0:
+                text, hint = self._describe(slot)
+                message += f". They wait for {text}"
+            found.append(machine.diagnostic(inst, message, int(here[0]), hint))
+        for waiting in (engine.waiting, engine.at_barrier, engine.cluster_waiting):
+            for at, mask in waiting.items():
+                inst = engine.segments[at].last
+                if inst is not None:
+                    here = np.flatnonzero(mask)
+                    found.append(
+                        machine.diagnostic(
+                            inst, f"deadlock: {here.size} threads wait here for the others", int(here[0])
+                        )
+                    )
+        raise SimulationError(found)
+
+    def _describe(self, slot: int) -> tuple[str, str]:
+        """The state of an mbarrier, and what is missing."""
+        machine = self.s.machine
+        word = int(machine.shared.reshape(-1).view(np.uint64)[slot])
+        pending, expected = word & COUNT, word >> 20 & COUNT
+        balance = (word >> 40 & (1 << 22) - 1) - BIAS
+        phase = 1 if word & PHASE else 0
+        address = self.s.shadow.address(self.s.shadow.shared, 8 * slot)
+        text = (
+            f"the mbarrier at .shared 0x{address:x}: its phase (parity {phase}) is not complete; it waits for "
+            f"{pending} of {expected} arrivals and {balance} bytes"
+        )
+        if balance > 0 and pending == 0:
+            hint = "more bytes are expected than copies brought: does expect_tx match what is copied to this barrier?"
+        elif balance < 0:
+            hint = "copies brought more bytes than were expected: does expect_tx match what is copied to this barrier?"
+        elif pending < expected:
+            hint = "some arrivals are missing: does the count of mbarrier.init match the threads that arrive?"
+        else:
+            hint = (
+                "nobody arrives in this phase: is the parity that is waited for right? A fresh barrier is in phase 0; "
+                "the phase before it counts as complete"
+            )
+        return text, hint

@@ -1,0 +1,419 @@
+"""Data races and uninitialised memory (PTX ISA 8.10.1): two accesses to the same bytes, at least one a write
+and at least one weak, neither of which happens before the other. Like FastTrack, with the last write, the last
+read and the first read since a barrier of each granule, so that a race may be missed among many readers, and
+none is invented.
+
+Several threads that store the same value to one place are not reported: the result is the same in any order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..memory import Access
+from ..observe import Action
+from ..program import Inst
+from .clocks import Clock
+from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+FENCES = ("fence", "membar")
+
+
+def kind_of(inst: Inst) -> int:
+    """Weak, or strong with a scope."""
+    has = set(inst.modifiers)
+    root = inst.opcode.partition(".")[0]
+    if root not in ("atom", "red") and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
+        return WEAK
+    if "cta" in has:
+        return CTA
+    return CLUSTER if "cluster" in has else GPU
+
+
+class Races:
+    """The race detector of a launch."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        self.machine = sanitizer.machine
+        self.shadow, self.clocks = sanitizer.shadow, sanitizer.clocks
+        self.off = self.clocks.too_large
+        lanes = self.machine.lanes
+        self.limit = np.zeros(lanes, np.int64)
+        """Stamps of the own CTA below this are ordered before what a lane does now."""
+        self.objects: dict[tuple[str, int], Clock] = {}
+        """(space, granule) of flags and counters -> what was released through them."""
+        self.fenced = np.zeros(lanes, np.int64)
+        """When each lane last executed a fence that releases."""
+        self.waiting: dict[int, Clock] = {}
+        """What lanes have seen through relaxed reads; a fence makes it known to them."""
+        self.local_stamps = np.arange(lanes, dtype=np.int64)
+
+    def start(self) -> None:
+        self.limit[...] = 0
+        self.fenced[...] = 0
+        self.waiting.clear()
+        self.objects = {k: v for k, v in self.objects.items() if k[0] == "global"}
+        self.numbers = self.machine.lane_numbers + self.s.first_lane
+        self.enclosed = self.machine.launch.grid_size
+
+    def synchronised(self) -> None:
+        """The floors changed."""
+        self.limit = (self.clocks.floor + 1) << 32
+
+    # -------------------------------------------------------------------------------------------------- binding
+
+    def watch(self, access: Access) -> None:
+        """Replace an access's `load`, `store` and `locate` by checked ones."""
+        inst = access.inst
+        root = inst.opcode.partition(".")[0]
+        if inst.opcode == "mbarrier.inval":
+            access.store = self.s.barriers.invalidating(access, access.store)
+            return
+        if access.space in ("param", "const") or root in ("cp", "mbarrier"):
+            return  # copies and mbarriers tell what they touch themselves
+        kind = kind_of(inst)
+        load, store, locate = access.load, access.store, access.locate
+        machine = self.machine
+
+        def checked_load(lanes: Array) -> Array:
+            values = load(lanes)
+            self.read(access, lanes, kind)
+            return values
+
+        def checked_store(lanes: Array, values: Array) -> None:
+            try:
+                self.write(access, lanes, kind, values, load)
+            except IndexError:
+                store(lanes, values)  # says what is out of bounds
+                raise
+            store(lanes, values)
+            self.stored(access, lanes, values, load)
+
+        def checked_locate(lanes: Array, write: bool) -> Array:
+            parts = locate(lanes, write)
+            if root in ("atom", "red"):
+                self.atomic(access, lanes, kind)
+            return parts
+
+        del machine
+        access.load = checked_load
+        access.store = checked_store
+        access.locate = checked_locate
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        if inst.opcode.startswith(FENCES) and "proxy" not in inst.opcode and "mbarrier_init" not in inst.text:
+
+            def fence(mask: Array) -> object:
+                self.fence(inst, mask)
+                return action(mask)
+
+            return fence
+        return action
+
+    def fence(self, inst: Inst, mask: Array) -> None:
+        lanes = np.flatnonzero(self.machine.active(inst, mask))
+        now = self.s.tick(inst)
+        if not inst.has("acquire"):
+            self.fenced[lanes] = now
+        if self.waiting:
+            for lane in lanes.tolist():
+                clock = self.waiting.pop(lane, None)
+                if clock is not None:
+                    self.clocks.acquire(np.array([lane]), clock)
+
+    # ------------------------------------------------------------------------------------------------- accesses
+
+    def _granules(self, space: Space, first: Array, lanes: Array, size: int) -> tuple[Array, Array]:
+        index = first >> space.shift
+        count = size >> space.shift
+        if count > 1:
+            index = (index[:, None] + np.arange(count)).reshape(-1)
+            lanes = np.repeat(lanes, count)
+        return index, lanes
+
+    def _late(self, space: Space, stamps: Array, lanes: Array) -> Array:
+        """Indices of stamps that a barrier of the own CTA does not order."""
+        if space.name == "shared" and self.machine.cluster_size == 1:
+            late = stamps >= self.limit[lanes]
+            late &= stamps != 0
+        else:
+            # most of what threads find is their own
+            late = (stamps != 0) & ((stamps & THREAD) != self.numbers[lanes]) | (stamps >= ASYNC)
+        return np.flatnonzero(late) if np.count_nonzero(late) else ()
+
+    def read(self, access: Access, lanes: Array, kind: int) -> None:
+        """Check and keep the reads of an access."""
+        inst = access.inst
+        now = self.s.tick(inst)
+        everyone = self.machine.lane_numbers if lanes is None else lanes
+        parameter = inst.has("param")  # the machine itself fills those of functions
+        for space, first, where in self.shadow.places(access, lanes):
+            chosen = everyone if where is None else everyone[where]
+            index, chosen = self._granules(space, first, chosen, access.size)
+            written = space.write[index]
+            if space.name != "global" and not parameter:
+                nothing = written == 0
+                if np.count_nonzero(nothing):
+                    self._uninitialised(inst, space, index, chosen, np.flatnonzero(nothing))
+                if space.name == "local":
+                    continue
+            if self.off:
+                continue
+            if kind and self.objects:
+                self._acquire(inst, space, index, chosen)
+            late = self._late(space, written, chosen)
+            if len(late):
+                self.examine(inst, space, index[late], chosen[late], written[late], kind, "read", "written")
+            stamp = self.numbers[chosen] + (now << 32 | kind << 28)
+            if space.read_first is not space.read:
+                stale = space.read_first[index] < self.limit[chosen]
+                if np.count_nonzero(stale):
+                    at = np.flatnonzero(stale)[::-1]
+                    space.read_first[index[at]] = stamp[at]
+            space.read[index] = stamp
+        if kind:
+            self.s.progress.polled(inst, everyone)
+
+    def write(self, access: Access, lanes: Array, kind: int, values: Array, load: Any) -> None:
+        """Check and keep the writes of an access that is about to happen."""
+        inst = access.inst
+        now = self.s.tick(inst)
+        self.s.progress.made()
+        everyone = self.machine.lane_numbers if lanes is None else lanes
+        self._collided: list[tuple[Space, Array, Array]] = []
+        for space, first, where in self.shadow.places(access, lanes):
+            chosen = everyone if where is None else everyone[where]
+            index, chosen = self._granules(space, first, chosen, access.size)
+            stamp = self.numbers[chosen] + (now << 32 | kind << 28)
+            if space.name == "local":
+                space.write[index] = stamp
+                continue
+            if not self.off:
+                written = space.write[index]
+                late = self._late(space, written, chosen)
+                if len(late):
+                    self.examine(
+                        inst,
+                        space,
+                        index[late],
+                        chosen[late],
+                        written[late],
+                        kind,
+                        "written",
+                        "written",
+                        same=lambda bad: self._same(access, bad, everyone, values, load),
+                    )
+                self._against_readers(inst, space, index, chosen, kind)
+                if kind:
+                    self._release(inst, space, index, chosen, False)
+            space.write[index] = stamp
+            if chosen.size > 1:
+                lost = space.write[index] != stamp
+                if np.count_nonzero(lost):
+                    self._collided.append((space, index[lost], chosen[lost]))
+
+    def _against_readers(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int) -> None:
+        read = space.read[index]
+        late = self._late(space, read, lanes)
+        if len(late):
+            self.examine(inst, space, index[late], lanes[late], read[late], kind, "written", "read")
+        if space.read_first is not space.read:
+            read = space.read_first[index]
+            late = self._late(space, read, lanes)
+            if len(late):
+                self.examine(inst, space, index[late], lanes[late], read[late], kind, "written", "read")
+
+    def stored(self, access: Access, lanes: Array, values: Array, load: Any) -> None:
+        """After a store: threads of the instruction that wrote different values to one place."""
+        if not self._collided or self.off:
+            return
+        everyone = self.machine.lane_numbers if lanes is None else lanes
+        inst = access.inst
+        for space, index, losers in self._collided:
+            differ = ~self._same(access, losers, everyone, values, load)
+            if np.count_nonzero(differ):
+                at = np.flatnonzero(differ)
+                count = np.unique(losers[at]).size + 1
+                self.s.report(
+                    "race",
+                    inst,
+                    f"{count} threads write different values to the same place with one instruction",
+                    losers[at],
+                    space=space,
+                    byte=int(index[at[0]]) << space.shift,
+                    hint="let one thread write, give each thread its own place, or use red/atom",
+                    key="self",
+                )
+        self._collided = []
+
+    def _same(self, access: Access, lanes: Array, everyone: Array, values: Array, load: Any) -> Array:
+        """Whether memory holds what these lanes write."""
+        there = load(lanes)
+        shape = (everyone.size, access.count) if access.count > 1 else (everyone.size,)
+        mine = np.broadcast_to(values, shape)[np.searchsorted(everyone, lanes)]
+        equal = there.view(f"u{there.itemsize}") == np.ascontiguousarray(mine).astype(there.dtype).view(
+            f"u{there.itemsize}"
+        )
+        return equal.all(axis=1) if equal.ndim > 1 else equal
+
+    def atomic(self, access: Access, lanes: Array, kind: int) -> None:
+        """Check and keep an atomic read-modify-write."""
+        inst = access.inst
+        now = self.s.tick(inst)
+        everyone = self.machine.lane_numbers if lanes is None else lanes
+        if not inst.has("cas") and not inst.has("exch"):
+            self.s.progress.made()
+        else:
+            self.s.progress.polled(inst, everyone)
+        for space, first, where in self.shadow.places(access, lanes):
+            chosen = everyone if where is None else everyone[where]
+            index, chosen = self._granules(space, first, chosen, access.size)
+            written = space.write[index]
+            if space.name != "global" and np.count_nonzero(written == 0):
+                self._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
+            if space.name != "local" and not self.off:
+                if self.objects:
+                    self._acquire(inst, space, index, chosen)
+                late = self._late(space, written, chosen)
+                if len(late):
+                    self.examine(inst, space, index[late], chosen[late], written[late], kind, "updated", "written")
+                self._against_readers(inst, space, index, chosen, kind)
+                self._release(inst, space, index, chosen, True)
+            space.write[index] = self.numbers[chosen] + (now << 32 | kind << 28)
+
+    # --------------------------------------------------------------------------------- flags: release and acquire
+
+    def _release(self, inst: Inst, space: Space, index: Array, lanes: Array, update: bool) -> None:
+        releases = inst.has("release") or inst.has("acq_rel")
+        who = np.ones(lanes.size, np.bool_) if releases else self.fenced[lanes] > 0
+        key = space.name
+        if not update and self.objects:
+            for i in np.unique(index).tolist():
+                self.objects.pop((key, i), None)
+        if not np.count_nonzero(who):
+            return
+        for i in np.unique(index[who]).tolist():
+            here = lanes[who & (index == i)] if index.size > 1 else lanes[who]
+            clock = self.clocks.release(here, None if releases else self.fenced[here])
+            known = self.objects.get((key, i))
+            if known is None:
+                self.objects[key, i] = clock
+            else:
+                merged = known.copy()
+                merged.merge(clock)
+                self.objects[key, i] = merged
+
+    def _acquire(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
+        key = space.name
+        acquires = inst.has("acquire") or inst.has("acq_rel")
+        for i in np.unique(index).tolist():
+            clock = self.objects.get((key, i))
+            if clock is None:
+                continue
+            here = lanes[index == i]
+            if acquires:
+                self.clocks.acquire(here, clock)
+                continue
+            for lane in here.tolist():
+                known = self.waiting.get(lane)
+                if known is None:
+                    self.waiting[lane] = clock
+                elif known is not clock:
+                    merged = known.copy()
+                    merged.merge(clock)
+                    self.waiting[lane] = merged
+
+    # ------------------------------------------------------------------------------------------------- findings
+
+    def _uninitialised(self, inst: Inst, space: Space, index: Array, lanes: Array, at: Array) -> None:
+        if self.s.registers.poisoned(inst, space, int(index[at[0]]) << space.shift, lanes[at]):
+            return  # it is reported where the value is used
+        self.uninitialised(inst, space, int(index[at[0]]) << space.shift, lanes[at])
+
+    def uninitialised(self, inst: Inst, space: Space, byte: int, lanes: Array, use: Inst | None = None) -> None:
+        """Report a read of memory that nobody has written, and where its value is used."""
+        first = "" if space.name == "local" else " by any thread"
+        self.s.report(
+            f"uninitialised-{space.name}",
+            inst,
+            f"read of {space.name} memory that has not been written{first}",
+            lanes,
+            space=space,
+            byte=byte,
+            hint="memory is undefined when a kernel starts: store to all of it that is read",
+            other=use,
+        )
+
+    def examine(
+        self,
+        inst: Inst,
+        space: Space,
+        index: Array,
+        lanes: Array,
+        stamps: Array,
+        kind: int,
+        now: str,
+        before: str,
+        same: Any = None,
+    ) -> None:
+        """Earlier accesses that no barrier of the CTA orders: report those that nothing else orders."""
+        waits = stamps >= ASYNC
+        if np.count_nonzero(waits):
+            at = np.flatnonzero(waits)
+            self.s.copies.examine(inst, space, index[at], lanes[at], stamps[at], now, before)
+            at = np.flatnonzero(~waits)
+            if not at.size:
+                return
+            index, lanes, stamps = index[at], lanes[at], stamps[at]
+        times, who = stamps >> 32, stamps & THREAD
+        ok = self.clocks.ordered(lanes, who, times)
+        if kind:
+            other = stamps >> 28 & 3
+            scope = np.minimum(other, kind)
+            m = self.machine
+            u = who - self.s.first_lane
+            inside = (u >= 0) & (u < m.lanes)
+            cta = m.cta_of_lane[np.where(inside, u, 0)]
+            mine = m.cta_of_lane[lanes]
+            ok |= scope == GPU
+            ok |= (scope == CTA) & inside & (cta == mine)
+            ok |= (scope == CLUSTER) & inside & (cta // m.cluster_size == mine // m.cluster_size)
+        bad = np.flatnonzero(~ok)
+        if not bad.size:
+            return
+        if same is not None:
+            bad = bad[~same(lanes[bad])]
+            if not bad.size:
+                return
+        at = int(bad[0])
+        other_inst = self.s.instruction_at(int(times[at]))
+        far = (
+            self.machine.padded
+            and int(who[at]) // self.machine.padded != int(self.numbers[lanes[at]]) // self.machine.padded
+        )
+        hint = (
+            "threads of different CTAs need a release and an acquire of .gpu scope between them, or atomics"
+            if far
+            else "put a barrier (bar.sync, or bar.warp.sync within a warp) between the two accesses, or an mbarrier "
+            "that the first arrives at and the second waits for"
+        )
+        if kind and stamps[at] >> 28 & 3:
+            hint = "both accesses are strong, but a scope does not reach the other thread: widen it"
+        self.s.report(
+            "race",
+            inst,
+            f"data race: {space.name} memory {now} here was {before} by {self.s.thread(int(who[at]))} without a "
+            "synchronisation between them",
+            lanes[bad],
+            hint=hint,
+            space=space,
+            byte=int(index[at]) << space.shift,
+            other=other_inst,
+        )

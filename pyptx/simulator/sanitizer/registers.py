@@ -1,0 +1,231 @@
+"""Reads of registers that were never written.
+
+Data flow over the program finds the registers that some path reads before it writes them; only those are
+watched while the kernel runs, so most kernels pay nothing. Moves hand the state on and are not themselves
+reported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..observe import Action
+from ..program import Inst, Pair, Program, Reg, Segment, leaves
+from .shadow import Space
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+MOVES = ("mov", "copies")
+LOADS = ("ld", "ldmatrix")
+
+
+def _order(reg: Reg) -> tuple[str, int]:
+    return reg.pool, reg.slot
+
+
+def reads_of(inst: Inst) -> list[Reg]:
+    """The registers an instruction needs the value of: not those it only keeps for lanes its guard excludes."""
+    if inst.opcode == "copies":
+        return [o.second for o in inst.operands if isinstance(o, Pair) and isinstance(o.second, Reg)]
+    count = Counter(r for o in inst.operands for r in leaves(o) if isinstance(r, Reg))
+    count.subtract(inst.written)
+    found = [r for r, n in count.items() if n > 0]
+    if inst.guard is not None:
+        found.append(inst.guard)
+    return found
+
+
+def _instructions(segment: Segment) -> list[Inst]:
+    return [*segment.body, *((segment.last,) if segment.last is not None else ())]
+
+
+def maybe_undefined(program: Program) -> set[Reg]:
+    """Registers that a path from the function's start reads before it writes them."""
+    segments = program.segments
+    numbers: dict[Reg, int] = {}
+
+    def bit(reg: Reg) -> int:
+        return 1 << numbers.setdefault(reg, len(numbers))
+
+    needs: list[list[tuple[Inst, int]]] = []
+    gives: list[int] = []
+    before: list[int] = []  # reads before any write within the segment
+    for segment in segments:
+        defined = exposed = 0
+        for inst in _instructions(segment):
+            for reg in reads_of(inst):
+                if not defined & bit(reg):
+                    exposed |= bit(reg)
+            if inst.guard is None:
+                for reg in inst.written:
+                    defined |= bit(reg)
+        gives.append(defined)
+        before.append(exposed)
+    del needs
+    everything = -1
+    known = [everything] * len(segments)
+    formals = 0
+    for function in program.functions:
+        for formal in (*function.parameters, *function.returns):
+            if isinstance(formal.place, Reg):
+                formals |= bit(formal.place)
+        if function.frame is not None:
+            formals |= bit(function.frame)
+    work: list[int] = []
+    for function in program.functions:
+        if function.entry >= 0:
+            known[function.entry] = formals
+            work.append(function.entry)
+    while work:
+        at = work.pop()
+        segment = segments[at]
+        out = known[at] | gives[at]
+        for target in (*segment.targets, segment.after):
+            if target >= 0 and known[target] & out != known[target]:
+                known[target] &= out
+                work.append(target)
+    loose = 0
+    for at in range(len(segments)):
+        if known[at] != everything:
+            loose |= before[at] & ~known[at]
+    return {reg for reg, n in numbers.items() if loose >> n & 1}
+
+
+class Registers:
+    """Which lanes have written the registers that are watched."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        program = sanitizer.machine.program
+        watched = maybe_undefined(program)
+        moves = [i for i in program.instructions if i.opcode.split(".")[0] in MOVES]
+        size = -1
+        while watched and size != len(watched):
+            size = len(watched)
+            for inst in moves:
+                if any(r in watched for r in reads_of(inst)):
+                    watched.update(inst.written)
+        self.unwritten = watched
+        loaded: set[Reg] = set()
+        for inst in program.instructions:
+            if inst.opcode in LOADS:
+                loaded.update(inst.written)
+        size = -1
+        while loaded and size != len(loaded):
+            size = len(loaded)
+            for inst in moves:
+                if any(r in loaded for r in reads_of(inst)):
+                    loaded.update(inst.written)
+        lanes = sanitizer.machine.lanes
+        self.defined = {reg: np.zeros(lanes, np.bool_) for reg in (*watched, *sorted(loaded - watched, key=_order))}
+        self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
+        """Registers that hold what a load found in memory that nobody had written."""
+        self.active = bool(watched)
+
+    def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:
+        """Mark what a load of unwritten memory brings; False if its registers are not watched."""
+        if inst.opcode not in LOADS:
+            return False
+        for reg in inst.written:
+            self.loads[reg] = (inst, space, byte)
+        if inst.opcode == "ldmatrix":  # its rows go to all threads of the warp
+            lanes = (np.unique(lanes // 32)[:, None] * 32 + np.arange(32)).reshape(-1)
+        self.fresh = lanes
+        self.active = True
+        return True
+
+    def start(self) -> None:
+        self.fresh: Array = None
+        for reg, row in self.defined.items():
+            row[...] = reg not in self.unwritten
+        for function in self.s.machine.program.functions:
+            for formal in (*function.parameters, *function.returns):
+                if formal.place in self.defined:
+                    self.defined[formal.place][...] = True  # pyright: ignore[reportArgumentType]
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        defined = self.defined
+        if not defined:
+            return action
+        read = [(r, defined[r]) for r in reads_of(inst) if r in defined]
+        written = [defined[r] for r in inst.written if r in defined]
+        if not read and not written:
+            return action
+        machine = self.s.machine
+        moves = inst.opcode.split(".")[0] in MOVES
+        pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.opcode == "copies" else []
+
+        loads = inst.opcode in LOADS
+
+        def watched(mask: Array) -> object:
+            if not self.active:
+                r = action(mask)
+                if self.fresh is not None:
+                    for row in written:
+                        row[self.fresh] = False
+                    self.fresh = None
+                return r
+            here = machine.executing(mask)
+            if inst.guard is not None:
+                if inst.guard in defined:
+                    self._check(inst, inst.guard, here)
+                here = machine.guard_of(inst, here)
+            if pairs:
+                for first, second in pairs:
+                    if first in defined:
+                        state = defined.get(second)  # pyright: ignore[reportArgumentType]
+                        np.copyto(defined[first], True if state is None else state, where=here)  # pyright: ignore[reportArgumentType]
+                return action(mask)
+            if moves:
+                state = np.ones(machine.lanes, np.bool_)
+                for reg, row in read:
+                    if reg != inst.guard:
+                        state &= row
+                for row in written:
+                    np.copyto(row, state, where=here)
+                return action(mask)
+            for reg, row in read:
+                if reg != inst.guard and np.count_nonzero(here & ~row):
+                    self._check(inst, reg, here)
+            for row in written:
+                row |= here
+            r = action(mask)
+            if loads and self.fresh is not None:
+                for row in written:
+                    row[self.fresh] = False
+                self.fresh = None
+            return r
+
+        return watched
+
+    def _check(self, inst: Inst, reg: Reg, here: np.ndarray) -> None:
+        bad = here & ~self.defined[reg]
+        if np.count_nonzero(bad):
+            if reg in self.loads:
+                load, space, byte = self.loads[reg]
+                self.s.races.uninitialised(load, space, byte, np.flatnonzero(bad), inst)
+                return
+            self.s.report(
+                "uninitialised-register",
+                inst,
+                f"a {'predicate' if reg.pool == 'p' else reg.pool + '-bit register'} is read that this thread has not "
+                "written",
+                np.flatnonzero(bad),
+                hint="registers are undefined when a kernel starts: write it on every path that leads here",
+                key=reg,
+            )
+
+    def ended(self, inst: Inst, mask: np.ndarray) -> None:
+        """A branch, call or return reads its guard and operands."""
+        if self.active and self.defined and inst.opcode not in ("copies",):
+            for reg in reads_of(inst):
+                if reg in self.defined:
+                    self._check(inst, reg, mask)
+            for reg in inst.written:
+                if reg in self.defined:
+                    self.defined[reg] |= mask

@@ -1,0 +1,204 @@
+"""The sanitizer: an observer that checks a launch against the rules of the PTX memory and asynchrony model.
+
+It never stops a kernel: it keeps one `Finding` per rule and pair of instructions. What a GPU would fault on
+(`SimulationError`) is the machine's own business, except for threads that poll for ever, which end here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...diagnostics import Diagnostic
+from ..machine import Machine
+from ..memory import Access
+from ..observe import Action, Observer
+from ..program import Inst
+from .asynchronous import Copies
+from .barriers import Barriers
+from .clocks import Clocks
+from .finding import SECTIONS, Finding
+from .inflight import InFlight
+from .progress import Progress
+from .races import Races
+from .registers import Registers
+from .shadow import Shadow, Space
+
+if TYPE_CHECKING:
+    from ..engine import Engine
+    from ..pending import Copy
+
+Array = Any
+MOST_FINDINGS = 100
+PROXIES = ("cp.async.bulk", "cp.reduce.async.bulk", "wgmma", "tcgen05")
+
+
+class Sanitizer(Observer):
+    """Checks a launch; `findings` are in the order in which they happened."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._known: set[tuple[object, ...]] = set()
+
+    def attach(self, machine: Machine) -> None:
+        self.machine = machine
+        instructions = machine.program.instructions
+        self.shadow = Shadow(machine)
+        self.clocks = Clocks(machine, any(i.opcode.startswith(PROXIES) for i in instructions))
+        self.times: list[int] = [0]
+        """Number of the instruction that ran at each time."""
+        self.copies = Copies(self)
+        self.races = Races(self)
+        self.barriers = Barriers(self)
+        self.registers = Registers(self)
+        self.progress = Progress(self)
+        self.inflight = InFlight(self)
+        self.first_lane = 0
+
+    def started(self, engine: Engine) -> None:
+        self.engine = engine
+        self.first_lane = self.machine.first_cta * self.machine.padded
+        self.shadow.clear()
+        self.clocks.start()
+        self.copies.start()
+        self.races.start()
+        self.barriers.start()
+        self.registers.start()
+        self.progress.start()
+        self.inflight.start()
+
+    def finished(self, engine: Engine) -> None:
+        self.copies.finish()
+
+    # -------------------------------------------------------------------------------------------------- events
+
+    def tick(self, inst: Inst) -> int:
+        """The time of what an instruction does next."""
+        self.times.append(inst.number)
+        return self.clocks.tick()
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers):
+            action = part.bound(inst, action)
+        return action
+
+    def access(self, access: Access) -> None:
+        self.races.watch(access)
+
+    def ended(self, inst: Inst, mask: np.ndarray) -> None:
+        self.registers.ended(inst, mask)
+        self.inflight.ended(inst, mask)
+
+    def exited(self, mask: np.ndarray) -> None:
+        self.progress.made()
+        self.copies.exited(mask)
+        self.barriers.exited(mask)
+
+    def barrier_arrived(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self.progress.made()
+        self.barriers.arrived(inst, number, mask)
+
+    def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self.barriers.waits(inst, number, mask)
+
+    def barrier_released(self, number: int, mask: np.ndarray) -> None:
+        self.progress.made()
+        self.barriers.released(number, mask)
+
+    def cluster_arrived(self, inst: Inst, mask: np.ndarray) -> None:
+        self.progress.made()
+        self.barriers.cluster_arrived(inst, mask)
+
+    def cluster_completed(self, mask: np.ndarray) -> None:
+        self.barriers.cluster_completed(mask)
+
+    def cluster_released(self, mask: np.ndarray) -> None:
+        self.barriers.cluster_released(mask)
+
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+        self.progress.made()
+        self.barriers.mbarrier_updated(inst, lanes, slots, ended)
+
+    def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
+        self.progress.made()
+        self.barriers.mbarrier_initialised(inst, lanes, slots)
+
+    def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
+        self.barriers.mbarrier_waited(inst, lanes, slots, done)
+
+    def copy_issued(self, copy: Copy) -> None:
+        self.progress.made()
+        self.copies.issued(copy)
+
+    def copy_completed(self, copy: Copy) -> None:
+        self.progress.made()
+        self.copies.completed(copy)
+
+    def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
+        self.copies.waited(inst, mechanism, lanes, newest)
+
+    # ------------------------------------------------------------------------------------------------ findings
+
+    def instruction_at(self, time: int) -> Inst:
+        """The instruction that ran at a time."""
+        return self.machine.program.instructions[self.times[time]]
+
+    def thread(self, number: int) -> str:
+        """A thread of the grid, in words."""
+        machine = self.machine
+        cta, t = divmod(number, machine.padded)
+        x, y, z = machine.cta_index(cta - machine.first_cta)
+        bx, by, _ = machine.launch.block
+        return f"thread ({t % bx}, {t // bx % by}, {t // (bx * by)}) of CTA ({int(x)}, {int(y)}, {int(z)})"
+
+    def report(
+        self,
+        rule: str,
+        inst: Inst,
+        message: str,
+        lanes: Array,
+        *,
+        hint: str = "",
+        space: Space | None = None,
+        byte: int | None = None,
+        other: Inst | None = None,
+        other_text: str = "",
+        key: object = None,
+        severity: Any = "error",
+    ) -> None:
+        """Keep a finding, the first of its rule between these instructions."""
+        known = (rule, inst.number, None if other is None else other.number, key)
+        if known in self._known or len(self.findings) >= MOST_FINDINGS:
+            return
+        self._known.add(known)
+        lanes = np.unique(np.atleast_1d(lanes))
+        names = tuple(self.machine.describe_thread(int(lane)) for lane in lanes[:4])
+        address = None if space is None or byte is None else self.shadow.address(space, byte)
+        at = "" if address is None or space is None else f" at .{space.name} 0x{address:x}"
+        first = f", {names[0]}" if names else ""
+        text = f"{message}{at} (instruction `{inst.text}`{first})"
+        side = None
+        if other is not None:
+            side = Diagnostic("note", other_text or f"`{other.text}`", other.filename, other.line, other.column)
+            where = side.location
+            text += f"; the other side is `{other.text}`" + (f" at {where}" if where else "")
+        self.findings.append(
+            Finding(
+                severity,
+                text,
+                inst.filename,
+                inst.line,
+                inst.column,
+                hint or None,
+                None,
+                rule,
+                inst.text,
+                names,
+                int(lanes.size),
+                "" if space is None else space.name,
+                address,
+                SECTIONS.get(rule, ""),
+                side,
+            )
+        )

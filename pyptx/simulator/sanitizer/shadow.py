@@ -1,0 +1,197 @@
+"""Shadow memory: who last wrote and read each granule of shared, local and global memory.
+
+A granule is as large as the smallest access of the program to the space, so that two accesses either touch
+the same granule or do not overlap. A *stamp* tells time, kind and thread of an access:
+`time << 32 | kind << 28 | thread`, 0 for none; asynchronous ones have bit 62 set, so that they look younger
+than any barrier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..machine import Machine
+from ..memory import Access, Allocation
+from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
+from ..semantics.registry import dtype_of
+
+Array = Any
+THREAD = (1 << 28) - 1
+WEAK, CTA, CLUSTER, GPU = range(4)
+"""Kinds of accesses: weak ones, and strong ones by their scope."""
+ASYNC = 1 << 62
+WINDOW = np.uint64(1 << 32)
+
+
+class Space:
+    """The shadow of one memory: stamps of the last write, the last read and the first read since a barrier."""
+
+    __slots__ = ("name", "read", "read_first", "shift", "size", "write")
+
+    def __init__(self, name: str, size: int, granule: int, first: bool):
+        self.name, self.size = name, size
+        self.shift = granule.bit_length() - 1
+        count = (size >> self.shift) + 1
+        self.write = np.zeros(count, np.int64)
+        self.read = np.zeros(count, np.int64)
+        self.read_first = np.zeros(count, np.int64) if first else self.read
+
+    def clear(self) -> None:
+        self.write[...] = 0
+        self.read[...] = 0
+        self.read_first[...] = 0
+
+    def grow(self, size: int) -> None:
+        count = (size >> self.shift) + 1
+        more = np.zeros(max(0, count - self.write.size), np.int64)
+        self.size = size
+        self.write = np.concatenate([self.write, more])
+        self.read = np.concatenate([self.read, more])
+        self.read_first = self.read
+
+
+def _sizes(inst: Inst) -> tuple[set[str], int] | None:
+    """(spaces, bytes) of an instruction's access."""
+    root = inst.opcode.partition(".")[0]
+    spaces = {m.partition("::")[0] for m in inst.modifiers} & {"shared", "global", "local"}
+    for operand in inst.operands:
+        if isinstance(operand, Address) and isinstance(operand.base, Place) and not spaces:
+            spaces = {operand.base.space}
+    spaces = spaces or {"shared", "global", "local"}
+    if root in ("ld", "ldu", "st", "atom", "red") and inst.types:
+        vector = next((len(o.elements) for o in inst.operands if isinstance(o, Vec)), 1)
+        size = (16 if inst.type == "b128" else dtype_of(inst.type).itemsize) * vector
+        return spaces, min(size, 16)
+    if root == "mbarrier" or inst.opcode == "st.bulk":
+        return spaces, 8
+    if inst.opcode == "cp.async":
+        size = inst.operands[2]
+        return spaces, int(size.value) if isinstance(size, Imm) else 4
+    if root in ("ldmatrix", "stmatrix", "cp", "wgmma", "tcgen05"):
+        return spaces, 16
+    return None
+
+
+def granules(instructions: list[Inst]) -> dict[str, int]:
+    """Space -> bytes of its granules."""
+    found = {"shared": 16, "global": 16, "local": 16}
+    for inst in instructions:
+        access = _sizes(inst)
+        if access is not None:
+            for space in access[0] & found.keys():
+                found[space] = min(found[space], access[1])
+    return found
+
+
+class Shadow:
+    """The shadow of a machine's memories, and where its accesses go in them."""
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+        sizes = granules(machine.program.instructions)
+        self.shared = Space("shared", machine.shared.size, sizes["shared"], True)
+        self.local = Space("local", machine.local.size, sizes["local"], False)
+        self.starts: dict[int, int] = {}
+        top = 0
+        for allocation in machine.memory.allocations:
+            self.starts[allocation.base] = top
+            top += (allocation.size + 31) // 16 * 16
+        self.top = top
+        self.memory = Space("global", top, sizes["global"], False)
+        self.shared_rows = machine.cta_of_lane * machine.shared.shape[1]
+        self.local_rows = machine.lane_numbers * machine.local.shape[1]
+        self._last: Allocation | None = None
+
+    def clear(self) -> None:
+        """A new batch has fresh shared and local memory."""
+        self.shared.clear()
+        self.local.clear()
+
+    def start_of(self, allocation: Allocation) -> int:
+        found = self.starts.get(allocation.base)
+        if found is None:
+            found = self.starts[allocation.base] = self.top
+            self.top += (allocation.size + 31) // 16 * 16
+            self.memory.grow(self.top)
+        return found
+
+    def fresh(self, allocation: Allocation) -> None:
+        """Memory that malloc gave out again."""
+        self.starts.pop(allocation.base, None)
+
+    def of_address(self, address: int) -> int | None:
+        """The byte of the global shadow of an address."""
+        found = self.machine.memory.find(address, 1)
+        return None if found is None else self.start_of(found) + address - found.base
+
+    def address(self, space: Space, byte: int) -> int:
+        """The address of a byte of the shadow, in its space."""
+        m = self.machine
+        if space.name == "shared":
+            return byte % m.shared.shape[1] + SHARED_BASE
+        if space.name == "local":
+            return byte % m.local.shape[1] + 0x10
+        base, start = max(((b, s) for b, s in self.starts.items() if s <= byte), key=lambda x: x[1])
+        return base + byte - start
+
+    def places(self, access: Access, lanes: Array) -> list[tuple[Space, Array, Array]]:
+        """[(space, first byte in its shadow, which of the lanes; None: all)] of an access that does not fault."""
+        a = access.row if lanes is None else access.row[lanes]
+        space = access.space
+        if space == "shared":
+            rows = self.shared_rows if lanes is None else self.shared_rows[lanes]
+            return [(self.shared, rows + (a.astype(np.int64) + (access.offset - SHARED_BASE)), None)]
+        if space == "local":
+            rows = self.local_rows if lanes is None else self.local_rows[lanes]
+            return [(self.local, rows + (a.astype(np.int64) + (access.offset - 0x10)), None)]
+        if space in ("param", "const"):
+            return []
+        mask = np.uint64((1 << (8 * a.itemsize)) - 1)
+        full = (a.astype(np.uint64) + np.uint64(access.offset & (2**64 - 1))) & mask
+        if space == "shared::cluster":
+            return [(self.shared, self._shared(full, lanes), None)]
+        last = self._last
+        if last is not None and full.size:
+            offset = full - np.uint64(last.base)
+            if not np.count_nonzero(offset >= np.uint64(last.size)):
+                return [(self.memory, offset.view(np.int64) + self.starts[last.base], None)]
+        return self._general(full, lanes)
+
+    def _shared(self, full: Array, lanes: Array) -> Array:
+        m = self.machine
+        cta = m.cta_of_lane if lanes is None else m.cta_of_lane[lanes]
+        rank = (full >> np.uint64(CLUSTER_SHIFT)).astype(np.int64) & 0xFF
+        cta = np.where(rank > 0, m.cluster_start(cta) + rank - 1, cta)
+        offset = (full & np.uint64((1 << CLUSTER_SHIFT) - 1)).astype(np.int64) - SHARED_BASE
+        return cta * m.shared.shape[1] + offset
+
+    def _general(self, full: Array, lanes: Array) -> list[tuple[Space, Array, Array]]:
+        m = self.machine
+        parts: list[tuple[Space, Array, Array]] = []
+        left = np.ones(full.size, np.bool_)
+        for kind, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+            offset = full - np.uint64(window)
+            where = np.flatnonzero(offset < WINDOW)
+            if not where.size:
+                continue
+            owner = where if lanes is None else lanes[where]
+            if kind == "shared":
+                parts.append((self.shared, self._shared(offset[where], owner), where))
+            else:
+                parts.append((self.local, self.local_rows[owner] + offset[where].astype(np.int64) - 0x10, where))
+            left[where] = False
+        while np.count_nonzero(left):
+            at = int(np.flatnonzero(left)[0])
+            allocation = m.memory.find(int(full[at]), 1)
+            if allocation is None:
+                break
+            start = self.start_of(allocation)
+            offset = full - np.uint64(allocation.base)
+            where = np.flatnonzero(left & (offset < np.uint64(allocation.size)))
+            if not allocation.read_only or allocation.name.find("argument") > 0:
+                self._last = allocation
+                parts.append((self.memory, offset[where].view(np.int64) + start, where))
+            left[where] = False
+        return parts
