@@ -16,7 +16,7 @@ import numpy as np
 
 from ..diagnostics import SimulationError
 
-__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map", "with_tensor_maps"]
+__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map"]
 
 Array = Any
 SIZE = 128
@@ -138,7 +138,8 @@ FIELDS = {
 
 
 def replace_field(raw: Array, field: str, index: int, value: int) -> None:
-    """`tensormap.replace` on the 128 bytes of a tensor map (a writable uint8 array)."""
+    """`tensormap.replace` on the 128 bytes of a tensor map (a writable uint8 array), or on 128 zeros."""
+    raw[:4] = np.frombuffer(_MAGIC.to_bytes(4, "little"), np.uint8)
     start, size = FIELDS[field]
     if field == "global_dim":
         value -= 1

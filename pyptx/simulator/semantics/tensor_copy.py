@@ -368,8 +368,8 @@ def tensormap_replace(inst: Inst) -> Step:
         def replace(lane: int) -> None:
             start = address_of(machine, address, lane)
             raw = span(machine, inst, start, space, lane, 128, write=True, align=64)
-            if TensorMap.decode(raw.tobytes()) is None:
-                machine.fault(inst, f"there is no tensor map at 0x{start:x}", lane)
+            if raw.any() and TensorMap.decode(raw.tobytes()) is None:
+                machine.fault(inst, f"there is neither a tensor map nor zeros at 0x{start:x}", lane)
             replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
 
         return _each(machine, replace)
