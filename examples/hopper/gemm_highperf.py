@@ -1,6 +1,6 @@
 """C = A * B^T for speed on an H100: warp-specialised, persistent, clusters of 2, bf16, f32 accumulation (sm_90a).
 
-A (M, K), B (N, K) and C (M, N) are row-major. Two CTAs of a cluster make a 256 x 256 tile of C, each 128 rows of it, and
+A (M, K), B (N, K) and C (M, N) are row-major. Two CTAs of a cluster make a 256 x 256 tile of C, each 128 rows, and
 go on with the next tile until there is none left. In a CTA (384 threads, 1 CTA per SM):
 
     warpgroup 0   producer: one lane starts all TMA copies. It gives its registers back (24 remain).
@@ -30,8 +30,8 @@ What orders what:
     python -m examples.hopper.gemm_highperf --size 512
 
 Measured: results against float64 on the simulator, 168 registers, no spills and no advice (C7508, C7510, C7517) from
-ptxas 13.5. Not yet measured: time on a GPU. The floor for 8192^3 on an H100 is 1.11 ms at the nominal 989 TFLOPS; at the
-clock that its power limit leaves under such load, public kernels reach about 800.
+ptxas 13.5. Not yet measured: time on a GPU. The floor for 8192^3 on an H100 is 1.11 ms at the nominal 989 TFLOPS; at
+the clock that its power limit leaves under such load, public kernels reach about 800.
 """
 
 from __future__ import annotations

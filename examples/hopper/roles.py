@@ -1,4 +1,4 @@
-"""What warp-specialised kernels of sm_90 share: uniform warp numbers, waits at cluster scope, arrivals at other CTAs."""
+"""What warp-specialised kernels of sm_90 share: uniform warp numbers, waits at cluster scope, remote arrivals."""
 
 from __future__ import annotations
 
