@@ -170,7 +170,7 @@ class Names:
         entity = self.visible.get(use.name)
         if entity is None:
             if self.has_label(use.name):
-                if use.wanted == "constant":
+                if use.wanted == "constant" or (use.wanted == "address" and not use.places):
                     return None
                 return self._wrong(use, f"{use.name} is a label")
             return self._undeclared(use.name, use.operand)

@@ -163,36 +163,36 @@ class CpAsyncBulk(Instruction):
     forms = (
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
+            " [dst], [src], size:u32, [mbar]{, policy:u64}",
             dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
             ptx="8.6", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}",
+            " [dst], [src], size:u32, left:u32, right:u32, [mbar]{, policy:u64}",
             dst="shared::cta", src="global", completion=BYTES, report="mbarrier::report::disabled",
             ptx="9.2", sm="90+", needs=BULK, ranges=REMAINDER, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
+            " [dst], [src], size:u32, [mbar]{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, report=REPORTS,
             ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}",
+            " [dst], [src], size:u32, [mbar], mask:u16{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST, report=REPORTS,
             ptx="8.0", sm="90+", needs=BULK, ranges=MASK, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}",
+            " [dst], [src], size:u32, [mbar], mask:u32{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST32, report=REPORTS,
             ptx="9.4", sm=RUBIN, ranges=MASK32, rule=hinted,
         ),
         form(
-            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]",
+            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar]",
             dst="shared::cluster", src="shared::cta", completion=BYTES,
             ptx="8.0", sm="90+", needs=BULK, ranges=SIZE,
         ),
@@ -233,7 +233,7 @@ class MultimemCpAsyncBulk(Instruction):
 
 def _reductions_to_shared(opcode: str) -> tuple[Form, ...]:
     return tuple(
-        form(f"{opcode}.dst.src.completion{{.relaxed.scope}}.op.type [dst], [src], size:u32, [mbar:u32+]",
+        form(f"{opcode}.dst.src.completion{{.relaxed.scope}}.op.type [dst], [src], size:u32, [mbar]",
              dst="shared::cluster", src="shared::cta", completion=BYTES, scope="cta cluster",
              op=op, type=types, ptx="8.0", sm="90+", needs={"relaxed": need("9.3")}, ranges=SIZE)
         for op, types in SHARED_REDUCTIONS

@@ -21,8 +21,7 @@ the instruction may leave them (guarded, or `~` in the layout); results are the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
@@ -43,12 +42,23 @@ if TYPE_CHECKING:
 UNIT = UnitAttr()
 
 
-@dataclass(slots=True)
 class Resolution:
-    """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one."""
+    """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one.
 
-    uses: list[Use]
-    problem: Problem | None
+    The problem may be given as a function, called when somebody wants to know.
+    """
+
+    __slots__ = ("uses", "_problem")
+
+    def __init__(self, uses: list[Use], problem: Problem | Callable[[], Problem] | None):
+        self.uses = uses
+        self._problem = problem
+
+    @property
+    def problem(self) -> Problem | None:
+        if callable(self._problem):
+            self._problem = self._problem()
+        return self._problem
 
     def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
         """None where some form exists on this version and target (`options`: further words of `.target`), else why not.
@@ -96,6 +106,8 @@ class Instruction(Operation, Fragments):
     """The kind of reference that an address such as `[a:u64?&]` may name: `texref` or `surfref`."""
     generic_places: ClassVar[str] = "global shared local"
     """Where the variables are that an address without a state space may name."""
+    numbers_with_offset: ClassVar[bool] = False
+    """Whether a symbol plus an offset is a mere number here, whatever it is the address of."""
     takes_functions: ClassVar[bool] = True
     """Whether a function's name will do where a variable's address will."""
     takes_references: ClassVar[bool] = True
@@ -173,9 +185,9 @@ class Instruction(Operation, Fragments):
             elif alone and spaces:
                 space = spaces[0]
             elif operand == "mbar":
-                space = "shared"
+                space = "shared" if spaces else ""
             elif operand == "map":
-                space = "global"
+                space = "global" if "global" in spaces else ""
             else:
                 space = spaces[0] if spaces else ""
         return cls.places_of(space), cls.takes_references
@@ -213,7 +225,7 @@ class Instruction(Operation, Fragments):
     def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
         candidates = cls.candidates(modifiers)
         if not candidates:
-            return Resolution([], cls.explain_modifiers(modifiers))
+            return Resolution([], lambda: cls.explain_modifiers(modifiers))
         uses: list[Use] = []
         closest: Problem | None = None
         nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does

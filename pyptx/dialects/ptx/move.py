@@ -28,6 +28,7 @@ class Mov(Instruction):
     """
 
     name = "ptx.mov"
+    numbers_with_offset = True
     section = "9.7.9.3"
 
     @classmethod

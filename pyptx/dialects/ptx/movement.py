@@ -257,7 +257,7 @@ class StoreAsync(Instruction):
 
 def _multiple(use: Use, of: int) -> str | None:
     size = use.operand("size")
-    if isinstance(size, Immediate) and size.value % of:
+    if isinstance(size, Immediate) and (size.value % of or size.value < 0):
         return f"the size in bytes must be a multiple of {of}, not {size.text}"
     return None
 
@@ -377,7 +377,7 @@ def _fraction(use: Use) -> str | None:
 def _sizes(use: Use) -> str | None:
     primary, total = use.operand("primary_size"), use.operand("total_size")
     if isinstance(primary, Immediate) and isinstance(total, Immediate):
-        if int(primary.value) % (1 << 64) > int(total.value) % (1 << 64):
+        if int(primary.value) % (1 << 32) > int(total.value) % (1 << 32):
             return f"primary_size {primary.text} is larger than total_size {total.text}"
     return None
 
@@ -505,7 +505,7 @@ class MapAddress(Instruction):
     generic_places = "shared"
     takes_references = False
     forms = (
-        form("mapa.type d, a, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
+        form("mapa.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
         form("mapa.shared::cluster.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
     )
 
@@ -519,6 +519,6 @@ class CtaRank(Instruction):
     generic_places = "shared"
     takes_references = False
     forms = (
-        form("getctarank.type d:u32, a", type="u32 u64", ptx="7.8", sm="90+"),
+        form("getctarank.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),
         form("getctarank.shared::cluster.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),
     )

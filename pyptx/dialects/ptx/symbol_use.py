@@ -63,7 +63,7 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
                 add(operand, "label")
             elif spec.type == "symbol":
                 add(operand, cls.symbol_kind)
-            elif offset:
+            elif offset and ("&" not in spec.flags or cls.numbers_with_offset):
                 add(operand, "constant")
             else:
                 add(operand, "value", *cls.variables(spec.name, use.slots, alone))

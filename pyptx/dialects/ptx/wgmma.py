@@ -130,7 +130,7 @@ class WgmmaCommitGroup(Instruction):
     name = "ptx.wgmma.commit_group"
     section = "9.7.15.7.2"
     effect = "order"
-    forms = (form("wgmma.commit_group.sync.aligned", ptx="8.0", sm="90a"),)
+    forms = (form("wgmma.commit_group.sync{.aligned}", ptx="8.0", sm="90a"),)
 
 
 @instruction
@@ -146,4 +146,4 @@ class WgmmaWaitGroup(Instruction):
     section = "9.7.15.7.3"
     effect = "order"
     waits_for = "wgmma"
-    forms = (form("wgmma.wait_group.sync.aligned n:imm", ranges={"n": (0, None)}, ptx="8.0", sm="90a"),)
+    forms = (form("wgmma.wait_group.sync{.aligned} n:imm", ranges={"n": (0, None)}, ptx="8.0", sm="90a"),)

@@ -1,0 +1,204 @@
+"""Write the instruction reference and the stubs of `ptx.inst`, from the op classes.
+
+    python -m pyptx.tools.reference docs/reference
+    python -m pyptx.tools.reference --stubs pyptx/frontend/inst_stubs.pyi
+
+One Markdown page per chapter: for each instruction what it does, its syntax lines with the values of their slots, since which PTX version and
+on which targets each exists, and the section of the PTX ISA manual.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from keyword import iskeyword
+from pathlib import Path
+
+from ..dialects.ptx import all as _all  # noqa: F401  (registers every op class)
+from ..dialects.ptx.forms import Form
+from ..dialects.ptx.instruction import OPCODES, Instruction
+from ..dialects.ptx.target import ANYWHERE, Need, condition_text, version_text
+
+
+
+
+def chapters() -> dict[str, list[type[Instruction]]]:
+    """Chapter (module name) -> its op classes in order of declaration."""
+    found: dict[str, list[type[Instruction]]] = {}
+    for cls in OPCODES.values():
+        found.setdefault(cls.__module__.rpartition(".")[2], []).append(cls)
+    return dict(sorted(found.items()))
+
+
+def need_text(need: Need) -> str:
+    """`PTX 7.8, sm_90 or newer`."""
+    parts = [f"PTX {version_text(need.since)}"]
+    if need.targets:
+        parts.append(condition_text(need.targets))
+    if need.until is not None:
+        where = f" on {condition_text(need.until_targets)}" if need.until_targets else ""
+        parts.append(f"until PTX {version_text(need.until)}{where}")
+    if need.option:
+        word = need.option.removeprefix("!")
+        parts.append(f"with .target {word}" if word == need.option else f"without .target {word}")
+    return ", ".join(parts)
+
+
+def key_text(key: str) -> str:
+    """What a key of a form's needs stands for."""
+    if key[0] == "?":
+        return f"any `.{key[1:]}`"
+    if key[0] == "/":
+        return f"operand `{key[1:]}`"
+    return " with ".join(f"`.{part}`" for part in key.split("+"))
+
+
+def doc_of(cls: type[Instruction]) -> str:
+    return inspect.cleandoc(cls.__doc__ or "")
+
+
+def page(chapter: str, classes: Sequence[type[Instruction]]) -> str:
+    """The Markdown page of a chapter."""
+    module = sys.modules[classes[0].__module__]
+    lines = [f"# {chapter.replace('_', ' ').capitalize()}", "", inspect.cleandoc(module.__doc__ or ""), ""]
+    for cls in classes:
+        lines += _entry(cls)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _entry(cls: type[Instruction]) -> Iterator[str]:
+    yield from (f"## {cls.opcode}", "", doc_of(cls), "")
+    if cls.section:
+        yield from (f"PTX ISA section {cls.section}. In Python: `ptx.inst.{python_path(cls.opcode)}`.", "")
+    yield "```text"
+    yield from dict.fromkeys(form.text for form in cls.forms)
+    yield from ("```", "")
+    slots = _slots(cls.forms)
+    if slots:
+        yield from ("| slot | values |", "|---|---|")
+        for name, values in slots.items():
+            yield f"| `.{name}` | {' '.join(f'`.{v}`' for v in values)} |"
+        yield ""
+    rows = list(dict.fromkeys(_availability(cls.forms)))
+    if rows:
+        yield from ("| what | needs |", "|---|---|")
+        yield from (f"| {what} | {needs} |" for what, needs in rows)
+        yield ""
+
+
+def _slots(forms: Sequence[Form]) -> dict[str, list[str]]:
+    """The slots that stand for a choice, with their values over all forms."""
+    found: dict[str, list[str]] = {}
+    for form in forms:
+        for name, values in form.sets.items():
+            known = found.setdefault(name, [])
+            known += [v for v in values.split() if v not in known]
+    return found
+
+
+def _availability(forms: Sequence[Form]) -> Iterator[tuple[str, str]]:
+    for form in forms:
+        if form.whole is not ANYWHERE:
+            yield f"`{form.head}`", need_text(form.whole)
+        for key, need in form.needs.items():
+            if need is not ANYWHERE:
+                yield key_text(key), need_text(need)
+
+
+def index() -> str:
+    """The list of pages and opcodes."""
+    lines = ["# Instruction reference", "", "Generated from the op classes; `python -m pyptx.tools.reference docs/reference` writes it again.", ""]
+    for chapter, classes in chapters().items():
+        links = ", ".join(f"[{c.opcode}]({chapter}.md#{c.opcode.replace('.', '')})" for c in classes)
+        lines += [f"**[{chapter.replace('_', ' ')}]({chapter}.md)**: {links}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of the whole reference."""
+    return {"index.md": index(), **{f"{name}.md": page(name, classes) for name, classes in chapters().items()}}
+
+
+# ------------------------------------------------------------------------------------------------------------ stubs
+
+
+def python_path(opcode: str) -> str:
+    """An opcode as attribute path: keywords get a trailing `_`, a leading digit a leading one."""
+    return ".".join(python_name(word) for word in opcode.split("."))
+
+
+def python_name(word: str) -> str:
+    word = word.replace("::", "__")
+    return f"{word}_" if iskeyword(word) else f"_{word}" if word[0].isdigit() else word
+
+
+_SYNTAX_LINES = 6
+
+
+def stubs() -> str:
+    """The stub module: one class per word of an opcode, so that `ptx.inst.mbarrier.try_wait` completes and shows its help."""
+    tree: dict[str, dict[str, object]] = {}
+    for opcode in OPCODES:
+        node = tree
+        for word in opcode.split("."):
+            node = node.setdefault(word, {})  # pyright: ignore[reportAssignmentType, reportUnknownVariableType, reportArgumentType]
+    lines = [
+        '"""Generated by `python -m pyptx.tools.reference --stubs`: what `ptx.inst` has, for editors and type checkers."""',
+        "",
+        "from typing import Any",
+        "",
+        "from .instructions import Opcode",
+        "",
+    ]
+    body: list[str] = []
+    _classes(tree, (), body)
+    lines += body
+    lines += ["class Instructions:", '    """`ptx.inst`: every PTX instruction."""', ""]
+    lines += [f"    {python_name(word)}: {_class_name((word,))}" for word in sorted(tree)]
+    lines += ["    def __getattr__(self, name: str) -> Opcode: ...", ""]
+    return "\n".join(lines)
+
+
+def _class_name(words: Sequence[str]) -> str:
+    return "_" + "_".join(w.replace("::", "__") for w in words)
+
+
+def _classes(tree: dict[str, dict[str, object]], path: tuple[str, ...], lines: list[str]) -> None:
+    for word in sorted(tree):
+        words = (*path, word)
+        children: dict[str, dict[str, object]] = tree[word]  # pyright: ignore[reportAssignmentType]
+        _classes(children, words, lines)
+        lines.append(f"class {_class_name(words)}(Opcode):")
+        cls = OPCODES.get(".".join(words))
+        if cls is not None:
+            syntax = list(dict.fromkeys(form.text for form in cls.forms))
+            shown = [*syntax[:_SYNTAX_LINES], *(["..."] if len(syntax) > _SYNTAX_LINES else [])]
+            text = doc_of(cls).replace("\\", "\\\\").split("\n")
+            lines += [f'    """{text[0]}', *(f"    {line}".rstrip() for line in text[1:]), ""]
+            lines += [*(f"        {line}" for line in shown), "", f"    PTX ISA {cls.section}.", '    """', ""]
+        lines += [f"    {python_name(child)}: {_class_name((*words, child))}" for child in sorted(children)]
+        lines += ["    def __call__(self, *operands: Any, pred: Any = None) -> Any: ...", ""]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if len(words) == 2 and words[0] == "--stubs":
+        Path(words[1]).write_text(stubs())
+        return 0
+    if len(words) != 1 or words[0].startswith("-"):
+        print(__doc__)
+        return 2
+    folder = Path(words[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    written = pages()
+    for old in folder.glob("*.md"):
+        if old.name not in written:
+            old.unlink()
+    for name, text in written.items():
+        (folder / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""A minute of random instructions: every disagreement with ptxas is of an explained kind."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from benchmarks.fuzz_verdicts import EXPLAINED, Disagreement, explanation, rounds
+from pyptx.runtime.ptxas import ToolNotFound, find_tool
+
+SECONDS = 60
+
+
+def test_random_instructions_are_judged_as_ptxas_judges_them() -> None:
+    try:
+        find_tool("ptxas")
+    except ToolNotFound:
+        pytest.skip("no ptxas")
+    end = time.monotonic() + SECONDS
+    accepted = 0
+    wrong: list[Disagreement] = []
+    for legal, found in rounds(seed=20, size=2000):
+        accepted += legal
+        wrong += [d for d in found if explanation(d) is None]
+        if time.monotonic() > end:
+            break
+    assert accepted > 300, "hardly anything was legal: the generator is broken"
+    assert not wrong, "\n".join(f"{d.kind}\n    {d.version} {d.target} {d.text}" for d in wrong[:20])
+
+
+def test_every_explained_kind_has_a_reason_in_the_docs() -> None:
+    from pathlib import Path
+
+    page = (Path(__file__).resolve().parent.parent.parent / "docs" / "verdicts.md").read_text()
+    for kind in EXPLAINED:
+        assert kind.reason
+        assert kind.kind in page, f"docs/verdicts.md does not list {kind.kind!r}"
