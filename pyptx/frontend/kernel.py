@@ -81,6 +81,7 @@ class Kernel:
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
         self._cubin_handles: dict[Any, Any] = {}
+        self._call: Callable[..., Any] | None = None
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -362,9 +363,23 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.in_specs)} tensors "
                 f"({', '.join(self._positional[: len(self.in_specs)])}), not {len(arrays)}"
             )
-        from ..runtime.call import call_kernel
+        call = self._call
+        if call is None:
+            from ..runtime.call import call_kernel  # an import statement costs as much as the launch
 
-        return call_kernel(self, arrays, kw)
+            call = self._call = call_kernel
+        return call(self, arrays, kw)
+
+    def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
+        """Launch with explicit arguments, in the order of the entry's parameters: for kernels with `raw_params`.
+
+        GPU tensors, addresses and numbers go to the driver, on `stream` or torch's current one; CPU arrays to the
+        simulator, changed in place. Options: cluster, smem, cooperative, programmatic, device, and `template`, a dict
+        of template parameters and dimensions. See `pyptx.runtime.raw.launch_entry`.
+        """
+        from ..runtime.raw import launch_kernel
+
+        launch_kernel(self, grid, block, args, stream=stream, **options)
 
 
 def _values(values: Any) -> tuple[Any, ...]:

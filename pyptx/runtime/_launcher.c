@@ -97,7 +97,8 @@ typedef struct {
 typedef struct {
   PyObject_HEAD
   PyObject *keep;
-  PyObject *types, *dispatch_depth, *grad_enabled, *requires_grad, *is_neg;
+  PyObject *dispatch_depth, *grad_enabled, *requires_grad, *is_neg, *out;
+  PyTypeObject *tensor, *parameter;
   const ExchangeAPI *api;
   LaunchKernelEx launch;
   CtxGetCurrent get_current;
@@ -281,7 +282,7 @@ static int truth(PyObject *object) { /* consumes the reference; -1 on error */
 /* Whether the tensor is one that the launcher may read itself, and its DLTensor. 0: let torch see it. */
 static int acceptable(Dispatcher *self, PyObject *object, DLTensor *out) {
   PyTypeObject *type = Py_TYPE(object);
-  if ((PyObject *)type != PyTuple_GetItem(self->types, 0) && (PyObject *)type != PyTuple_GetItem(self->types, 1)) return 0;
+  if (type != self->tensor && type != self->parameter) return 0;
   if (self->api->tensor_of(object, out)) { /* functorch wrappers, sparse, meta: no memory to speak of */
     PyErr_Clear();
     return 0;
@@ -453,6 +454,34 @@ static PyObject *dispatcher_into(PyObject *self, PyObject *const *args, Py_ssize
   return run((Dispatcher *)self, args, nargs, 1);
 }
 
+/* attempt(args, keywords): what a call of the kernel with these arguments does, `out=` included, if a plan fits. */
+static PyObject *dispatcher_attempt(PyObject *self, PyObject *const *given, Py_ssize_t nargs) {
+  PyObject *items[MAX_TENSORS + 1];
+  if (nargs != 2) {
+    PyErr_SetString(PyExc_TypeError, "attempt takes a tuple and a dict");
+    return NULL;
+  }
+  Py_ssize_t count = PyTuple_Size(given[0]), keywords = PyDict_Size(given[1]);
+  if (count < 0 || keywords < 0) return NULL;
+  if (keywords > 1 || count > MAX_TENSORS) return not_implemented();
+  for (Py_ssize_t i = 0; i < count; i++) items[i] = PyTuple_GetItem(given[0], i);
+  if (!keywords) return run((Dispatcher *)self, items, count, 0);
+  PyObject *out = PyDict_GetItemWithError(given[1], ((Dispatcher *)self)->out);
+  if (!out) return PyErr_Occurred() ? NULL : not_implemented();
+  if (PyTuple_Check(out)) {
+    Py_ssize_t more = PyTuple_Size(out);
+    if (count + more > MAX_TENSORS) return not_implemented();
+    for (Py_ssize_t i = 0; i < more; i++) items[count++] = PyTuple_GetItem(out, i);
+  } else {
+    items[count++] = out;
+  }
+  PyObject *result = run((Dispatcher *)self, items, count, 1);
+  if (result != Py_None) return result;
+  Py_DECREF(result);
+  Py_INCREF(out);
+  return out;
+}
+
 static PyTypeObject *plan_type;
 
 static PyObject *dispatcher_add(PyObject *object, PyObject *plan) {
@@ -509,7 +538,9 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
   Dispatcher *self = (Dispatcher *)allocate(type, 0);
   if (!self) return NULL;
   self->api = api;
-  self->types = types;
+  self->tensor = (PyTypeObject *)PyTuple_GetItem(types, 0);
+  self->parameter = (PyTypeObject *)PyTuple_GetItem(types, 1);
+  self->out = PyUnicode_InternFromString("out");
   self->dispatch_depth = depth;
   self->grad_enabled = grad;
   self->requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -518,7 +549,7 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
   self->get_current = (CtxGetCurrent)address(get);
   self->push = (CtxPush)address(push);
   self->pop = (CtxPop)address(pop);
-  if (self->requires_grad && self->is_neg && !PyErr_Occurred())
+  if (self->requires_grad && self->is_neg && self->out && !PyErr_Occurred())
     self->keep = PyTuple_Pack(4, types, capsule, depth, grad);
   if (!self->keep) {
     Py_DECREF(self);
@@ -549,6 +580,7 @@ static void dispatcher_dealloc(PyObject *object) {
   Py_CLEAR(self->keep);
   Py_CLEAR(self->requires_grad);
   Py_CLEAR(self->is_neg);
+  Py_CLEAR(self->out);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);
@@ -596,6 +628,8 @@ static PyMethodDef dispatcher_methods[] = {
      "call(*inputs[, scalars]): allocate the outputs, launch, return them; NotImplemented if no plan fits."},
     {"into", (PyCFunction)(void (*)(void))dispatcher_into, METH_FASTCALL,
      "into(*inputs, *outputs[, scalars]): launch; None, or NotImplemented if no plan fits."},
+    {"attempt", (PyCFunction)(void (*)(void))dispatcher_attempt, METH_FASTCALL,
+     "attempt(args, keywords): call or into, as a call with these arguments means; NotImplemented if no plan fits."},
     {"add", dispatcher_add, METH_O, "Add a plan."},
     {"clear", dispatcher_clear_plans, METH_NOARGS, "Forget all plans."},
     {"__len__", dispatcher_length, METH_NOARGS, "The number of plans."},

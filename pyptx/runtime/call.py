@@ -64,19 +64,24 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both;
     SimulationError for a fault.
     """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        if torch.compiler.is_dynamo_compiling():
+            from .torch_ops import call_traced
+
+            return call_traced(kernel, args, kwargs)
+        attempt = kernel._cubin_handles.get("attempt")
+        if attempt is not None:  # it has been on a GPU before: whatever is recognised needs no more looking at
+            result = attempt(args, kwargs)
+            if result is not NotImplemented:
+                return result
     if kernel.in_specs is None:
         raise NotImplementedError(
             f"{_name(kernel)} has no in_specs, so it cannot be called; use "
             "launch or pyptx.simulate, or give in_specs and out_specs"
         )
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        if torch.compiler.is_compiling():
-            from .torch_ops import call_traced
-
-            return call_traced(kernel, args, kwargs)
-        if any(isinstance(value, torch.Tensor) for value in args):
-            return _call_torch(kernel, args, kwargs, torch)
+    if torch is not None and any(isinstance(value, torch.Tensor) for value in args):
+        return _call_torch(kernel, args, kwargs, torch)
     if any(type(value).__module__.partition(".")[0] in ("jax", "jaxlib") for value in args):
         from .jax_ffi import call_jax
 

@@ -27,7 +27,7 @@ class DifferentiableKernel:
 
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         torch: Any = sys.modules.get("torch", None)
-        if torch is not None and torch.compiler.is_compiling():
+        if torch is not None and torch.compiler.is_dynamo_compiling():
             return _traced(self, arrays, kw)
         if torch is not None and any(map(_is_torch, arrays)):
             if (torch.is_grad_enabled() and any(a.requires_grad for a in arrays)) or _wrapped(torch, arrays):

@@ -107,6 +107,16 @@ class PythonDispatcher:
     def clear(self) -> None:
         self._plans.clear()
 
+    def attempt(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """`call`, or with `out` among the keywords `into`; NotImplemented if no plan fits."""
+        if not keywords:
+            return self.call(*args)
+        if len(keywords) > 1 or "out" not in keywords:
+            return NotImplemented
+        out = keywords["out"]
+        given = out if isinstance(out, tuple) else (out,)
+        return out if self.into(*args, *given) is None else NotImplemented
+
     def add(self, plan: Plan) -> None:
         with self._lock:
             scalars = plan.scalar_bytes
@@ -241,8 +251,8 @@ class Launcher:
         native = native_launcher()
         self._native = native if native is not None and hasattr(torch.Tensor, "__dlpack_c_exchange_api__") else None
         self._raw = {n: t.partition(".") for t, n in getattr(kernel, "raw_params", ())}
-        self._sync = os.environ.get("PYPTX_SYNC", "0") not in ("", "0")
-        self._plain = self.dispatcher(())
+        self.sync = os.environ.get("PYPTX_SYNC", "0") not in ("", "0")
+        self.plain = self.dispatcher(())
 
     def dispatcher(self, key: Any) -> Any:
         with self._lock:
@@ -265,7 +275,7 @@ class Launcher:
             dispatcher = self.dispatcher(key)
             given = (*args, scalars) if scalars else args
         else:
-            dispatcher, given = self._plain, args
+            dispatcher, given = self.plain, args
         launch = dispatcher.into if into else dispatcher.call
         result = launch(*given)
         if result is NotImplemented:
@@ -279,7 +289,7 @@ class Launcher:
                         plan if self._native is None else _native_plan(self._native, self._torch, plan, tensors)
                     )
                     result = launch(*given)
-        if self._sync and result is not NotImplemented:
+        if self.sync and result is not NotImplemented:
             index = args[0].device.index if args else 0
             self._driver.synchronize(index or 0, f"running {_name(self._kernel)}")
         return result
@@ -348,6 +358,8 @@ def _launcher_of(kernel: Any) -> Launcher:
     if found is None:
         driver = find_driver()
         found = handles.setdefault("launcher", Launcher(kernel, driver, sys.modules["torch"]))
+        if not found.sync and "out" not in kernel.template_params:
+            handles["attempt"] = found.dispatcher(()).attempt
     return found
 
 

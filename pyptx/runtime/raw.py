@@ -122,11 +122,11 @@ def launch_entry(
 ) -> None:
     """Launch an entry on a GPU, without waiting.
 
-    grid, block, cluster: CTAs, threads, CTAs; an int or up to three. args: in parameter order: GPU tensors,
-    objects with `__cuda_array_interface__`, addresses (int) or None for pointers; numbers for scalars; bytes or arrays for
-    arrays by value (a TMA descriptor is 128 bytes, `runtime.tensor_map`). stream: of torch, of cuda.core, a raw handle;
-    default: torch's current stream, else the default stream. smem: bytes of dynamic shared memory. programmatic: may
-    start before its predecessor in the stream ends (griddepcontrol).
+    grid, block, cluster: CTAs, threads, CTAs; an int or up to three. args: in parameter order: GPU tensors, objects
+    with `__cuda_array_interface__`, addresses (int) or None for pointers; numbers for scalars; bytes for arrays by
+    value (a TMA descriptor is 128 bytes). stream: of torch, of cuda.core, a raw handle; default: torch's current
+    stream, else the default stream. smem: bytes of dynamic shared memory. programmatic: may start before its
+    predecessor in the stream ends (griddepcontrol).
 
     PTXError for arguments or a shape that cannot be; CudaError from the driver; NoDriver without a GPU.
     """

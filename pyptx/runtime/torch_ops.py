@@ -136,7 +136,15 @@ def _register(
     def split(args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         return [_plain(t) for t in args[:count]], {**static, **dict(zip(scalars, args[count:], strict=True))}
 
+    handles = kernel._cubin_handles
+    simple = not static and not scalars
+
     def run(*args: Any) -> Any:
+        launcher = handles.get("launcher") if simple else None
+        if launcher is not None and not launcher.sync:
+            result = launcher.plain.into(*args) if into else launcher.plain.call(*args)
+            if result is not NotImplemented:
+                return result
         tensors, keywords = split(args)
         with torch.no_grad():
             return _execute(kernel, tensors, keywords, into)
@@ -178,7 +186,7 @@ def _schema(kernel: Any, scalars: tuple[str, ...], into: bool) -> str:
     arguments = [f"Tensor {n}" for n in names[:inputs]]
     if into:
         arguments += [f"Tensor({chr(ord('a') + i)}!) {n}" for i, n in enumerate(names[inputs:])]
-    types = dict((n, t) for t, n in kernel.raw_params)
+    types = dict((n, t) for t, n in getattr(kernel, "raw_params", ()))
     for name in _safe([*names, *scalars])[len(names) :] if scalars else []:
         original = scalars[len([a for a in arguments if not a.startswith("Tensor")])]
         kind = types[original].lstrip(".").partition(".")[0]

@@ -70,6 +70,7 @@ class Kernel:
     cluster = (1, 1, 1)
     smem = 0
     template_params: dict[str, Any] = {}
+    _cubin_handles: dict[Any, Any] = {}
 
     def __init__(self) -> None:
         self._module = parse_text(TEXT, "<scale>")

@@ -300,7 +300,7 @@ def test_what_torch_must_see_is_not_launched_directly(fake: FakeDriver, launcher
     kernel = add()
     x = torch.zeros(64)
     kernel(x, x)
-    run = kernel._cubin_handles["launcher"]._plain.call
+    run = kernel._cubin_handles["launcher"].plain.call
     assert run(x, x) is not NotImplemented
     grad = x.clone().requires_grad_()
     assert run(grad, x) is NotImplemented
