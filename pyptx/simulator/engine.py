@@ -260,7 +260,8 @@ class Engine:
                 finish = self._barrier_result(inst, what)
 
                 def pass_barrier() -> None:
-                    if self.arrived[number].any():
+                    exited = count is not None and self.alive_count < np.count_nonzero(machine.live)
+                    if exited or self.arrived[number].any():
                         raise _Fallback(at)
                     if finish is not None:
                         finish(machine.executing(None))

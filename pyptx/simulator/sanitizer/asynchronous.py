@@ -159,7 +159,10 @@ class Copies:
             return
         stamps = stamps[generic]
         who, times = stamps & THREAD, stamps >> 32
-        bad = np.flatnonzero(~self.s.clocks.fenced(lane, who, times))
+        bad = ~self.s.clocks.fenced(lane, who, times)
+        if np.count_nonzero(bad):  # without any order it is a race, and reported as one
+            bad &= self.s.clocks.ordered(np.full(who.size, lane), who, times)
+        bad = np.flatnonzero(bad)
         if not bad.size:
             return
         at = int(bad[0])

@@ -279,14 +279,18 @@ class Races:
             if space.name != "global" and np.count_nonzero(written == 0):
                 self._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
             if space.name != "local" and not self.off:
-                if self.objects:
-                    self._acquire(inst, space, index, chosen)
+                self._exchange(inst, space, index, chosen)
                 late = self._late(space, written, chosen)
                 if len(late):
                     self.examine(inst, space, index[late], chosen[late], written[late], kind, "updated", "written")
                 self._against_readers(inst, space, index, chosen, kind)
-                self._release(inst, space, index, chosen, True)
-            space.write[index] = self.numbers[chosen] + (now << 32 | kind << 28)
+            stamp = self.numbers[chosen] + (now << 32 | kind << 28)
+            space.write[index] = stamp
+            if kind < GPU and space.name != "local" and not self.off:
+                last = space.write[index]
+                late = np.flatnonzero(last != stamp)
+                if late.size:  # threads of one instruction, perhaps of different CTAs
+                    self.examine(inst, space, index[late], chosen[late], last[late], kind, "updated", "updated")
 
     # --------------------------------------------------------------------------------- flags: release and acquire
 
@@ -309,6 +313,19 @@ class Races:
                 merged = known.copy()
                 merged.merge(clock)
                 self.objects[key, i] = merged
+
+    def _exchange(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
+        """The acquire and the release of an atomic; threads that meet at one place take their turn."""
+        releases = inst.has("release") or inst.has("acq_rel") or bool(np.count_nonzero(self.fenced[lanes]))
+        if not releases or np.unique(index).size == index.size:
+            if self.objects:
+                self._acquire(inst, space, index, lanes)
+            if releases:
+                self._release(inst, space, index, lanes, True)
+            return
+        for i in range(index.size):
+            self._acquire(inst, space, index[i : i + 1], lanes[i : i + 1])
+            self._release(inst, space, index[i : i + 1], lanes[i : i + 1], True)
 
     def _acquire(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         key = space.name

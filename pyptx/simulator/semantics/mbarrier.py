@@ -195,8 +195,6 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
 
     def step(m: Mask) -> None:
         lanes = None if m is None else machine.lanes_of(m)
-        if pending.copies:
-            pending.force_one()  # what is polled for happens in the end
         words = access.load(lanes)
         balance = (words >> np.uint64(40) & np.uint64((1 << 22) - 1)).astype(np.int64) - BIAS
         bad = np.flatnonzero((words & np.uint64(VALID) == 0) | (abs(balance) > COUNT))
@@ -215,6 +213,8 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
                     observer.mbarrier_waited(inst, chosen, index, looked)
         if row is not None:
             row[... if lanes is None else lanes] = phase != before
+        if pending.copies and not (phase != before).all():
+            pending.force_one()  # what is polled for happens in the end
 
     return step
 

@@ -1,0 +1,61 @@
+"""Small kernels for the rules: a body that breaks one, with `//!` at the end of the line that is to be named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyptx.simulator import Report, load
+from pyptx.simulator.sanitizer import Finding
+
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 src, .param .u64 dst)
+{
+    .reg .pred %p<10>;
+    .reg .b32 %r<40>;
+    .reg .f32 %f<40>;
+    .reg .b64 %rd<30>;
+    .shared .align 128 .b8 buf[4096];
+    .shared .align 8 .b64 bar[4];
+    ld.param.u64 %rd1, [src]; ld.param.u64 %rd2, [dst];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x;
+    setp.eq.u32 %p1, %r1, 0;
+    mov.u32 %r3, buf; shl.b32 %r4, %r1, 2; add.u32 %r5, %r3, %r4;
+    mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+"""
+
+
+def run(body: str, *, grid: int = 1, block: int = 64, cluster: int | None = None, seed: int = 0) -> Report:
+    """Simulate a body with a source of 1024 random words (%rd1) and a destination of as many zeros (%rd2)."""
+    source = np.random.default_rng(1).integers(0, 2**31, 1024, dtype=np.uint32)
+    target = np.zeros(1024, np.uint32)
+    kernel = load(HEAD + body + "\n    ret;\n}\n")["k"]
+    return kernel.simulate(source, target, grid=grid, block=block, cluster=cluster, seed=seed, max_steps=200_000)
+
+
+def marked(body: str) -> list[int]:
+    """The lines that end in `//!`."""
+    return [i for i, line in enumerate((HEAD + body).split("\n"), 1) if line.rstrip().endswith("//!")]
+
+
+def breaks(body: str, rule: str, **launch: int) -> Finding:
+    """The body breaks this rule and no other, at the marked lines."""
+    report = run(body, **launch)  # pyright: ignore[reportArgumentType]
+    findings = [f for f in report.findings if isinstance(f, Finding)]
+    assert findings, "nothing was found"
+    assert {f.rule for f in findings} == {rule}, "\n".join(map(str, findings))
+    assert sorted({f.line for f in findings}) == marked(body), "\n".join(map(str, findings))
+    found = findings[0]
+    assert found.section
+    assert found.hint
+    assert found.threads[0].startswith("thread (")
+    assert found.instruction in found.message
+    return found
+
+
+def silent(body: str, **launch: int) -> None:
+    """The body breaks no rule, and neither does it with copies that complete late and warps in random order."""
+    for seed in (0, 1, 2):
+        report = run(body, seed=seed, **launch)  # pyright: ignore[reportArgumentType]
+        assert not report.findings, "\n".join(map(str, report.findings))
