@@ -49,7 +49,9 @@ def corruptions(text: str, count: int, random_: random.Random) -> list[Corruptio
     code = [
         i
         for i, line in enumerate(lines)
-        if re.match(r"\s*(@!?%|[a-z]|\.reg|\.param|\.shared|\.global|\.local)", line) and ";" in line and "//" not in line
+        if re.match(r"\s*(@!?%|[a-z]|\.reg|\.param|\.shared|\.global|\.local)", line)
+        and ";" in line
+        and "//" not in line
     ]
     registers = sorted({m for line in lines for m in _REGISTER.findall(line)} - {"%tid", "%ntid"})
     symbols = sorted(set(re.findall(r"\[([A-Za-z_]\w+)", text)))
@@ -64,7 +66,9 @@ def corruptions(text: str, count: int, random_: random.Random) -> list[Corruptio
         if new is None or new == match.group():
             continue
         after = line[: match.start()] + new + line[match.end() :]
-        found.append(Corruption(kind, line.strip(), after.strip(), "\n".join([*lines[:number], after, *lines[number + 1 :]])))
+        found.append(
+            Corruption(kind, line.strip(), after.strip(), "\n".join([*lines[:number], after, *lines[number + 1 :]]))
+        )
     return found
 
 
@@ -169,7 +173,9 @@ def main() -> None:
         for change, message in shown:
             print(f"    {change.kind}: {change.before}  ->  {change.after}   [{message[:110]}]")
     rate = 100 * (1 - tally.missed / max(tally.rejected, 1))
-    print(f"rejected by us: {rate:.2f} % of {tally.rejected} that ptxas rejects; rejected wrongly: {tally.refused} of {tally.accepted}")
+    print(
+        f"rejected by us: {rate:.2f} % of {tally.rejected} that ptxas rejects; rejected wrongly: {tally.refused} of {tally.accepted}"
+    )
 
 
 if __name__ == "__main__":

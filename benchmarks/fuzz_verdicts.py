@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyptx
-import pyptx.dialects.ptx.all  # noqa: F401
+import pyptx.dialects.ptx.all
 from pyptx.dialects.ptx.forms import Form, OperandSpec, count_in
 from pyptx.dialects.ptx.instruction import OPCODES, Instruction
 from pyptx.dialects.ptx.special_registers import SPECIAL_REGISTERS
@@ -38,7 +38,29 @@ TARGETS = (
 REGISTERS = {"pred": "%p", "b8": "%b", "b16": "%h", "b32": "%r", "b64": "%d", "b128": "%q"}
 BY_BITS = {1: "%p", 8: "%b", 16: "%h", 32: "%r", 64: "%d", 128: "%q"}
 SYMBOLS = ("gb", "sb", "cb", "lb", "prm", "tx", "su", "fn", "fn2", "Lx", "tgts", "proto", "ctgts")
-CONSTANTS = ("0", "1", "2", "4", "8", "15", "16", "31", "32", "33", "63", "64", "128", "255", "256", "512", "1000", "65536", "-1", "-8", "4294967296")
+CONSTANTS = (
+    "0",
+    "1",
+    "2",
+    "4",
+    "8",
+    "15",
+    "16",
+    "31",
+    "32",
+    "33",
+    "63",
+    "64",
+    "128",
+    "255",
+    "256",
+    "512",
+    "1000",
+    "65536",
+    "-1",
+    "-8",
+    "4294967296",
+)
 FLOATS = ("1.0", "0f3F800000", "0d3FF0000000000000")
 
 
@@ -65,90 +87,202 @@ class Explained:
 
 EXPLAINED: tuple[Explained, ...] = (
     Explained(
-        "function name as a number", True, r"\bfn2?\b", "",
+        "function name as a number",
+        True,
+        r"\bfn2?\b",
+        "",
         "ptxas takes a function's name for a register of any type, even as destination of vshr; an address is taken with mov",
     ),
     Explained(
-        "tensor memory address", True, r"^(@!?%p\d )?tcgen05\.", r"operand taddr",
+        "tensor memory address",
+        True,
+        r"^(@!?%p\d )?tcgen05\.",
+        r"operand taddr",
         "tcgen05.shift, cp and dealloc take anything as address of tensor memory; only a 32-bit register can hold one",
     ),
     Explained(
-        "sampler in unified mode", True, r"^(@!?%p\d )?(tex|tld4)", r"texmode_independent",
+        "sampler in unified mode",
+        True,
+        r"^(@!?%p\d )?(tex|tld4)",
+        r"texmode_independent",
         "ptxas skips the check of .target where the sampler operand is a texture reference or a function",
     ),
     Explained(
-        "one register for a vector", True, r"mov\.\S*v[24]", r"must be a vector in braces",
+        "one register for a vector",
+        True,
+        r"mov\.\S*v[24]",
+        r"must be a vector in braces",
         "mov.v2 {a, b}, c with a register c is accepted and documented nowhere",
     ),
     Explained(
-        "testp without a test", True, r"testp", r"needs one of \.finite", "testp.f32 p, a asks nothing; ptxas takes it all the same"
+        "testp without a test",
+        True,
+        r"testp",
+        r"needs one of \.finite",
+        "testp.f32 p, a asks nothing; ptxas takes it all the same",
     ),
     Explained(
-        "modifier without meaning", True, "", r"has no modifier|does not go with|exclude each other",
+        "modifier without meaning",
+        True,
+        "",
+        r"has no modifier|does not go with|exclude each other",
         "some modifiers of other instructions (.finite, .b6x16_p32, ...) are dropped silently by ptxas",
     ),
     Explained(
-        "vector that starts with a constant", True, r"\{(-?\d|0f|0d)", r"of one type|or wider, and the register|and the register is",
+        "vector that starts with a constant",
+        True,
+        r"\{(-?\d|0f|0d)",
+        r"of one type|or wider, and the register|and the register is",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
     Explained(
-        "constant for packed 8-bit floats", True, r"multimem", r"must be a register, not a constant",
+        "constant for packed 8-bit floats",
+        True,
+        r"multimem",
+        r"must be a register, not a constant",
         "multimem.st of .e5m2x4 and the like takes constants, of other packed types it does not",
     ),
     Explained(
-        "constant as destination", True, "", r"is written and cannot be a constant", "a few instructions let a constant stand as destination"
+        "constant as destination",
+        True,
+        "",
+        r"is written and cannot be a constant",
+        "a few instructions let a constant stand as destination",
     ),
     Explained(
-        "floating-point lane mask", True, r"shfl", r"needs an integer constant", "shfl.sync takes 0f3F800000 as clamp and mask"
+        "floating-point lane mask",
+        True,
+        r"shfl",
+        r"needs an integer constant",
+        "shfl.sync takes 0f3F800000 as clamp and mask",
     ),
     Explained(
-        "columns of an exclusive dealloc", True, r"tcgen05\.dealloc\.exclusive", r"ncols", "with .exclusive the number of columns is not checked"
+        "columns of an exclusive dealloc",
+        True,
+        r"tcgen05\.dealloc\.exclusive",
+        r"ncols",
+        "with .exclusive the number of columns is not checked",
     ),
     Explained(
-        "predicate in a fragment", True, r"wmma|tcgen05|mma", r"takes no predicate|the register is \.pred",
+        "predicate in a fragment",
+        True,
+        r"wmma|tcgen05|mma",
+        r"takes no predicate|the register is \.pred",
         "ptxas counts a predicate as 32 bits where a sink or constant stands in the same fragment",
     ),
     Explained(
-        "constant beyond 32 bits", True, r"\b(4294967296|65536)\b", r"must be (in|one of|a multiple)",
-        "ptxas cuts some constants to 32 or 16 bits before it checks their range"
+        "constant beyond 32 bits",
+        True,
+        r"\b(4294967296|65536)\b",
+        r"must be (in|one of|a multiple)",
+        "ptxas cuts some constants to 32 or 16 bits before it checks their range",
     ),
     Explained(
-        "vector without .v2", True, r"su(ld|st|red)", r"must have \d elements", "surface accesses of one element let two stand in braces"
+        "vector without .v2",
+        True,
+        r"su(ld|st|red)|tex",
+        r"must have \d elements",
+        "surface accesses of one element let two stand in braces, offsets of textures fewer",
     ),
     Explained(
-        "constants and special registers in fragments", True, r"mma|matrix|query_cancel|tcgen05|mov\.|^(@!?%p\d )?tex", r"not a constant|not a special register|floating-point constant|one type",
-        "matrix and texture operands let constants of the wrong kind and special registers stand among registers"
+        "constants and special registers in fragments",
+        True,
+        r"mma|matrix|query_cancel|tcgen05|mov\.|multimem|sured|sust|^(@!?%p\d )?(tex|tld4)",
+        r"not a constant|not a special register|floating-point constant|integer constant|one type",
+        "matrix and texture operands let constants of the wrong kind and special registers stand among registers",
     ),
     Explained(
-        "constants of the wrong kind in fragments", False, r"mma|tex|tld4", r"Arguments mismatch|unexpected type|Result discard|Incompatible|declarations of the probe|Indirect access to texture",
-        "which constants and sinks may stand in fragments and coordinates depends on target and neighbours"
+        "constants of the wrong kind in fragments",
+        False,
+        r"mma|tex|tld4",
+        r"Arguments mismatch|unexpected type|Result discard|Incompatible|declarations of the probe|Sink",
+        "which constants and sinks may stand in fragments and coordinates depends on target and neighbours",
     ),
     Explained(
-        "special registers in a vector", False, r"mov\.b\d+ .*\{.*%[a-z]\w*[a-z]", r"Incompatible elements", "sizes of special registers packed by mov"
+        "special registers in a vector",
+        False,
+        r"mov\.b\d+ .*\{.*%[a-z]\w*[a-z]",
+        r"Incompatible elements",
+        "sizes of special registers packed by mov",
     ),
     Explained(
-        "comparison after a signed one", False, r"vset", r"Mismatch between instruction type",
-        "whether vset.u32.u32.ls is refused depends on the instruction before it: a fault of ptxas"
-    ),
-    Explained("constant as result of a call", True, r"call \(", r"results of a call", "ptxas lets a constant stand where a result goes"),
-    Explained(
-        "st.async without completion", True, r"st\.async", r"complete_tx", "the modifier that says how st.async completes may be missing"
-    ),
-    Explained("phase given as constant", True, r"mbarrier", r"operand phase", "ptxas checks the constant phase of some waits only"),
-    Explained(
-        "narrow operand of multimem", True, r"multimem\.(st|red)", r"and the register is", "multimem.st.async takes wider registers for its bytes"
+        "comparison after a signed one",
+        False,
+        r"vset",
+        r"Mismatch between instruction type",
+        "whether vset.u32.u32.ls is refused depends on the instruction before it: a fault of ptxas",
     ),
     Explained(
-        "narrow address", False, r"(ldmatrix|multimem).*\[%[bh]", r"Arguments mismatch",
-        "8 and 16-bit registers as address of ldmatrix and multimem.red.async: some forms refuse them"
+        "constant as result of a call",
+        True,
+        r"call \(",
+        r"results of a call",
+        "ptxas lets a constant stand where a result goes",
     ),
-    Explained("negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"),
     Explained(
-        "special register as address", False, r"\[%(clock64|laneid)", "",
+        "st.async without completion",
+        True,
+        r"st\.async",
+        r"complete_tx|needs \.release",
+        "the modifier that says how st.async completes may be missing",
+    ),
+    Explained(
+        "constant out of range",
+        False,
+        r"tcgen05\.commit|st\.bulk",
+        r"out of range|Arguments mismatch",
+        "limits of constants that the manual does not give",
+    ),
+    Explained(
+        "reference as address",
+        False,
+        r"\[tx",
+        r"Indirect access to texture",
+        "some address checks see the texture reference, most do not",
+    ),
+    Explained(
+        "address of a proxy fence",
+        True,
+        r"fence\.proxy",
+        r"must be an integer register",
+        "ptxas takes any register as address",
+    ),
+    Explained(
+        "phase given as constant",
+        True,
+        r"mbarrier",
+        r"operand phase",
+        "ptxas checks the constant phase of some waits only",
+    ),
+    Explained(
+        "narrow operand of multimem",
+        True,
+        r"multimem\.(st|red)",
+        r"and the register is",
+        "multimem.st.async takes wider registers for its bytes",
+    ),
+    Explained(
+        "narrow address",
+        False,
+        r"(ldmatrix|stmatrix|multimem).*\[%[bh]",
+        r"Arguments mismatch",
+        "8 and 16-bit registers as address of ldmatrix and multimem.red.async: some forms refuse them",
+    ),
+    Explained(
+        "negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"
+    ),
+    Explained(
+        "special register as address",
+        False,
+        r"\[%(clock64|laneid)",
+        "",
         "mbarrier, prefetchu and multimem say no, most others yes; none of them can use it",
     ),
     Explained(
-        "separate sampler and cube arrays", False, r"(tex|tld4)[\w.]*\.(acube|cube|a1d|a2d|1d|2d)", r"Illegal modifier|Arguments mismatch|vector size",
+        "separate sampler and cube arrays",
+        False,
+        r"(tex|tld4)[\w.]*\.(acube|cube|a1d|a2d|1d|2d)",
+        r"Illegal modifier|Arguments mismatch|vector size",
         "combinations of geometry, offset and depth comparison that exist with one of the texture modes only",
     ),
 )
@@ -159,7 +293,9 @@ class Draw:
 
     def __init__(self, seed: object, opcodes: list[str] | None = None):
         self.random = random.Random(f"{seed}")
-        self.classes = [cls for opcode, cls in OPCODES.items() if cls.forms and (opcodes is None or opcode.split(".")[0] in opcodes)]
+        self.classes = [
+            cls for opcode, cls in OPCODES.items() if cls.forms and (opcodes is None or opcode.split(".")[0] in opcodes)
+        ]
 
     def instruction(self) -> str:
         """One instruction that its form should accept (needs aside), with a few operands off the form's path."""
@@ -257,7 +393,13 @@ class Draw:
             return "_"
         if spec.role == "$" and draw < 0.2:
             return self.constant(form, spec)
-        mark = "!" if "!" in spec.flags and choose.random() < 0.2 else "-" if "-" in spec.flags and choose.random() < 0.2 else ""
+        mark = (
+            "!"
+            if "!" in spec.flags and choose.random() < 0.2
+            else "-"
+            if "-" in spec.flags and choose.random() < 0.2
+            else ""
+        )
         return mark + self.register(wanted, wider="+" in spec.flags)
 
     def register(self, wanted: str, *, wider: bool = False) -> str:
@@ -286,7 +428,13 @@ class Draw:
             return scalar, n or None
         count: int | None = None
         if spec.count:
-            count = int(spec.count) if spec.count.isdigit() else count_in(slots[spec.count]) if spec.count in slots else None
+            count = (
+                int(spec.count)
+                if spec.count.isdigit()
+                else count_in(slots[spec.count])
+                if spec.count in slots
+                else None
+            )
         double = name.startswith("2*")
         name = name.removeprefix("2*")
         bits = name.startswith("bits(")
@@ -324,7 +472,9 @@ class Draw:
             tokens = list(re.finditer(r"(?<![+-])%[a-z]+\d+|(?<![+.-])\b\d+\b", tail))
             if tokens:
                 match = choose.choice(tokens)
-                new = choose.choice(("%p1", "%b1", "%h1", "%r1", "%d1", "%q1", "1", "0", "1.0", "gb", "sb", "%laneid", "Lx", "fn", "tx"))
+                new = choose.choice(
+                    ("%p1", "%b1", "%h1", "%r1", "%d1", "%q1", "1", "0", "1.0", "gb", "sb", "%laneid", "Lx", "fn", "tx")
+                )
                 tail = tail[: match.start()] + new + tail[match.end() :]
         return f"{'.'.join(parts)} {tail}" if tail else ".".join(parts) + ";"
 
@@ -362,8 +512,7 @@ def explanation(disagreement: Disagreement) -> Explained | None:
 
 
 def rounds(seed: int, size: int = 2500, opcodes: list[str] | None = None) -> Iterator[tuple[int, list[Disagreement]]]:
-    """Endless rounds of `size` instructions on one (version, target): how many ptxas accepted, and the disagreements.
-    """
+    """Endless rounds of `size` instructions on one (version, target): how many ptxas accepted, and the disagreements."""
     pairs = [(v, t) for v in VERSIONS for t in TARGETS if FIRST_PTX[t] <= parse_version(v)]
     choose = random.Random(seed)
     number = 0
@@ -386,8 +535,7 @@ def rounds(seed: int, size: int = 2500, opcodes: list[str] | None = None) -> Ite
 
 
 def asked(lines: list[str], version: str, target: str) -> list[list[str]]:
-    """ptxas's errors for each line. A few instructions make it complain without a line: these are looked for by halves.
-    """
+    """ptxas's errors for each line. A few instructions make it complain without a line: these are looked for by halves."""
     try:
         return verdicts(lines, version, target)
     except RuntimeError as error:
@@ -399,7 +547,9 @@ def asked(lines: list[str], version: str, target: str) -> list[list[str]]:
 
 def balanced(line: str) -> bool:
     """Whether brackets are closed: one that is not would swallow the lines below in our reader."""
-    return line.count("{") == line.count("}") and line.count("[") == line.count("]") and line.count("(") == line.count(")")
+    return (
+        line.count("{") == line.count("}") and line.count("[") == line.count("]") and line.count("(") == line.count(")")
+    )
 
 
 def main() -> None:

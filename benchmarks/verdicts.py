@@ -134,7 +134,10 @@ def _names() -> Names:
     places = {"gb": "global", "sb": "shared", "cb": "const", "lb": "local", "prm": "entry"}
     array = Formal("", "", "b8", 1, (2048,), 128)
     entities = [Entity(name, "variable", place, array) for name, place in places.items()]
-    entities += [Entity(n, "variable", "global", Formal(n, "global", t, 1, (), 8)) for n, t in (("tx", "texref"), ("su", "surfref"))]
+    entities += [
+        Entity(n, "variable", "global", Formal(n, "global", t, 1, (), 8))
+        for n, t in (("tx", "texref"), ("su", "surfref"))
+    ]
     entities += [Entity("kk", "entry", signature=Signature((), (word,)))]
     entities += [Entity("fn", "function", signature=Signature((), ())), Entity("fn2", "function", signature=one)]
     entities += [Entity("tgts", "branch targets"), Entity("proto", "prototype", signature=one)]
@@ -270,13 +273,17 @@ def main() -> None:
     for name, tally in sorted(found.families.items()):
         a, r = tally.rates
         if tally.false_accepts or tally.false_rejects:
-            print(f"{name:24} {tally.rejected:9} {tally.false_accepts:9} {a:7.3f} {tally.accepted:9} {tally.false_rejects:9} {r:7.3f}")
+            print(
+                f"{name:24} {tally.rejected:9} {tally.false_accepts:9} {a:7.3f} {tally.accepted:9} {tally.false_rejects:9} {r:7.3f}"
+            )
     if found.families:
         a, r = found.means
         print(f"mean over {len(found.families)} families: false accepts {a:.3f} %, false rejects {r:.3f} %")
     verdicts = found.instances * len(table.pairs)
     rate = found.instances / max(found.seconds, 1e-9)
-    print(f"{found.instances} instances, {verdicts} verdicts, {found.seconds:.1f} s: {rate:.0f} instances/s, {rate * len(table.pairs):.0f} verdicts/s")
+    print(
+        f"{found.instances} instances, {verdicts} verdicts, {found.seconds:.1f} s: {rate:.0f} instances/s, {rate * len(table.pairs):.0f} verdicts/s"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Module checks that look at more than one op: dominance, registers, scopes and layout, ties. Run on import and after every
+"""Module checks that look at more than one op: dominance, registers, scopes and layout, ties. Run on import and after
+every
 pass.
 
 They do not trust the importer: each recomputes what it needs from the IR. A violation is a `Violation` naming the op.
@@ -185,7 +186,8 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
 
 
 def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
-    """The old value an instruction may leave in a register is that register's: tied operands have the results' types."""
+    """The old value an instruction may leave in a register is that register's: tied operands have the results' types.
+    """
     tied_results: dict[Layout, list[int]] = {}
     for block in cfg.blocks:
         for op in block.ops:

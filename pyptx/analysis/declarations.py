@@ -60,7 +60,13 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 where = (space or ".global")[1:] if place in ("module", "entry body", "func body") else place
                 arguments = [w for w in arguments if w.startswith(".")]
             else:
-                where = place if place in ("entry param", "func param") else "local" if space == ".param" else (space or ".global")[1:]
+                where = (
+                    place
+                    if place in ("entry param", "func param")
+                    else "local"
+                    if space == ".param"
+                    else (space or ".global")[1:]
+                )
                 if space == ".param" and place in ("entry body", "func body", "func return"):
                     where = "func param"
             problem = judge_directive(word, arguments, where, version, target)
@@ -77,7 +83,10 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             if (problem := judge_directive(".ptr", arguments, place, version, target)) is not None:
                 return Fault(problem.message, problem.hint, word=word)
         elif word in LINKING:
-            return Fault(f"{word} must stand first, alone" if not linking else f"{linking} and {word} exclude each other", word=word)
+            return Fault(
+                f"{word} must stand first, alone" if not linking else f"{linking} and {word} exclude each other",
+                word=word,
+            )
         elif pointer:
             return Fault(f"{word} may not stand behind .ptr", word=word)
         else:
@@ -118,8 +127,7 @@ def declaration_faults(
     declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
     known: dict[str, Entity],
 ) -> Iterator[Fault]:  # fmt: skip
-    """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter (`entry param`, ...).
-    """
+    """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter (`entry param`, ...)."""
     head = declaration.head
     tails = [tail for _, tail in declaration.items]
     extra = " init" if any("=" in t for t in tails) else ""
@@ -150,7 +158,11 @@ def _sizes(tail: Sequence[str]) -> Sequence[str]:
 
 
 def _incomplete(tail: Sequence[str]) -> bool:
-    return any(a == "[" and b == "]" for a, b in zip(tail, tail[1:], strict=False)) or tuple(tail[:3]) == ("[", "0", "]")
+    return any(a == "[" and b == "]" for a, b in zip(tail, tail[1:], strict=False)) or tuple(tail[:3]) == (
+        "[",
+        "0",
+        "]",
+    )
 
 
 def _item_faults(
@@ -177,17 +189,30 @@ def _item_faults(
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
     if "=" not in tail:
-        if array and (None in sizes or 0 in sizes) and not external and place not in ("func param", "entry param", "func return"):
-            yield Fault(f"{name} needs a size", "only .extern arrays, and arrays with an initialiser, may leave it out", word=name)
+        if (
+            array
+            and (None in sizes or 0 in sizes)
+            and not external
+            and place not in ("func param", "entry param", "func return")
+        ):
+            yield Fault(
+                f"{name} needs a size",
+                "only .extern arrays, and arrays with an initialiser, may leave it out",
+                word=name,
+            )
         return
     if place.endswith(("param", "return")):
         yield Fault("a parameter cannot have an initial value", word="=")
     elif space not in ("global", "const"):
-        yield Fault(f"a .{space} variable cannot have an initial value", "only .global and .const variables can", word=name)
+        yield Fault(
+            f"a .{space} variable cannot have an initial value", "only .global and .const variables can", word=name
+        )
     elif external:
         yield Fault(f"{name} is .extern and cannot have an initial value", word=name)
     elif declaration.type in ("f16", "f16x2"):
-        yield Fault(f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name)
+        yield Fault(
+            f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name
+        )
     elif declaration.type not in OPAQUE:
         at = list(tail).index("=")
         yield from _initialiser(name, tail[at + 1 :], declaration, sizes, version, known)
@@ -219,7 +244,9 @@ def _initialiser(
             if value:
                 counts[depth] += 1
                 if depth < len(shape) and not (fault := None):
-                    fault = Fault(f"the initial value of {name} needs braces for each of its {len(shape)} dimensions", word=name)
+                    fault = Fault(
+                        f"the initial value of {name} needs braces for each of its {len(shape)} dimensions", word=name
+                    )
                     extent = shape[depth - 1]
                     if extent is not None and counts[depth] > extent:
                         yield fault
@@ -244,7 +271,11 @@ def _value(
         return  # reported with the type
     if len(words) == 1 and words[0].isdecimal():
         if scalar.kind == "float":
-            yield Fault(f"the initial value {words[0]} of {name} must be a floating-point constant", f"such as {words[0]}.0", word=name)
+            yield Fault(
+                f"the initial value {words[0]} of {name} must be a floating-point constant",
+                f"such as {words[0]}.0",
+                word=name,
+            )
         return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
@@ -257,7 +288,10 @@ def _value(
             return
         if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
             wanted = "a floating-point" if scalar.kind == "float" else "an integer"
-            yield Fault(f"the initial value {''.join(words)} of {name} must be {wanted} constant, as {name} is .{scalar_name}", word=name)
+            yield Fault(
+                f"the initial value {''.join(words)} of {name} must be {wanted} constant, as {name} is .{scalar_name}",
+                word=name,
+            )
         return
     symbol = symbols[0]
     entity = known.get(symbol)
@@ -269,7 +303,10 @@ def _value(
     elif entity.kind == "entry":
         yield Fault(f"the address of a kernel is no initial value: {entity.what}", word=symbol)
     elif entity.kind == "variable" and entity.place not in ("global", "const"):
-        yield Fault(f"an initial value is the address of a .global or .const variable or of a function, and {entity.what}", word=symbol)
+        yield Fault(
+            f"an initial value is the address of a .global or .const variable or of a function, and {entity.what}",
+            word=symbol,
+        )
     elif entity.kind == "function" and "generic" in words:
         yield Fault(f"generic() is for variables, and {entity.what}", word=symbol)
     elif len(words) > 3 and words[1] == "(" and words[0] != "generic":  # 0xff00(symbol)
@@ -279,7 +316,9 @@ def _value(
         elif scalar.kind != "unsigned":
             yield Fault(f"a byte of an address needs an unsigned type, and {name} is .{scalar_name}", word=symbol)
         elif version < (7, 1):
-            yield Fault(f"bytes of an address need PTX 7.1 or newer, and .version is {version_text(version)}", word=symbol)
+            yield Fault(
+                f"bytes of an address need PTX 7.1 or newer, and .version is {version_text(version)}", word=symbol
+            )
     elif scalar_name not in ("u32", "u64"):
         yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
 
@@ -327,14 +366,18 @@ def function_faults(
         yield Fault("several return values must all be .reg", word=flat[0].name)
     inputs = [f for d in params or () for f in formals(d)]
     for declaration in params or ():
-        yield from declaration_faults(declaration, "entry param" if entry else "func param", version, target, options, {})
+        yield from declaration_faults(
+            declaration, "entry param" if entry else "func param", version, target, options, {}
+        )
     for formal in [*flat, *inputs]:
         if formal.name in seen and formal.name != "_":
             yield Fault(f"{formal.name} is declared twice", word=formal.name)
         seen.add(formal.name)
     for i, formal in enumerate(inputs):
         if formal.incomplete and (entry or i < len(inputs) - 1):
-            what = "a kernel parameter needs a size" if entry else "only the last parameter may be an array without a size"
+            what = (
+                "a kernel parameter needs a size" if entry else "only the last parameter may be an array without a size"
+            )
             yield Fault(what, word=formal.name)
     if entry:
         yield from _parameter_space(name, inputs, version, target)
@@ -400,10 +443,16 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
         if formal.incomplete and i != len(signature.returns) + len(signature.inputs) - 1:
             yield Fault("only the last parameter may be an array without a size", word=formal.name)
     if not any(w == "_" and (i == 0 or words[i - 1] in (")", ".callprototype")) for i, w in enumerate(words)):
-        yield Fault("the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype")
+        yield Fault(
+            "the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype"
+        )
     behind = [w for w in words[len(words) - list(reversed(words)).index(")") :] if w[0] == "."] if ")" in words else []
     if foreign := [w for w in behind if w not in _PROTOTYPE_DIRECTIVES]:
-        yield Fault(f"{foreign[0]} may not stand behind a .callprototype", f"legal: {' '.join(_PROTOTYPE_DIRECTIVES)}", word=foreign[0])
+        yield Fault(
+            f"{foreign[0]} may not stand behind a .callprototype",
+            f"legal: {' '.join(_PROTOTYPE_DIRECTIVES)}",
+            word=foreign[0],
+        )
     arguments = [w for w in behind if w in _PROTOTYPE_DIRECTIVES]
     if ".noreturn" in arguments and signature.returns:
         yield Fault(".noreturn is for functions without results", word=".noreturn")

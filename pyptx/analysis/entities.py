@@ -173,9 +173,7 @@ def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def _mismatch(
-    actual: Operand, formal: Formal, register_class: str, what: str, lookup: dict[str, Entity]
-) -> str | None:
+def _mismatch(actual: Operand, formal: Formal, register_class: str, what: str, lookup: dict[str, Entity]) -> str | None:
     scalar = SCALAR_TYPES.get(formal.type)
     match actual:
         case Sink():

@@ -34,7 +34,9 @@ class ModuleRules:
         linking = next((w for w in declaration.head if w in _LINKING), "")
         for index, formal in enumerate(formals(declaration)):
             tail = declaration.items[index][1]
-            entity = Entity(formal.name, "variable", declaration.space, formal, linking=linking, defined=linking != ".extern")
+            entity = Entity(
+                formal.name, "variable", declaration.space, formal, linking=linking, defined=linking != ".extern"
+            )
             if tail[:1] == ("<",):
                 for number in range(min(declaration.count(index) or 0, 65536)):
                     self.known[f"{formal.name}{number}"] = entity
@@ -91,9 +93,7 @@ class ModuleRules:
     def body_declaration(self, names: Names, declaration: DeclarationAttr, entry: bool) -> Iterator[Fault]:
         """A variable or register declaration in a body."""
         place = "entry body" if entry else "func body"
-        faults = list(
-            declaration_faults(declaration, place, self.version, self.target, self.options, names.visible)
-        )
+        faults = list(declaration_faults(declaration, place, self.version, self.target, self.options, names.visible))
         space = declaration.space
         yield from faults
         yield from names.declare(declaration, "argument" if space == "param" else space)
@@ -164,7 +164,9 @@ def _variable_again(earlier: Entity, later: Entity) -> Fault | None:
     if earlier.defined and later.defined:
         return Fault(f"{name} is defined twice", "one of them may be .extern", word=name)
     if later.defined and not later.linking:
-        return Fault(f"{name} was declared .extern, and is defined without .visible", f"write .visible ... {name}", word=name)
+        return Fault(
+            f"{name} was declared .extern, and is defined without .visible", f"write .visible ... {name}", word=name
+        )
     return None
 
 

@@ -170,14 +170,14 @@ class Names:
         entity = self.visible.get(use.name)
         if entity is None:
             if self.has_label(use.name):
-                if use.wanted == "constant" or (use.wanted == "address" and not use.places):
+                if use.wanted in ("constant", "displaced") or (use.wanted == "address" and not use.places):
                     return None
                 return self._wrong(use, f"{use.name} is a label")
             return self._undeclared(use.name, use.operand)
         match use.wanted:
             case "address":
                 return self._address(use, entity)
-            case "value":
+            case "value" | "displaced":
                 return self._value(use, entity)
             case "constant":
                 return None if entity.kind in _ADDRESSES else self._wrong(use, entity.what)
@@ -196,14 +196,21 @@ class Names:
         return Fault(f"{name} is not declared", hint, word=name, operand=operand)
 
     def _wrong(self, use: SymbolUse, what: str) -> Fault:
-        return Fault(f"operand {use.operand + 1} of {use.opcode} needs a register or a variable's address, and {what}", operand=use.operand)
+        return Fault(
+            f"operand {use.operand + 1} of {use.opcode} needs a register or a variable's address, and {what}",
+            operand=use.operand,
+        )
 
     def _address(self, use: SymbolUse, entity: Entity) -> Fault | None:
         if not use.places:
             return None
         reference = entity.formal is not None and entity.formal.type in OPAQUE and entity.kind == "variable"
         if reference and entity.place == "global":
-            return None if use.references else Fault(f"{use.opcode} cannot use {entity.name}: {entity.what}", operand=use.operand)
+            return (
+                None
+                if use.references
+                else Fault(f"{use.opcode} cannot use {entity.name}: {entity.what}", operand=use.operand)
+            )
         if entity.kind == "variable" and entity.place in use.places:
             return None
         if entity.kind != "variable":
@@ -228,7 +235,10 @@ class Names:
         if entity.formal is not None and entity.formal.type in OPAQUE:
             if use.references:
                 return None
-            return Fault(f"{use.opcode} of this type cannot take the address of {entity.name}: {entity.what}", operand=use.operand)
+            return Fault(
+                f"{use.opcode} of this type cannot take the address of {entity.name}: {entity.what}",
+                operand=use.operand,
+            )
         if entity.place in use.places:
             return None
         if entity.place == "argument":
@@ -243,7 +253,8 @@ class Names:
         first = bool(layout) and isinstance(layout[0], Arguments)
         position = 1 if first else 0
         callee = layout[position]
-        arguments = layout[position + 1] if position + 1 < len(layout) and isinstance(layout[position + 1], Arguments) else None
+        following = layout[position + 1] if position + 1 < len(layout) else None
+        arguments = following if isinstance(following, Arguments) else None
         results = lists[0] if first else None
         if isinstance(callee, Symbol):
             return self._direct_call(callee.name, position, results, arguments, classes)
@@ -260,7 +271,11 @@ class Names:
             callees = [(prototype.name, entity.signature)]
         elif entity.kind == "call targets":
             reached = [(n, self.module.get(n)) for n in entity.targets]
-            callees = [(n, e.signature) for n, e in reached if e is not None and e.signature is not None and e.kind == "function"]
+            callees = [
+                (n, e.signature)
+                for n, e in reached
+                if e is not None and e.signature is not None and e.kind == "function"
+            ]
         else:
             message = f"an indirect call needs a .callprototype or .calltargets, and {entity.what}"
             return Fault(message, operand=last)
@@ -276,12 +291,16 @@ class Names:
         entity = self.visible.get(name)
         if entity is None:
             near = suggest(name, [n for n, e in self.module.items() if e.kind == "function"])
-            hint = f"did you mean {' or '.join(near)}?" if near else f"declare it before the call: .extern .func {name} (...);"
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else f"declare it before the call: .extern .func {name} (...);"
+            )
             return Fault(f"function {name} is not declared", hint, operand=operand)
         if entity.kind != "function" or entity.signature is None:
             return Fault(f"a call needs a function (.func), and {entity.what}", operand=operand)
         message = call_problem(name, entity.signature, results, arguments, classes, self.visible)
-        return None if message is None else Fault(message, f"{name}: {entity.signature}")
+        return None if message is None else Fault(message, f"{name}: {entity.signature}", operand=operand)
 
 
 SPACE_HINTS = frozenset({"global", "shared", "local", "const"})

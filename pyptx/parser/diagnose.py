@@ -31,8 +31,7 @@ from .reader import Issue, ModuleText, Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
-    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX.
-    """
+    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX."""
     with gc_paused():
         source = Reader(text).read()
         issues = list(source.issues)
@@ -44,8 +43,7 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
 
 
 class _Judge:
-    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules.
-    """
+    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules."""
 
     def __init__(self, source: ModuleText, text: str, reported: set[tuple[int, str]]):
         self.source = source

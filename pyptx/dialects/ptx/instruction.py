@@ -278,7 +278,16 @@ class Instruction(Operation, Fragments):
         extra = [m for m in modifiers if m not in best.tokens]
         if extra:
             return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.text}")
-        doubled = next((m for i, m in enumerate(modifiers) if m in modifiers[:i]), None)
+        for kind in ("layout", "type", "space", "format"):  # whose order counts
+            places = [s for s in best.slots if s.ordered == kind]
+            written = [m for m in modifiers if any(m in s.values for s in places)]
+            if len(written) > len(places):
+                continue
+            for place, token in zip(places, written, strict=False):
+                if token not in place.values:
+                    message = f"{spelled}: .{token} cannot stand as .{place.name}, which is {_one_of(place.values)}"
+                    return Problem(message, -1, f"syntax: {best.text}")
+        doubled = next((m for m in modifiers if modifiers.count(m) > sum(m in s.values for s in best.slots)), None)
         if doubled is not None:
             return Problem(f"{spelled}: .{doubled} is written twice", -1, f"syntax: {best.text}")
         for slot in best.slots:

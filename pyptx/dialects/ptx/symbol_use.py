@@ -14,7 +14,8 @@ from .syntax import Address, Not, Operand, Pair, Symbol, Vector
 class SymbolUse:
     """A symbol in an instruction: its operand, and what it must be.
 
-    `wanted` is `address` (in brackets), `value` (a variable's address), `constant` (a symbol plus an offset), `label`,
+    `wanted` is `address` (in brackets), `value` (a variable's address), `constant` (a symbol plus an offset, a mere number), `displaced` (a variable's address plus an
+    offset), `label`,
     `branch targets`,
     `call`, or a kind of reference such as `texref`. `places` are those of legal variables, `references` whether a
     texture or surface
@@ -65,6 +66,8 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
                 add(operand, cls.symbol_kind)
             elif offset and ("&" not in spec.flags or cls.numbers_with_offset):
                 add(operand, "constant")
+            elif offset:
+                add(operand, "displaced", *cls.variables(spec.name, use.slots, alone))
             else:
                 add(operand, "value", *cls.variables(spec.name, use.slots, alone))
         case Not(inner):
