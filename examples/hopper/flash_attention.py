@@ -22,9 +22,10 @@ warpgroup writes the rows that only it has read. What orders what is told in `ge
 
     python -m examples.hopper.flash_attention --size 2 300 300 128
 
-Measured: results against float64 on the simulator; with ptxas 13.5 no spills, no advice (C7508, C7510, C7517, C7518), and
-the exponentials between the two waits in the machine code. Not yet measured: time on a GPU. Floor per 128 x 128 block on
-an H100 SM: 16 d clocks for the two products, 1024 for the exponentials (16 per clock), so d = 64 is bound by both.
+Measured: results against float64 on the simulator; with ptxas 13.5 no spills, no advice (C7508, C7510, C7517, C7518),
+and the exponentials between the two waits in the machine code. Not yet measured: time on a GPU. Floor per 128 x 128
+block on an H100 SM: 16 d clocks for the two products, 1024 for the exponentials (16 per clock), so d = 64 is bound by
+both.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def build(
                 ptx.wgmma.commit_group()
 
             def exponentials(block, *, masked):
-                """scores = exp2(scores * c - highest * c), with the new maximum; `factor` scales what was summed before."""
+                """scores = exp2(scores * c - highest * c), with the new maximum; `factor` scales the sums so far."""
                 minus_infinity = reg.scalar(f32, init=-math.inf) if masked else None
                 for r in range(2):
                     row = [scores[4 * j + 2 * r + c] for j in range(BLOCK // 8) for c in range(2)]

@@ -37,19 +37,24 @@ the clock that its power limit leaves under such load, public kernels reach abou
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from examples import gemms
 from examples.common import main as run
 from examples.hopper.roles import arrive_at, directives, elected, wait, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
-from pyptx.types import b32, b64, bf16, f32, s32, u32
+from pyptx.reg import Reg
+from pyptx.types import PtxType, b32, b64, bf16, f32, s32, u32
 
-ROWS, WIDTH, DEPTH = 128, 256, 64
-"""The part of C that a CTA makes, and the columns of K in a stage (128 bytes)."""
+ROWS, WIDTH = 128, 256
+"""The part of C that a CTA makes."""
+ROW_BYTES = 128
+"""The bytes of K in a stage: 64 columns of bf16."""
 STAGES = 4
 CLUSTER = 2
-STAGE_A, STAGE_B = ROWS * DEPTH * 2, WIDTH * DEPTH * 2
+STAGE_A, STAGE_B = ROWS * ROW_BYTES, WIDTH * ROW_BYTES
 CONSUMERS = 2
 THREADS = 128 * (1 + CONSUMERS)
 PANEL = 64
@@ -58,37 +63,64 @@ BUFFER = 64 * PANEL * 2
 GROUP = 8
 """Tiles of M after which the next column of tiles comes: their operands stay in L2."""
 
+RowOfB = Callable[[Reg, Reg], Reg]
+Scale = Callable[[Reg], Callable[[Sequence[Reg], Reg], None]]
 
-def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Kernel:
-    """The kernel for A (M, K) and B (N, K); result C (M, N). M is any size, N and K are multiples of 8.
 
-    sms: CTAs to launch at most, the number of SMs of the GPU (an even number).
+class Plan:
+    """One problem on this design: its tiles, its launch, and the tracing of the kernel.
+
+    `grouped_gemm` and `fp8_gemm` are variations of it: `dtype` is bf16 or e4m3, `rows_b` the rows of B if it holds
+    several matrices of N rows. A stage is 128 bytes of K of either type.
     """
-    if N % 8 or K % 8:
-        raise ValueError(f"N and K must be multiples of 8, as TMA needs rows of 16-byte multiples: N = {N}, K = {K}")
-    if sms < CLUSTER or sms % CLUSTER:
-        raise ValueError(f"CTAs come in clusters of {CLUSTER}: sms = {sms} is no multiple")
-    steps = -(-K // DEPTH)
-    down, across = -(-M // (CLUSTER * ROWS)), -(-N // WIDTH)
-    tiles = down * across
-    clusters = min(tiles, sms // CLUSTER)
 
-    @kernel(
-        arch=arch,
-        in_specs=[
-            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(ROWS, DEPTH)),
-            Tile(N, K, bf16, Layout.TMA_128B, tma_box=(WIDTH // CLUSTER, DEPTH)),
-        ],
-        out_specs=[Tile(M, N, bf16, Layout.TMA_128B, tma_box=(64, PANEL))],
-        grid=clusters * CLUSTER,
-        block=THREADS,
-        cluster=CLUSTER,
-        raw_directives=directives(THREADS),
-    )
-    def gemm_highperf(a, b, c):
+    def __init__(self, M: int, N: int, K: int, *, sms: int, dtype: PtxType = bf16, rows_b: int | None = None):
+        unit = 16 // dtype.bytes
+        if N % 8 or K % unit:
+            raise ValueError(
+                f"N must be a multiple of 8 and K of {unit}, as TMA needs rows of 16-byte multiples: N = {N}, K = {K}"
+            )
+        if sms < CLUSTER or sms % CLUSTER:
+            raise ValueError(f"CTAs come in clusters of {CLUSTER}: sms = {sms} is no multiple")
+        self.dtype = dtype
+        self.depth = ROW_BYTES // dtype.bytes
+        self.steps = -(-K // self.depth)
+        self.down, self.across = -(-M // (CLUSTER * ROWS)), -(-N // WIDTH)
+        self.tiles = self.down * self.across
+        self.clusters = min(self.tiles, sms // CLUSTER)
+        self.inputs = [
+            Tile(M, K, dtype, Layout.TMA_128B, tma_box=(ROWS, self.depth)),
+            Tile(rows_b or N, K, dtype, Layout.TMA_128B, tma_box=(WIDTH // CLUSTER, self.depth)),
+        ]
+        self.output = Tile(M, N, bf16, Layout.TMA_128B, tma_box=(64, PANEL))
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """Options of `@kernel`."""
+        return {
+            "grid": self.clusters * CLUSTER, "block": THREADS, "cluster": CLUSTER,
+            "raw_directives": directives(THREADS),
+        }  # fmt: skip
+
+    def place(self, tile: Reg) -> tuple[Reg, Reg]:
+        """(first row, first column) of a cluster's tile: groups of GROUP rows of tiles, down the rows first."""
+        group = tile // (GROUP * self.across)
+        within = tile - group * (GROUP * self.across)
+        above = group * GROUP
+        height = (self.down - above).min(GROUP)
+        column = within // height
+        return (above + within - column * height) * (CLUSTER * ROWS), column * WIDTH
+
+    def trace(self, a: Any, b: Any, c: Any, *, row_b: RowOfB | None = None, scale: Scale | None = None) -> None:
+        """The kernel. `row_b(top, left)` is the row of B for the column `left` of C in the tile that starts at row
+        `top` (default: `left`). `scale(row)` is called once per tile and returns a function of (values, column) that
+        multiplies the 8 sums that a thread has of rows `row` and `row + 8`, columns `column`, `+ 1`, `+ 8`, `+ 9`, in
+        the order of the accumulator.
+        """
+        dtype, depth, steps = self.dtype, self.depth, self.steps
         map_a, map_b, map_c = a.tma_desc(), b.tma_desc(), c.tma_desc()
-        stages_a = smem.wgmma_tile(bf16, (STAGES, ROWS, DEPTH), name="stages_a")
-        stages_b = smem.wgmma_tile(bf16, (STAGES, WIDTH, DEPTH), name="stages_b")
+        stages_a = smem.wgmma_tile(dtype, (STAGES, ROWS, depth), name="stages_a")
+        stages_b = smem.wgmma_tile(dtype, (STAGES, WIDTH, depth), name="stages_b")
         staged_c = smem.alloc(bf16, (CONSUMERS, 2, 64, PANEL), align=1024, name="staged_c")
         full = smem.mbarrier(STAGES, name="full")
         empty = smem.mbarrier(STAGES, name="empty")
@@ -107,39 +139,30 @@ def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Ke
             ptx.fence.mbarrier_init()
         ptx.cluster.sync()
 
-        def place(tile):
-            """(first row, first column) of a cluster's tile: groups of GROUP rows of tiles, down the rows first."""
-            group = tile // (GROUP * across)
-            within = tile - group * (GROUP * across)
-            above = group * GROUP
-            height = (down - above).min(GROUP)
-            column = within // height
-            return (above + within - column * height) * (CLUSTER * ROWS), column * WIDTH
-
         def produce():
             ring = ptx.pipeline(STAGES, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
             own_half = rank * (WIDTH // CLUSTER)
-            for tile in ptx.range_(cluster, tiles, clusters):
-                top, left = place(tile)
+            for tile in ptx.range_(cluster, self.tiles, self.clusters):
+                top, left = self.place(tile)
+                first_b = (row_b(top, left) if row_b is not None else left) + own_half
                 top += rank * ROWS
-                left += own_half
                 for step in ptx.range_(steps):
                     stage, parity = ring.advance()
                     wait(empty[stage], parity)
                     bar = full[stage]
                     ptx.mbarrier.arrive_expect_tx(bar, STAGE_A + STAGE_B)
-                    depth = step * DEPTH
-                    ptx.cp.async_.bulk.tensor_2d(dst=stages_a[stage], src=map_a, coord=(depth, top), mbar=bar)
+                    column = step * depth
+                    ptx.cp.async_.bulk.tensor_2d(dst=stages_a[stage], src=map_a, coord=(column, top), mbar=bar)
                     half = ptx.addr(stages_b[stage], rank * (STAGE_B // CLUSTER))
                     ptx.cp.async_.bulk.tensor_2d(
-                        dst=half, src=map_b, coord=(depth, left), mbar=bar, multicast_mask=(1 << CLUSTER) - 1
+                        dst=half, src=map_b, coord=(column, first_b), mbar=bar, multicast_mask=(1 << CLUSTER) - 1
                     )
 
         def consume():
             lane = tid & 31
             group = (warp >> 2) - 1  # which consumer: rows 64*group of the CTA's 128
             ring = ptx.pipeline(STAGES)
-            first_a = ptx.wgmma.masked_descriptor(reg.from_(stages_a.name, u32) + group * (64 * DEPTH * 2))
+            first_a = ptx.wgmma.masked_descriptor(reg.from_(stages_a.name, u32) + group * (64 * ROW_BYTES))
             first_b = ptx.wgmma.masked_descriptor(stages_b)
             accumulator = reg.wgmma_frag(m=64, n=WIDTH, dtype=f32)
             meeting = ptx.named_barrier(1 + group, count=128)
@@ -153,6 +176,7 @@ def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Ke
             to = [first ^ (32 * i) for i in range(PANEL // 16)]
             source = reg.from_(staged_c.name, u32) + group * (2 * BUFFER)
             packed = reg.array(b32, 4)
+            own_row, own_column = (warp & 3) * 16 + (lane >> 2), (lane & 3) * 2
 
             released = reg.from_(empty.name, u32)
             previous = reg.scalar(u32)
@@ -169,14 +193,14 @@ def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Ke
                 ptx.inst.mad.lo.u64(desc_a, offset, STAGE_A >> 4, first_a)
                 ptx.inst.mad.lo.u64(desc_b, offset, STAGE_B >> 4, first_b)
                 ptx.wgmma.fence()
-                for k in range(0, DEPTH, 16):
+                for byte in range(0, ROW_BYTES, 32):  # an instruction takes 32 bytes of K
                     ptx.wgmma.mma_async(
-                        shape=(64, WIDTH, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=accumulator,
-                        a=desc_a, a_k_offset=2 * k, b=desc_b, b_k_offset=2 * k, scale_d=not start or k > 0,
+                        shape=(64, WIDTH, 32 // dtype.bytes), dtype_d=f32, dtype_a=dtype, dtype_b=dtype, d=accumulator,
+                        a=desc_a, a_k_offset=byte, b=desc_b, b_k_offset=byte, scale_d=not start or byte > 0,
                     )  # fmt: skip
                 ptx.wgmma.commit_group()
 
-            for tile in ptx.range_(cluster, tiles, clusters):
+            for tile in ptx.range_(cluster, self.tiles, self.clusters):
                 stage, parity = ring.advance()
                 wait(full[stage], parity)
                 multiply(stage, start=True)
@@ -191,14 +215,17 @@ def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Ke
                 ptx.wgmma.wait_group(0)
                 release(previous)
 
-                top, left = place(tile)
+                top, left = self.place(tile)
                 top += rank * ROWS + group * 64
+                scaled = scale(top + own_row) if scale is not None else None
                 for panel in range(WIDTH // PANEL):
                     buffer = panel % 2 * BUFFER
                     ptx.cp.async_.bulk.wait_group(1, read=True, pred=storing)  # the last but one has left this buffer
                     meeting.sync()
                     for i in range(PANEL // 16):
                         values = [accumulator[panel * (PANEL // 2) + 8 * i + v] for v in range(8)]
+                        if scaled is not None:
+                            scaled(values, left + own_column + (panel * PANEL + 16 * i))
                         for h in range(4):
                             ptx.inst.cvt.rn.bf16x2.f32(packed[h], values[2 * h + 1], values[2 * h])
                         ptx.stmatrix(smem=ptx.addr(to[i], buffer), regs=packed)
@@ -220,6 +247,18 @@ def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Ke
             consume()
         ptx.cluster.sync()
         ptx.ret()
+
+
+def build(M: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Kernel:
+    """The kernel for A (M, K) and B (N, K); result C (M, N). M is any size, N and K are multiples of 8.
+
+    sms: CTAs to launch at most, the number of SMs of the GPU (an even number).
+    """
+    plan = Plan(M, N, K, sms=sms)
+
+    @kernel(arch=arch, in_specs=plan.inputs, out_specs=[plan.output], **plan.launch)
+    def gemm_highperf(a, b, c):
+        plan.trace(a, b, c)
 
     return gemm_highperf
 

@@ -15,6 +15,7 @@ from examples import gemms
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
 from pyptx.kernel import Kernel
@@ -60,9 +61,25 @@ def assert_legal(kernel: Kernel) -> None:
         (ampere_pipelined, (64, 64, 12), "K a multiple of 8"),
         (ampere_highperf, (64, 60, 16), "N and K must be multiples of 8"),
         (hopper_gemm, (64, 64, 12), "K a multiple of 8"),
-        (hopper_highperf, (64, 60, 16), "N and K must be multiples of 8"),
+        (hopper_highperf, (64, 60, 16), "N must be a multiple of 8 and K of 8"),
     ],
 )
 def test_gemm_refuses_what_it_cannot_do(example: ModuleType, size: tuple[int, int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         example.build(*size)
+
+
+def test_grouped_gemm() -> None:
+    assert_legal(grouped_gemm.build(1024, 4, 264, 136))
+    assert grouped_gemm.check(4, 264, 136) <= gemms.LIMIT  # columns end within a tile: the next expert's rows follow
+    assert grouped_gemm.check(3, 512, 320, sms=4) <= gemms.LIMIT
+    with pytest.raises(ValueError, match="multiple of 256, and M = 300"):
+        grouped_gemm.build(300, 2, 256, 64)
+
+
+def test_fp8_gemm() -> None:
+    for size in ((256, 256, 128), (300, 264, 176), (256, 512, 1024)):
+        assert_legal(fp8_gemm.build(*size))
+        assert fp8_gemm.check(*size, sms=4) <= gemms.LIMIT
+    with pytest.raises(ValueError, match="K of 16"):
+        fp8_gemm.build(256, 256, 136)
