@@ -78,6 +78,9 @@ class Observer:
     def copy_issued(self, copy: Any) -> None:
         """An asynchronous copy was issued (`pending.Copy`)."""
 
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+        """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`."""
+
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         """Threads waited for their copies in groups before `newest`; `mechanism` as in `pending.Copy`."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..observe import Action
 from ..pending import Copy
-from ..program import Inst
+from ..program import SHARED_BASE, Inst
 from .clocks import Clock
 from .shadow import ASYNC, THREAD, Space
 
@@ -180,24 +180,50 @@ class Copies:
             other=other,
         )
 
-    def issued_read(self, inst: Inst, kind: str, start: int, size: int, lane: int) -> None:
-        """The async proxy reads this span now (operands of wgmma and tcgen05)."""
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+        """A wgmma of the warpgroup that starts at a lane will read these 16-byte chunks, until wait_group covers it."""
         now = self.s.tick(inst)
-        copy = Copy(inst, np.array([lane]), "bulk_group", lambda: None, time=now)
-        state = State(copy, copy.lanes, np.zeros(1, np.int64), np.zeros(1, np.int64))
-        found = self._range(kind, start, size, lane)
-        if found is None:
-            return
-        space, index, lanes = found
+        lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
+        group = self.s.inflight.committed[lanes // 32]
+        copy = Copy(inst, lanes, "wgmma", lambda: None, group=group, time=now)
+        state = self.at[now] = State(copy, lanes, np.zeros(4, np.int64), np.zeros(4, np.int64))
+        self.open.append(state)
+        space = self.s.shadow.shared
         races = self.s.races
+        first = cta * self.machine.shared.shape[1] - SHARED_BASE + addresses.reshape(-1)
+        index, chosen = races._granules(space, first, np.full(first.size, lane), 16)
         written = space.write[index]
         if np.count_nonzero(written == 0):
-            races._uninitialised(inst, space, index, lanes, np.flatnonzero(written == 0))
-        late = races._late(space, written, lanes)
+            races._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
+        if races.off:
+            return
+        late = races._late(space, written, chosen)
         if len(late):
-            races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
+            races.examine(inst, space, index[late], chosen[late], written[late], 0, "read", "written")
         self._proxy(inst, space, index, lane, written)
-        del state
+        space.read[index] = self.s.first_lane + lane + (now << 32 | ASYNC)
+
+    def _examine_wgmma(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
+        """Writes to what a wgmma reads: it suffices that the writer knows that one of the warps has waited."""
+        known = np.zeros(lanes.size, np.bool_)
+        for lane, done in zip(state.lanes.tolist(), state.done.tolist(), strict=True):
+            if done:
+                who = np.full(lanes.size, lane + self.s.first_lane)
+                known |= self.s.clocks.ordered(lanes, who, np.full(lanes.size, done))
+        bad = np.flatnonzero(~known)
+        if bad.size:
+            self.s.report(
+                "wgmma-source-reused",
+                inst,
+                "shared memory is written here that a wgmma may still read"
+                + ("" if state.done.any() else ": no wgmma.wait_group has covered it"),
+                lanes[bad],
+                hint="the warps that issued the wgmma execute wgmma.wait_group, then arrive at a barrier that the writer "
+                "waits for",
+                space=space,
+                byte=int(index[bad[0]]) << space.shift,
+                other=state.copy.inst,
+            )
 
     #
     #
@@ -255,6 +281,16 @@ class Copies:
                 continue
             copy = state.copy
             left = here & (state.read_done == 0)
+            if copy.mechanism == "wgmma":
+                if np.count_nonzero(left):
+                    self.s.report(
+                        "exit-in-flight",
+                        copy.inst,
+                        "threads exit while their wgmma may still be in flight",
+                        state.lanes[left],
+                        hint="wgmma.commit_group, then wgmma.wait_group 0, before the end",
+                    )
+                continue
             if np.count_nonzero(left):
                 group = copy.mechanism == "group"
                 what = "cp.async" if group else "bulk copy"
@@ -301,7 +337,9 @@ class Copies:
             if state is None:
                 continue
             at = np.flatnonzero(times == time)
-            if state.copy.mechanism == "mbarrier":
+            if state.copy.mechanism == "wgmma":
+                self._examine_wgmma(inst, space, index[at], lanes[at], state)
+            elif state.copy.mechanism == "mbarrier":
                 self._examine_barrier(inst, space, index[at], lanes[at], state, now, before)
             else:
                 self._examine_group(inst, space, index[at], lanes[at], stamps[at], state, now, before)

@@ -201,8 +201,8 @@ class Barriers:
         if clocks.too_large:
             return
         ctas = machine.ctas
-        here = mask.reshape(ctas, -1)
-        alive = machine.executing(None).reshape(ctas, -1)
+        here: Array = mask.reshape(ctas, -1)
+        alive: Array = machine.executing(None).reshape(ctas, -1)
         some = here.any(axis=1)
         full = some & (here == alive).all(axis=1)
         if self.arrivals:
@@ -211,7 +211,7 @@ class Barriers:
         if full.any():
             clocks.join_ctas(mask & np.repeat(full, machine.padded) if not full.all() else mask)
         for cta in np.flatnonzero(some & ~full).tolist():
-            lanes = cta * machine.padded + np.flatnonzero(here[cta])
+            lanes = cta * machine.padded + np.flatnonzero(here[int(cta)])
             clocks.join(lanes, self.arrivals.pop((number, cta), None))
         self.s.races.synchronised()
 

@@ -24,6 +24,7 @@ SECTIONS = {
     "exit-in-flight": "9.7.9.25.3",
     "cluster-exit": "5.1.7",
     "wgmma-register": "9.7.15.7.1",
+    "wgmma-source-reused": "9.7.15.7.3",
     "wgmma-fence": "9.7.15.7.1",
     "wgmma-commit": "9.7.15.7.2",
 }

@@ -20,7 +20,12 @@ MMA = ("wgmma.mma_async", "wgmma.mma_async.sp")
 
 
 def _registers(operand: object) -> list[Reg]:
-    return [r for r in leaves(operand) if isinstance(r, Reg)] if isinstance(operand, (Vec, Reg)) else []  # pyright: ignore[reportArgumentType]
+    return [r for r in leaves(operand) if isinstance(r, Reg)] if isinstance(operand, (Vec, Reg)) else []
+
+
+def _cross(rows: list[int], warps: Array) -> tuple[Array, Array]:
+    """The index of some warps in some rows."""
+    return np.array(rows, np.int64)[:, None], warps
 
 
 class InFlight:
@@ -93,7 +98,7 @@ class InFlight:
                 "read or written",
                 other=by,
             )
-        self.touched[np.ix_(used, np.flatnonzero(warps))] = True
+        self.touched[_cross(used, np.flatnonzero(warps))] = True
 
     def _wgmma(self, inst: Inst, action: Action) -> Action:
         machine = self.s.machine
@@ -120,9 +125,11 @@ class InFlight:
                 part = self.group[:, warps]
                 part[done] = -1
                 self.group[:, warps] = part
+                lanes = 32 * warps
+                self.s.copies._waited("wgmma", lanes, self.committed[warps] - left, self.s.tick(inst), False)
             elif kind in MMA:
                 used = accumulators + fragments
-                bad = self.touched[np.ix_(used, warps)]
+                bad = self.touched[_cross(used, warps)]
                 if not self.fenced[warps].all() or np.count_nonzero(bad):
                     self.s.report(
                         "wgmma-fence",
@@ -133,8 +140,8 @@ class InFlight:
                         32 * warps,
                         hint="wgmma.fence.sync.aligned orders earlier accesses to the registers before wgmma.mma_async",
                     )
-                self.group[np.ix_(used, warps)] = self.committed[warps]
-                self.by[np.ix_(used, warps)] = inst.number
+                self.group[_cross(used, warps)] = self.committed[warps]
+                self.by[_cross(used, warps)] = inst.number
             return action(mask)
 
         return run

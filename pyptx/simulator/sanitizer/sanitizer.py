@@ -135,6 +135,9 @@ class Sanitizer(Observer):
         self.progress.made()
         self.copies.completed(copy)
 
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+        self.copies.operand_read(inst, lane, cta, addresses)
+
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         self.copies.waited(inst, mechanism, lanes, newest)
 
