@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of one case a line, PTX text)
 """Kernels that Triton compiled (corpus/triton, sources in corpus/triton_src), run with arguments and compared with NumPy.
 
 Sizes cross tiles: rows and columns are no multiples of a block. They are multiples of 16, which the kernels were

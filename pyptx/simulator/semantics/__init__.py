@@ -22,6 +22,8 @@ CHAPTERS = (
     "async_copy",
     "tensor_copy",
     "matrix",
+    "mma",
+    "wmma",
     "wgmma",
     "video",
     "stack",

@@ -1,13 +1,9 @@
-"""Matrix instructions of a warp (PTX ISA 9.7.14): mma, ldmatrix, stmatrix, movmatrix.
-
-Products are exact and sums are formed in float64 and rounded once, to f32, f16 or f64; PTX leaves their
-order open. Integer sums wrap at
-32 bits or clamp with `.satfinite`.
+"""Fragments of matrices in the registers of a warp, and their loads and stores (PTX ISA 9.7.14): ldmatrix, stmatrix,
+movmatrix.
 """
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any
 
@@ -57,7 +53,7 @@ def fragment(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def _inverse(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
+def inverse(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
     """[row * columns + column] -> lane * values + value."""
     table = fragment(operand, m, n, k, bits).reshape(-1)
     found = np.empty(table.size, np.int64)
@@ -65,7 +61,7 @@ def _inverse(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
     return found
 
 
-def _elements(machine: Machine, operands: tuple[Operand, ...], bits: int) -> np.ndarray:
+def elements(machine: Machine, operands: tuple[Operand, ...], bits: int) -> np.ndarray:
     """The unsigned bit patterns of a fragment: (warps, 32, values)."""
     width = "b64" if bits == 64 else "b32"
     rows = np.stack([np.broadcast_to(machine.source(o, width), machine.lanes) for o in operands], axis=-1)
@@ -77,7 +73,7 @@ def _elements(machine: Machine, operands: tuple[Operand, ...], bits: int) -> np.
     return split.reshape(machine.warps, 32, -1)
 
 
-def _numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
+def numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
     """Bit patterns as float64 numbers."""
     match kind:
         case "f64":
@@ -104,7 +100,7 @@ def _numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
             return formats.decode(patterns.astype(dtype), kind)
 
 
-def _round(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
+def rounded(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
     """Sums as the bit patterns of D's type, in 32-bit words (16-bit elements still apart)."""
     match kind:
         case "f64":
@@ -123,61 +119,11 @@ def _round(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
             return formats.encode(total, kind, "rn").astype(np.uint32)
 
 
-@meaning("mma", waits=True)
-def mma(inst: Inst) -> Collective:
-    return Collective(_bind_mma)
-
-
-def _bind_mma(machine: Machine, inst: Inst) -> Action:
-    modifiers = inst.modifiers
-    shape = next(x for x in modifiers if re.fullmatch(r"m\d+n\d+k\d+", x))
-    m, n, k = map(int, re.findall(r"\d+", shape))
-    dtype, atype, btype, ctype = inst.types[:4]
-    special = [x for x in ("sp", "sp::ordered_metadata", "block_scale") if x in modifiers]
-    if special or (shape == "m8n8k4" and atype != "f64"):
-        machine.fault(inst, f"the simulator does not execute mma {special[0] if special else shape} yet")
-    d, a, b, c = inst.operands[:4]
-    rounding = inst.one_of("rz", "rm", "rp")
-    if rounding:
-        machine.fault(inst, f"the simulator does not execute mma with .{rounding} yet")
-    abits, bbits, cbits, dbits = (BITS[t] for t in (atype, btype, ctype, dtype))
-    into_a = _inverse("A", m, n, k, abits)
-    into_b = _inverse("B", m, n, k, bbits)
-    into_c = _inverse("C", m, n, k, cbits)
-    out_of_d = fragment("C", m, n, k, dbits)
-    bit_operation = inst.one_of("xor", "and") if atype == "b1" else None
-    clamp = inst.has("satfinite")
-    targets = [o if isinstance(o, Reg) else None for o in _registers(d)]
-    sources = [_registers(o) for o in (a, b, c)]
-
-    def matrix(
-        operands: tuple[Operand, ...], bits: int, kind: str, into: np.ndarray, rows: int, columns: int
-    ) -> np.ndarray:
-        patterns = _elements(machine, operands, bits).reshape(machine.warps, -1)[:, into]
-        return _numbers(np.ascontiguousarray(patterns), kind).reshape(machine.warps, rows, columns)
-
-    def step(mask: Mask) -> None:
-        x = matrix(sources[0], abits, atype, into_a, m, k)
-        y = matrix(sources[1], bbits, btype, into_b, k, n)
-        z = matrix(sources[2], cbits, ctype, into_c, m, n)
-        if bit_operation == "xor":
-            total = x @ (1 - y) + (1 - x) @ y + z
-        else:
-            total = np.matmul(x, y) + z
-        bits = _round(total, dtype, clamp).reshape(machine.warps, m * n)
-        values = bits[:, out_of_d]  # (warps, 32, values)
-        if dbits == 16:
-            values = values[..., ::2] | values[..., 1::2] << np.uint32(16)
-        _write(machine, targets, values, mask)
-
-    return step
-
-
-def _registers(operand: Operand) -> tuple[Operand, ...]:
+def registers_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vec) else (operand,)
 
 
-def _write(machine: Machine, targets: list[Reg | None], values: np.ndarray, mask: Mask) -> None:
+def write_registers(machine: Machine, targets: list[Reg | None], values: np.ndarray, mask: Mask) -> None:
     """Registers from values of shape (warps, 32, registers)."""
     for i, target in enumerate(targets):
         if target is None:
@@ -194,19 +140,27 @@ def _write(machine: Machine, targets: list[Reg | None], values: np.ndarray, mask
 # stores
 
 
-def _matrices(machine: Machine, inst: Inst) -> int:
-    """How many 8x8 matrices of 16-bit elements; other shapes are refused."""
-    if not inst.has("m8n8") or not inst.has("b16"):
-        machine.fault(inst, "the simulator executes matrix loads and stores of .m8n8 .b16 only yet")
+def _matrices(inst: Inst) -> int:
     return int((inst.one_of("x1", "x2", "x4") or "x1")[1:])
 
 
 def _row_lanes(machine: Machine, mask: Mask, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(warps that execute, the lanes whose addresses count: 8 per matrix)."""
+    """(warps that execute, the lanes whose addresses count: one per row)."""
     here = machine.executing(mask).reshape(-1, 32)
     warps = np.flatnonzero(here.any(axis=1))
-    lanes = (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
+    lanes = (warps[:, None] * 32 + np.arange(count)).reshape(-1)
     return warps, lanes
+
+
+def _unpacked(rows: np.ndarray, source: str | None) -> np.ndarray:
+    """Rows of 16 bytes, those of 4 or 6 bit elements with each element in a byte of its own."""
+    if source is None:
+        return rows
+    if source == "b4x16_p64":
+        packed = rows[..., :8]
+        return np.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(rows.shape)
+    bits = np.unpackbits(rows[..., :12], axis=-1, bitorder="little").reshape(*rows.shape[:-1], 16, 6)
+    return (bits << np.arange(6, dtype=np.uint8)).sum(axis=-1, dtype=np.uint8)
 
 
 @meaning("ldmatrix", waits=True)
@@ -215,19 +169,30 @@ def ldmatrix(inst: Inst) -> Collective:
 
 
 def _bind_ldmatrix(machine: Machine, inst: Inst) -> Action:
-    count = _matrices(machine, inst)
+    count = _matrices(inst)
     address = inst.operands[1]
     assert isinstance(address, Address)
-    space = space_of(inst)
-    access = Access(machine, inst, address, space, np.dtype(np.uint32), 4)
-    targets = [o if isinstance(o, Reg) else None for o in _registers(inst.operands[0])]
+    access = Access(machine, inst, address, space_of(inst), np.dtype(np.uint32), 4)
+    targets = [o if isinstance(o, Reg) else None for o in registers_of(inst.operands[0])]
     lane = np.arange(32)
     transposed = inst.has("trans")
+    source = inst.one_of("b4x16_p64", "b6x16_p32")
+    tall = inst.has("m16n16")
+    per = 16 if tall else 8
 
     def step(mask: Mask) -> None:
-        warps, lanes = _row_lanes(machine, mask, count)
-        rows = np.ascontiguousarray(access.load(lanes)).reshape(warps.size, count, 8, 4)
-        if transposed:
+        warps, lanes = _row_lanes(machine, mask, per * count)
+        loaded = np.ascontiguousarray(access.load(lanes))
+        rows = np.ascontiguousarray(_unpacked(loaded.view(np.uint8), source)).view(np.uint32)
+        rows = rows.reshape(warps.size, count, per, 4)
+        if tall:
+            # register 2i + q, byte j: row 4 * (t % 4) + j, column t // 4 + 8q of matrix i
+            bytes_ = rows.view(np.uint8)  # (warps, matrices, 16, 16)
+            picked = [
+                bytes_[:, :, 4 * (lane % 4)[:, None] + np.arange(4), (lane // 4 + 8 * q)[:, None]] for q in range(2)
+            ]
+            values = np.ascontiguousarray(np.stack(picked, axis=2)).view(np.uint32).reshape(warps.size, 2 * count, 32)
+        elif transposed:
             halves = rows.view(np.uint16)  # (warps, matrices, 8, 8)
             low = halves[:, :, 2 * (lane % 4), lane // 4].astype(np.uint32)
             high = halves[:, :, 2 * (lane % 4) + 1, lane // 4].astype(np.uint32)
@@ -251,19 +216,25 @@ def stmatrix(inst: Inst) -> Collective:
 
 
 def _bind_stmatrix(machine: Machine, inst: Inst) -> Action:
-    count = _matrices(machine, inst)
+    count = _matrices(inst)
     access = Access(machine, inst, inst.operands[0], space_of(inst), np.dtype(np.uint32), 4)
-    sources = [machine.source(o, "b32") for o in _registers(inst.operands[1])]
+    sources = [machine.source(o, "b32") for o in registers_of(inst.operands[1])]
     transposed = inst.has("trans")
+    bytewise = inst.has("b8")
     lane = np.arange(32)
 
     def step(mask: Mask) -> None:
-        warps, lanes = _row_lanes(machine, mask, count)
+        warps, lanes = _row_lanes(machine, mask, 8 * count)
         rows = np.zeros((warps.size, count, 8, 4), np.uint32)
         halves = rows.view(np.uint16)
+        bytes_ = rows.view(np.uint8)
         for i, source in enumerate(sources):
             value = np.broadcast_to(source, machine.lanes).reshape(-1, 32)[warps]
-            if transposed:
+            if bytewise:
+                for j in range(4):
+                    byte = (value >> np.uint32(8 * j)).astype(np.uint8)
+                    bytes_[:, i, 2 * (lane % 4) + j % 2, lane // 4 + 8 * (j // 2)] = byte
+            elif transposed:
                 halves[:, i, 2 * (lane % 4), lane // 4] = value.astype(np.uint16)
                 halves[:, i, 2 * (lane % 4) + 1, lane // 4] = (value >> np.uint32(16)).astype(np.uint16)
             else:
@@ -288,7 +259,7 @@ def movmatrix(inst: Inst) -> Collective:
             halves = np.ascontiguousarray(source).view(np.uint16).reshape(-1, 8, 8)
             low = halves[:, 2 * (lane % 4), lane // 4].astype(np.uint32)
             high = halves[:, 2 * (lane % 4) + 1, lane // 4].astype(np.uint32)
-            _write(machine, [target], (low | high << np.uint32(16))[..., None], mask)
+            write_registers(machine, [target], (low | high << np.uint32(16))[..., None], mask)
 
         return step
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..machine import Machine
 from ..program import Imm, Inst, Not, Operand, Reg, Sink, Vec
-from ..shared_operand import OperandError, hopper_descriptor, numbers, read_patterns
+from ..shared_operand import OperandError, chunk_addresses, hopper_descriptor, numbers, read_patterns
+from ..sparsity import place_nonzeros, quad_codes
 from .registry import Action, Collective, Mask, Step, meaning
 
 Array = Any
@@ -146,6 +147,10 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             patterns = read_patterns(machine.shared[cta], machine.shared_size, descriptor, rows, depth, bits, mn_major)
         except OperandError as error:
             machine.fault(inst, str(error), lane)
+        if machine.observers:
+            where = chunk_addresses(rows, depth * bits // 8, rows * bits // 8, depth, descriptor, mn_major)
+            for observer in machine.observers:
+                observer.operand_read(inst, lane, cta, where)
         return numbers(patterns, kind)
 
     def step(mask: Mask) -> None:
@@ -156,7 +161,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
                 x = numbers(registers_a(fragment_a.view(first), abits), atype)
             if metadata_row is not None:
                 assert selector is not None
-                x = expand(x, metadata_row[first : first + 128], selector, abits)
+                x = place_nonzeros(x, metadata_codes(metadata_row[first : first + 128], selector, abits), abits)
             y = operand(b, first, n, k, bbits, btype, turned_b)
             product = x @ y.T
             if negative:
@@ -198,43 +203,6 @@ def _add_integers(registers: Array, parts: Array, accumulate: int, clamp: bool) 
     registers[...] = total.astype(np.uint32).reshape(registers.shape)
 
 
-def expand(x: Array, metadata: Array, selector: int, bits: int) -> Array:
-    """The dense A of a sparse one: (64, k/2) numbers and the warpgroup's metadata registers -> (64, k)."""
-    return place_nonzeros(x, metadata_codes(metadata, selector, bits), bits)
-
-
-def place_nonzeros(x: Array, codes: Array, bits: int) -> Array:
-    """Put the nonzeros of each group where its 4-bit code says. x: (rows, k/2); codes: (rows, groups).
-
-    32-bit elements: groups of two, the codes 0b0100 and 0b1110 choose the first or the second. 8 and 16 bits: groups of
-    four with two nonzeros, two bits each.
-    """
-    rows, half = x.shape
-    if bits == 32:
-        dense = np.zeros((rows, half, 2), x.dtype)
-        second = codes == 0b1110
-        dense[..., 0] = np.where(second, 0, x)
-        dense[..., 1] = np.where(second, x, 0)
-        return dense.reshape(rows, 2 * half)
-    dense = np.zeros((rows, half // 2, 4), x.dtype)
-    pairs = x.reshape(rows, half // 2, 2)
-    r, g = np.ogrid[:rows, : half // 2]
-    dense[r, g, codes & 3] = pairs[..., 0]
-    dense[r, g, codes >> 2 & 3] = pairs[..., 1]
-    return dense.reshape(rows, 2 * half)
-
-
 def metadata_codes(metadata: Array, selector: int, bits: int) -> Array:
-    """The 4-bit code of each group of A, (64, groups), from the registers of the 128 threads.
-
-    16 and 32 bits: of each quad, threads 2 * selector and 2 * selector + 1 hold it; the first has the lower half of
-    the groups of rows i and i + 8, the second the upper half. 8 bits: all four; threads 0 and 2 of the quad have row i,
-    1 and 3 row i + 8, and 2 and 3 the upper half.
-    """
-    words = metadata.reshape(4, 8, 4)  # m/16, m%8, thread of the quad
-    nibbles = (words[..., None] >> (4 * np.arange(8, dtype=np.uint32))) & np.uint32(15)  # (4, 8, 4, 8)
-    if bits != 8:
-        pair = nibbles[:, :, 2 * selector : 2 * selector + 2].reshape(4, 8, 2, 2, 4)  # m/16, m%8, k half, m/8, group
-        return pair.transpose(0, 3, 1, 2, 4).reshape(64, 8)
-    quad = nibbles.reshape(4, 8, 2, 2, 8)  # m/16, m%8, thread/2, thread%2, group
-    return quad.transpose(0, 3, 1, 2, 4).reshape(64, 16)
+    """The 4-bit code of each group of A, (64, groups), from the metadata registers of the 128 threads."""
+    return quad_codes(metadata.reshape(4, 8, 4), selector, 16 if bits == 8 else 8).reshape(64, -1)
