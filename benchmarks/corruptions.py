@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
 OWN = ROOT / "tests" / "data" / "ptx"
 MODIFIERS = (
-    "s32 u32 b32 f32 f64 s64 u64 b64 u16 s16 b16 f16 f16x2 bf16 pred u8 b8 b128 v2 v4 v8 rn rz rm ftz sat sync aligned global shared "
-    "const local param lo hi wide lt ge eq and or add min max relaxed acquire volatile gpu cta sys cluster nc ca cg uni x4 trans m16n8k16 "
+    "s32 u32 b32 f32 f64 s64 u64 b64 u16 s16 b16 f16 f16x2 bf16 pred u8 b8 b128 v2 v4 v8 rn rz rm ftz sat sync "
+    "aligned global shared const local param lo hi wide lt ge eq and or add min max relaxed acquire volatile gpu cta "
+    "sys cluster nc ca cg uni x4 trans m16n8k16 "
     "row col to approx full"
 ).split()
 _TOKEN = re.compile(r"\.[A-Za-z_][\w:]*|%?[A-Za-z_$%][\w$]*|0[xXfFdD][0-9a-fA-F]+|\d+(?:\.\d+)?|[{}\[\],;()@!|<>+-]")
@@ -174,7 +175,8 @@ def main() -> None:
             print(f"    {change.kind}: {change.before}  ->  {change.after}   [{message[:110]}]")
     rate = 100 * (1 - tally.missed / max(tally.rejected, 1))
     print(
-        f"rejected by us: {rate:.2f} % of {tally.rejected} that ptxas rejects; rejected wrongly: {tally.refused} of {tally.accepted}"
+        f"rejected by us: {rate:.2f} % of {tally.rejected} that ptxas rejects; "
+        f"rejected wrongly: {tally.refused} of {tally.accepted}"
     )
 
 

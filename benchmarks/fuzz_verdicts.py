@@ -33,7 +33,8 @@ from pyptx.tools.oracle import header, verdicts
 FOOTER = "Lx: ret;\nLy: ret;\n}\n"
 VERSIONS = ("6.5", "7.8", "8.1", "8.5", "8.7", "9.0", "9.2", "9.3", "9.5")
 TARGETS = (
-    "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_100a sm_100f sm_103a sm_107a sm_110a sm_120 sm_120a sm_120f"
+    "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_100a sm_100f sm_103a sm_107a sm_110a sm_120 "
+    "sm_120a sm_120f"
 ).split()
 REGISTERS = {"pred": "%p", "b8": "%b", "b16": "%h", "b32": "%r", "b64": "%d", "b128": "%q"}
 BY_BITS = {1: "%p", 8: "%b", 16: "%h", 32: "%r", 64: "%d", 128: "%q"}
@@ -91,7 +92,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"\bfn2?\b",
         "",
-        "ptxas takes a function's name for a register of any type, even as destination of vshr; an address is taken with mov",
+        "ptxas takes a function's name for a register of any type, even as destination of vshr; mov takes an address",
     ),
     Explained(
         "tensor memory address",
@@ -215,7 +216,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constant as result of a call",
         True,
-        r"call \(",
+        r"call[.\w]* \(",
         r"results of a call",
         "ptxas lets a constant stand where a result goes",
     ),
@@ -244,7 +245,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "address of a proxy fence",
         True,
         r"fence\.proxy",
-        r"must be an integer register",
+        r"the address in operand",
         "ptxas takes any register as address",
     ),
     Explained(
@@ -504,7 +505,8 @@ class Disagreement:
     @property
     def kind(self) -> str:
         message = re.sub(r"'[^']*'|\d+(\.\d+)?", "..", self.message)
-        return f"{self.text.removeprefix('@%p1 ').removeprefix('@!%p2 ').split('.')[0].split()[0]}: {'we reject' if self.accepted else 'we accept'}: {message[:90]}"
+        opcode = self.text.removeprefix("@%p1 ").removeprefix("@!%p2 ").split(".")[0].split()[0]
+        return f"{opcode}: {'we reject' if self.accepted else 'we accept'}: {message[:90]}"
 
 
 def explanation(disagreement: Disagreement) -> Explained | None:
@@ -512,7 +514,7 @@ def explanation(disagreement: Disagreement) -> Explained | None:
 
 
 def rounds(seed: int, size: int = 2500, opcodes: list[str] | None = None) -> Iterator[tuple[int, list[Disagreement]]]:
-    """Endless rounds of `size` instructions on one (version, target): how many ptxas accepted, and the disagreements."""
+    """Endless rounds of `size` instructions on one (version, target): how many ptxas accepted, the disagreements."""
     pairs = [(v, t) for v in VERSIONS for t in TARGETS if FIRST_PTX[t] <= parse_version(v)]
     choose = random.Random(seed)
     number = 0
@@ -535,7 +537,7 @@ def rounds(seed: int, size: int = 2500, opcodes: list[str] | None = None) -> Ite
 
 
 def asked(lines: list[str], version: str, target: str) -> list[list[str]]:
-    """ptxas's errors for each line. A few instructions make it complain without a line: these are looked for by halves."""
+    """ptxas's errors for each line. A few instructions make it complain without a line: halving finds these."""
     try:
         return verdicts(lines, version, target)
     except RuntimeError as error:
@@ -581,7 +583,8 @@ def main() -> None:
     wrong = sum(map(len, groups.values()))
     print(f"explained: {dict(explained.most_common())}")
     print(
-        f"{total} instructions, {accepted} accepted by ptxas; {wrong} unexplained disagreements in {len(groups)} kinds; "
+        f"{total} instructions, {accepted} accepted by ptxas; "
+        f"{wrong} unexplained disagreements in {len(groups)} kinds; "
         f"agreement {100 * (1 - wrong / max(total, 1)):.3f} %"
     )
 

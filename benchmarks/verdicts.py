@@ -274,7 +274,8 @@ def main() -> None:
         a, r = tally.rates
         if tally.false_accepts or tally.false_rejects:
             print(
-                f"{name:24} {tally.rejected:9} {tally.false_accepts:9} {a:7.3f} {tally.accepted:9} {tally.false_rejects:9} {r:7.3f}"
+                f"{name:24} {tally.rejected:9} {tally.false_accepts:9} {a:7.3f} "
+                f"{tally.accepted:9} {tally.false_rejects:9} {r:7.3f}"
             )
     if found.families:
         a, r = found.means
@@ -282,7 +283,8 @@ def main() -> None:
     verdicts = found.instances * len(table.pairs)
     rate = found.instances / max(found.seconds, 1e-9)
     print(
-        f"{found.instances} instances, {verdicts} verdicts, {found.seconds:.1f} s: {rate:.0f} instances/s, {rate * len(table.pairs):.0f} verdicts/s"
+        f"{found.instances} instances, {verdicts} verdicts, {found.seconds:.1f} s: "
+        f"{rate:.0f} instances/s, {rate * len(table.pairs):.0f} verdicts/s"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, judge_directive, judge_together
 from ..dialects.ptx.special_registers import is_special_register
@@ -127,7 +128,7 @@ def declaration_faults(
     declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
     known: dict[str, Entity],
 ) -> Iterator[Fault]:  # fmt: skip
-    """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter (`entry param`, ...)."""
+    """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter."""
     head = declaration.head
     tails = [tail for _, tail in declaration.items]
     extra = " init" if any("=" in t for t in tails) else ""
@@ -158,7 +159,7 @@ def _sizes(tail: Sequence[str]) -> Sequence[str]:
 
 
 def _incomplete(tail: Sequence[str]) -> bool:
-    return any(a == "[" and b == "]" for a, b in zip(tail, tail[1:], strict=False)) or tuple(tail[:3]) == (
+    return any(a == "[" and b == "]" for a, b in pairwise(tail)) or tuple(tail[:3]) == (
         "[",
         "0",
         "]",

@@ -16,11 +16,18 @@ from ..dialects.ptx.types import SCALAR_TYPES, register_fits
 
 Kind = Literal["variable", "register", "label", "function", "entry", "prototype", "branch targets", "call targets"]
 KIND_NAMES: dict[str, str] = {
-    "variable": "a variable", "register": "a register", "label": "a label", "function": "a function", "entry": "a kernel",
-    "prototype": "a .callprototype", "branch targets": "a .branchtargets list", "call targets": "a .calltargets list",
-}  # fmt: skip
+    "variable": "a variable",
+    "register": "a register",
+    "label": "a label",
+    "function": "a function",
+    "entry": "a kernel",
+    "prototype": "a .callprototype",
+    "branch targets": "a .branchtargets list",
+    "call targets": "a .calltargets list",
+}
 PLACE_NAMES: dict[str, str] = {
-    "entry": "a kernel parameter", "input": "an input parameter of the function", "output": "a return parameter of the function",
+    "entry": "a kernel parameter", "input": "an input parameter of the function",
+    "output": "a return parameter of the function",
     "argument": "a .param variable of this body",
 }  # fmt: skip
 OPAQUE = frozenset({"texref", "samplerref", "surfref"})
@@ -182,7 +189,7 @@ def _mismatch(actual: Operand, formal: Formal, register_class: str, what: str, l
             if formal.extents:
                 return f"the parameter is {formal}: it needs a .param variable, not a register"
             if formal.space == "param" and formal.alignment != _bytes(formal.type) * formal.vector:
-                return f"the parameter is aligned to {formal.alignment}: it needs a .param variable with .align {formal.alignment}"
+                return f"the parameter has .align {formal.alignment}: it needs a .param variable that has it, too"
             return _class_mismatch(formal, register_class, "register")
         case Immediate():
             if formal.extents or scalar is None or scalar.kind == "pred":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -559,7 +559,12 @@ def constant(dtype: PtxType, value: float) -> Any:
     return result
 
 
-inst = InstructionNamespace()
+if TYPE_CHECKING:
+    from .inst_stubs import Instructions  # generated: every opcode with its help
+
+    inst: Instructions
+else:
+    inst = InstructionNamespace()
 
 from .registers import NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary  # noqa: E402
 

@@ -31,7 +31,7 @@ from .reader import Issue, ModuleText, Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
-    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises on bad PTX."""
+    """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises."""
     with gc_paused():
         source = Reader(text).read()
         issues = list(source.issues)
@@ -43,7 +43,7 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
 
 
 class _Judge:
-    """Walks a module's statements: instructions against their forms, names and declarations against the module's rules."""
+    """Walks a module's statements: instructions against their forms, names and declarations against the rules."""
 
     def __init__(self, source: ModuleText, text: str, reported: set[tuple[int, str]]):
         self.source = source
@@ -62,7 +62,7 @@ class _Judge:
             message = (
                 f"target {self.target} needs PTX {version_text(first)} or newer, and .version is {self.source.version}"
             )
-            yield Issue(message, 1, 1)
+            yield Issue(message, self.source.header_lines.get("target", 1), 9)
             return
         for item in self.source.items:
             if isinstance(item, FunctionSource):

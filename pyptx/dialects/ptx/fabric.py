@@ -83,8 +83,7 @@ class FabricSubmit(Instruction):
 
 @instruction
 class FabricSubmitCommitGroup(Instruction):
-    """Start the fabric operations that this thread has issued and make one group of them, for `fabric.wait`.
-    """
+    """Start the fabric operations that this thread has issued and make one group of them, for `fabric.wait`."""
 
     name = "ptx.fabric.submit.commit_group"
     section = "9.7.9"
@@ -217,10 +216,11 @@ class FabricTryRedTensor(TensorCopy):
     effect = "order"
     forms = tuple(
         found
+        for multimem, operations in ((".multimem", "add min max and or xor"), ("", "add min max inc dec and or xor"))
         for extra in ("", ".counted::bytes")
         for found in _tensors(
-            "fabric.try_red.async.tensor{.multimem}", extra, "op", "", ", [src], size:u32, [mbar]",
-            completion=CHUNKS, op="add min max inc dec and or xor",
+            f"fabric.try_red.async.tensor{multimem}", extra, "op", "", ", [src], size:u32, [mbar]",
+            completion=CHUNKS, op=operations,
         )
     )  # fmt: skip
 

@@ -14,11 +14,9 @@ from .syntax import Address, Not, Operand, Pair, Symbol, Vector
 class SymbolUse:
     """A symbol in an instruction: its operand, and what it must be.
 
-    `wanted` is `address` (in brackets), `value` (a variable's address), `constant` (a symbol plus an offset, a mere number), `displaced` (a variable's address plus an
-    offset), `label`,
-    `branch targets`,
-    `call`, or a kind of reference such as `texref`. `places` are those of legal variables, `references` whether a
-    texture or surface
+    `wanted` is `address` (in brackets), `value` (a variable's address), `displaced` (a variable's address plus an
+    offset), `constant` (a symbol plus an offset, a mere number), `label`, `branch targets`, `call`, or a kind of
+    reference such as `texref`. `places` are those of legal variables, `references` whether a texture or surface
     reference will do too.
     """
 
