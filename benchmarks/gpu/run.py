@@ -502,6 +502,7 @@ def prepare(scratch: Path, fake: bool) -> dict[str, str]:
     compiler = shutil.which("gcc") or shutil.which("cc")
     include = sysconfig.get_paths()["include"]
     os.environ.setdefault("PYPTX_CACHE_DIR", str(scratch / "cache"))
+    os.environ["PATH"] += os.pathsep + "/usr/local/cuda/bin"  # the machine's own ptxas, if nothing else is there
     if fake:
         assert compiler, "--fake needs gcc"
         library = scratch / "fake_cuda.so"

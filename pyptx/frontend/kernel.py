@@ -381,6 +381,14 @@ class Kernel:
 
         launch_kernel(self, grid, block, args, stream=stream, **options)
 
+    def _torch_operator(self, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
+        """The name of its operator in `torch.ops.pyptx`. TorchDynamo runs this while it traces, as it is marked."""
+        from ..runtime.torch_ops import operator_name
+
+        return operator_name(self, static, scalars, into)
+
+    _torch_operator._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
 
 def _values(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else () if values is None else (values,)

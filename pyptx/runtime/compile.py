@@ -76,7 +76,7 @@ def compile_ptx(
             usage = {n: ResourceUsage(**u) for n, u in entry.facts["usage"].items()}
             result = Compiled(entry.cubin, arch, name, usage, from_disk=True)
         else:
-            made = _COMPILERS[chosen](ptx, arch, options, filename).raise_on_error()
+            made = _run(chosen, ptx, arch, options, filename, fall_back=compiler is None).raise_on_error()
             assert made.cubin is not None
             result = Compiled(made.cubin, arch, name, made.usage, made.diagnostics)
             if disk is not None:
@@ -88,6 +88,18 @@ def compile_ptx(
                 disk.put(key, Entry(made.cubin, facts))
         _recent_put(key, result)
         return result
+
+
+def _run(
+    chosen: str, ptx: str, arch: str, options: Sequence[str], filename: str | None, *, fall_back: bool
+) -> PtxasResult:
+    """The compiler's result; ptxas's where nvJitLink was chosen for us and its library cannot be loaded."""
+    try:
+        return _COMPILERS[chosen](ptx, arch, options, filename)
+    except NoCompiler:
+        if not fall_back or chosen != "nvjitlink" or "ptxas" not in compilers():
+            raise
+        return _COMPILERS["ptxas"](ptx, arch, options, filename)
 
 
 def compile_kernel(kernel: Any, arch: str | None = None, *, options: Sequence[str] = (), **kw: Any) -> Compiled:
@@ -174,6 +186,8 @@ def _run_nvjitlink(ptx: str, arch: str, options: Sequence[str], filename: str | 
     try:
         handle = link.create(len(words), words)
     except Exception as error:
+        if type(error).__name__ != "nvJitLinkError":  # the library itself is missing or broken
+            raise NoCompiler(f"nvJitLink cannot be loaded ({error}): pip install 'pyptx[cuda]'") from None
         message = f"nvJitLink {compiler_version('nvjitlink')} refused {' '.join(words)}: {error}"
         return PtxasResult(False, None, (Diagnostic("error", message, filename),))
     try:

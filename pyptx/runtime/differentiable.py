@@ -59,12 +59,15 @@ class DifferentiableKernel:
         return found
 
     def operator(self, static: tuple[Any, ...], scalars: tuple[str, ...]) -> str:
-        """The name of the torch operator."""
+        """The name of the operator in `torch.ops.pyptx`."""
         from .torch_ops import Gradient, operator_name
 
         if self._gradient is None:
             self._gradient = Gradient(self.save, self.gradients)
         return operator_name(self.forward, static, scalars, gradient=self._gradient)
+
+    # TorchDynamo runs it while it traces, and takes the name as a constant
+    operator._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def differentiable_kernel(

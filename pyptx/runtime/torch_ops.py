@@ -57,7 +57,7 @@ def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         kwargs = {n: v for n, v in kwargs.items() if n != "out"}
     scalars = _given_scalars(kernel, kwargs)
     static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
-    name = _constant_name(kernel, static, scalars, len(outputs) > 0)
+    name = kernel._torch_operator(static, scalars, len(outputs) > 0)
     result = getattr(torch.ops.pyptx, name)(*args, *outputs, *[kwargs[n] for n in scalars])
     if outputs:
         return outputs[0] if len(outputs) == 1 else outputs
@@ -66,11 +66,6 @@ def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 def _given_scalars(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for _, name in getattr(kernel, "raw_params", ()) if name in kwargs)
-
-
-@torch._dynamo.assume_constant_result
-def _constant_name(kernel: Any, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
-    return operator_name(kernel, static, scalars, into)
 
 
 def operator_name(
@@ -330,13 +325,8 @@ def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str,
         return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
     scalars = _given_scalars(function.forward, kwargs)
     static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
-    name = _differentiable_name(function, static, scalars)
+    name = function.operator(static, scalars)
     return getattr(torch.ops.pyptx, name)(*args, *[kwargs[n] for n in scalars])
-
-
-@torch._dynamo.assume_constant_result
-def _differentiable_name(function: Any, static: tuple[Any, ...], scalars: tuple[str, ...]) -> str:
-    return function.operator(static, scalars)
 
 
 @lru_cache(maxsize=256)

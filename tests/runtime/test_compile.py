@@ -159,6 +159,19 @@ def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
         compile_ptx(GOOD, "sm_90a", compiler="nvcc")
 
 
+@pytest.mark.skipif("ptxas" not in compilers(), reason="ptxas is not installed")
+def test_ptxas_steps_in_for_an_nvjitlink_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise NoCompiler("nvJitLink cannot be loaded")
+
+    monkeypatch.setattr(compiling, "_has_nvjitlink", lambda: True)
+    monkeypatch.setitem(compiling._COMPILERS, "nvjitlink", broken)
+    assert compile_ptx(GOOD, "sm_90a").cubin[:4] == b"\x7fELF"
+    compiling._recent.clear()
+    with pytest.raises(NoCompiler, match="cannot be loaded"):
+        compile_ptx(GOOD, "sm_90a", compiler="nvjitlink", options=("-O1",))
+
+
 @needs_compiler
 def test_errors_come_back_at_the_python_line() -> None:
     from pyptx import kernel, ptx, reg
