@@ -16,8 +16,7 @@ from pyptx.dialects.ptx.target import need
 {source}
 import pyptx
 
-# the manual has no PTX 9.6 yet: judge the class as it stands
-def source(line, version="9.6", target="sm_120"):
+def source(line, version="9.5", target="sm_120"):
     head = ".version " + version + "\\n.target " + target + "\\n.entry k()\\n{\\n\\t.reg .b32 %r<9>;\\n\\t"
     return head + line + "\\n\\tret;\\n}\\n"
 
@@ -28,15 +27,15 @@ text = source("addmax.u32 %r1, %r2, %r3, 7;")
 assert findings("addmax.u32 %r1, %r2, %r3, 7;") == []
 assert pyptx.to_ptx(pyptx.parse(text, verify=True)) == text
 assert "needs target sm_120 or newer" in findings("addmax.u32 %r1, %r2, %r3, 7;", target="sm_90")[0]
-assert "needs PTX 9.6 or newer" in findings("addmax.u32 %r1, %r2, %r3, 7;", version="9.5")[0]
-assert "needs PTX 9.7 or newer" in findings("addmax.sat.s32 %r1, %r2, %r3, 7;")[0]
+assert "needs PTX 9.4 or newer" in findings("addmax.u32 %r1, %r2, %r3, 7;", version="9.3")[0]
+assert "needs PTX 9.5 or newer" in findings("addmax.sat.s32 %r1, %r2, %r3, 7;", version="9.4")[0]
 assert "takes 4 operands, not 3" in findings("addmax.u32 %r1, %r2, %r3;")[0]
 assert "no modifier .f32" in findings("addmax.f32 %r1, %r2, %r3, 7;")[0]
 
 from pyptx import kernel, ptx, reg
 from pyptx.types import s32
 
-@kernel(arch="sm_120a", version="9.7")
+@kernel(arch="sm_120a", version="9.5")
 def k():
     a = reg.scalar(s32, init=3)
     ptx.inst.addmax.sat.s32(a, a, 4, 5)

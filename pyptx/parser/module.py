@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
@@ -46,8 +47,17 @@ def header_issues(source: ModuleText) -> Iterator[Issue]:
     except ValueError:
         known = False
     if not known:
-        names = " ".join(sorted(FIRST_PTX, key=lambda n: (len(n.rstrip("af")), n)))
-        yield Issue(f"unknown target {source.target}", 1, 1, f"known: {names}")
+        yield Issue(f"unknown target {source.target}", source.header_lines.get("target", 1), 9, _like(source.target))
+
+
+def _like(target: str) -> str:
+    """The targets that may have been meant: those of the same number, else all since sm_50."""
+    number = re.sub(r"\D", "", target)
+    modern = [t for t in FIRST_PTX if target_of(t).number >= 50]
+    near = [t for t in modern if number and str(target_of(t).number) == number]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"known: {' '.join(modern)}"
 
 
 def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tuple[Diagnostic, ...]:

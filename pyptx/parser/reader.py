@@ -83,6 +83,8 @@ class ModuleText:
     target: str = ""
     options: tuple[str, ...] = ()
     address_size: str = ""
+    header_lines: dict[str, int] = field(default_factory=dict[str, int])
+    """`version`, `target`, `address_size` -> the line of the directive."""
     lines: int = 0
 
 
@@ -372,7 +374,7 @@ class Reader:
             elif token == "}":
                 self._close(words, gaps, line)
             elif token == ";":
-                self._record(directive_shape(DirectiveOp, words, gaps), (), line)
+                raise SyntaxProblem("a ';' alone: PTX has no empty statement", start)
             elif kind == "id" and end - start == 2 and words[1] == ":":
                 self._record(label_shape(token, gaps[-1], words, gaps), (), line, token)
             elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
@@ -381,7 +383,13 @@ class Reader:
                 self._instruction(tokens, start, end, words, gaps, position, single, text, names, newline)
         except SyntaxProblem as problem:
             at = min(max(problem.position, start), end - 1)
-            self._issue(str(problem), position.line(at), position.column(at))
+            if at > start and "\n" in gaps[at - start] and words[at - start] != ";":
+                # what is wrong starts a line: the line before it was not ended
+                message = f"expected ';' behind {words[at - start - 1]!r}"
+                column = position.column(at - 1) + len(words[at - start - 1])
+                self._issue(message, position.line(at - 1), column)
+            else:
+                self._issue(str(problem), position.line(at), position.column(at))
             self._record_raw(words, gaps, line)
 
     def _record(self, shape: Shape, regs: list[Reg] | tuple[()], line: int, name: str = "") -> None:
@@ -575,7 +583,7 @@ class Reader:
         if first in (".version", ".target", ".address_size"):
             self._header(words, gaps, line, start)
             return
-        if first in (".file", ".section", ".pragma", ".alias", ".loc") or first == ";":
+        if first in (".file", ".section", ".pragma", ".alias", ".loc"):
             shape = directive_shape(DirectiveOp, words, gaps)
         elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
             declaration = read_declaration(tokens, start, end - 1)
@@ -605,6 +613,8 @@ class Reader:
         else:
             repeated = bool(module.address_size)
             module.address_size = module.address_size or value
+        if not repeated:
+            module.header_lines[what] = line
         shape = directive_shape(DirectiveOp, words, gaps)
         if not repeated:
             shape.payload = what  # printed from the module's own attributes

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation
 
+from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.instruction import Instruction, modifiers_of, silent_registers
 from ..dialects.ptx.structure import (
     FallOp,
@@ -45,6 +46,12 @@ def print_module(module: Operation) -> str:
     if not isinstance(module, ModuleOp):
         raise ValueError(f"expected a ptx.module, not {module.name}")
     return _ModulePrinter(module).print()
+
+
+def blank(op: Operation) -> PTXError:
+    """A value without a register name cannot be printed."""
+    message = f"{op.name} uses a value without a register name"
+    return PTXError([Diagnostic("error", message, hint="run ptx-assign-registers before printing PTX")])
 
 
 def print_op(op: Operation) -> str:
@@ -127,7 +134,10 @@ class _ModulePrinter:
                         # lists first: indexing SSAValues is slow, iterating it is not
                         read = [v._type.data[1] for v in op._operands]  # pyright: ignore
                         written = [v._type.data[1] for v in op.results]  # pyright: ignore
-                        append(form % tuple([read[i] if i >= 0 else written[~i] for i in order]))
+                        names = [read[i] if i >= 0 else written[~i] for i in order]
+                        if "" in names:
+                            raise blank(op)
+                        append(form % tuple(names))
                 elif not isinstance(op, _SILENT):
                     self.structural(cast(Structural, op), indent=True)
                 op = op._next_op
@@ -141,6 +151,8 @@ class _ModulePrinter:
                 names.append(labels[min(index, len(labels) - 1)] if labels else f"<no label {index}>")
             else:
                 value = op.operands[i] if i >= 0 else op.results[~i]
+                if not value.type.data[1] and self.module is not None:  # pyright: ignore
+                    raise blank(op)
                 names.append(value.type.data[1])  # pyright: ignore
         return tuple(names)
 

@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="pyptx", description="Check, print, compare, analyse, run and translate PTX.")
+    parser = argparse.ArgumentParser(prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX.")
     subparsers = parser.add_subparsers(dest="command", metavar="command")
     wanted = next((w for w in words if not w.startswith("-")), None)
     for name, text in COMMANDS.items():

@@ -17,6 +17,9 @@ def main() -> None:
     except (PTXError, ParseError, DiagnosticException) as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+    except (ValueError, OSError) as error:  # unknown passes, missing options, unreadable files
+        print(f"pyptx-opt: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from ...diagnostics import Diagnostic
 from ...text import diagnose
-from ..ptxas import ToolNotFound, assemble, target_of
+from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs, target_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     if any(d.severity == "error" for d in found) or not with_ptxas:
         return found, False
     try:
-        result = assemble(text, target_of(text) or "sm_75", check_only=True)
+        result = _assembled(text, target_of(text) or "sm_75")
     except ToolNotFound:
         return found, False
     lines = text.split("\n")
@@ -55,6 +55,16 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
             Diagnostic(d.severity, f"ptxas: {d.message}", filename, d.line, d.column, d.hint, source_line=line)
         )
     return found, True
+
+
+def _assembled(text: str, target: str) -> PtxasResult:
+    """What ptxas says: by generating code where it can for this target, else (targets it has dropped) by checking."""
+    if target.removeprefix("sm_") in supported_archs():
+        result = assemble(text, target)
+        if any("unresolved extern" in d.message.lower() for d in result.diagnostics):
+            result = assemble(text, target, options=("-c",))  # a part of a program: legal, to be linked
+        return result
+    return assemble(text, target, check_only=True)
 
 
 def _named(found: list[Diagnostic], filename: str) -> list[Diagnostic]:
