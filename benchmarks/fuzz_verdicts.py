@@ -105,7 +105,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "sampler in unified mode",
         True,
         r"^(@!?%p\d )?(tex|tld4)",
-        r"texmode_independent",
+        r"texmode_independent|takes \d parts",
         "ptxas skips the check of .target where the sampler operand is a texture reference or a function",
     ),
     Explained(
@@ -132,7 +132,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector that starts with a constant",
         True,
-        r"\{(-?\d|0f|0d)",
+        r"\{(_, )*(-?\d|0f|0d)",
         r"of one type|or wider, and the register|and the register is",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
@@ -189,13 +189,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants and special registers in fragments",
         True,
         r"mma|matrix|query_cancel|tcgen05|mov\.|multimem|sured|sust|^(@!?%p\d )?(tex|tld4)",
-        r"not a constant|not a special register|floating-point constant|integer constant|one type",
+        r"not a constant|not a special register|operand c must be .b|floating-point constant|integer constant|one type",
         "matrix and texture operands let constants of the wrong kind and special registers stand among registers",
     ),
     Explained(
         "constants of the wrong kind in fragments",
         False,
-        r"mma|tex|tld4",
+        r"mma|tex|tld4|su(ld|st|red)",
         r"Arguments mismatch|unexpected type|Result discard|Incompatible|declarations of the probe|Sink",
         "which constants and sinks may stand in fragments and coordinates depends on target and neighbours",
     ),
@@ -242,6 +242,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "some address checks see the texture reference, most do not",
     ),
     Explained(
+        "register of a tensor map",
+        True,
+        r"tensor",
+        r"operand map must be an integer register",
+        "predicates and 128-bit registers pass for addresses of tensor maps",
+    ),
+    Explained(
         "address of a proxy fence",
         True,
         r"fence\.proxy",
@@ -265,9 +272,9 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "narrow address",
         False,
-        r"(ldmatrix|stmatrix|multimem).*\[%[bh]",
+        r"(ldmatrix|stmatrix|multimem|st\.async|tensormap).*\[%[bh]",
         r"Arguments mismatch",
-        "8 and 16-bit registers as address of ldmatrix and multimem.red.async: some forms refuse them",
+        "8 and 16-bit registers as address of ldmatrix, st.async and others: some forms refuse them",
     ),
     Explained(
         "negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"

@@ -2101,9 +2101,9 @@ class _set(Opcode):
     inputs'.
 
         set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!}
+        set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!%}
         set.cmp{.bool}.ftz.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}{.ftz}.dtype.type d:dtype, a, b{, c:pred!}
-        set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!%}
 
     PTX ISA 9.7.6.1.
     """

@@ -45,15 +45,11 @@ def one_result(use: Use) -> str | None:
     return third_input(use)
 
 
-def setp(
-    line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = third_input, **more: Any
-) -> Form:
+def setp(line: str, *, c: str = "c:pred!", rule: Callable[[Use], str | None] = third_input, **more: Any) -> Form:
     return form(f"setp.cmp{{.bool}}{line} p:pred_{{|q:pred_}}, a, b{{, {c}}}", bool=BOOL, rule=rule, **more)
 
 
-def set_(
-    dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: str = "c:pred!", **more: Any
-) -> Form:
+def set_(dtype: str, types: str, cmp: str = FLOAT_ORDER, *, ftz: str = "", c: str = "c:pred!", **more: Any) -> Form:
     line = f"set.cmp{{.bool}}{ftz}.dtype.type d:dtype, a, b{{, {c}}}"
     return form(line, cmp=cmp, bool=BOOL, dtype=dtype, type=types, rule=third_input, **more)
 
@@ -93,14 +89,14 @@ class Set(Instruction):
     forms = (
         *(set_("u32 s32 f32", types, cmp) for cmp, types in COMPARISONS),
         *(set_("f16", types, cmp, ptx="4.2", sm="53+") for cmp, types in COMPARISONS),
-        *(set_("bf16", types, cmp, ptx="7.8", sm="90+") for cmp, types in COMPARISONS),
+        *(set_("bf16", types, cmp, c="c:pred!%", ptx="7.8", sm="90+") for cmp, types in COMPARISONS),
         set_("u32 s32 f32", "f32", ftz=".ftz", ptx="1.4"),
         set_("f16", "f32", ftz=".ftz", ptx="4.2", sm="53+"),
         set_("f16", "f16", ftz="{.ftz}", ptx="4.2", sm="53+"),
         set_("f16x2", "f16x2", ftz="{.ftz}", ptx="4.2", sm="53+"),
         set_("u16 s16 u32 s32", "f16", ftz="{.ftz}", ptx="6.5", sm="53+"),
         set_("u32 s32", "f16x2", ftz="{.ftz}", ptx="6.5", sm="53+"),
-        set_("bf16", "f16", ptx="7.8", sm="90+"),
+        set_("bf16", "f16", c="c:pred!%", ptx="7.8", sm="90+"),
         set_("u16 s16 u32 s32 bf16", "bf16", c="c:pred!%", ptx="7.8", sm="90+"),
         set_("u32 s32 bf16x2", "bf16x2", c="c:pred!%", ptx="7.8", sm="90+"),
     )

@@ -498,6 +498,8 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be an integer"
         elif isinstance(base, SpecialRegister) and "%" not in spec.parts[0].flags:
             found = SPECIAL_REGISTERS.get(base.name)
+            if wanted:
+                return f"the address in operand {spec.name} must be a register or a variable, not {base.name}"
             if found is None or found.elements or found.bits == (1,):
                 return f"{base.name} is no address"
             self.needs.append((base.name, found.need))
