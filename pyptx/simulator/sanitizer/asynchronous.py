@@ -204,12 +204,16 @@ class Copies:
         space.read[index] = self.s.first_lane + lane + (now << 32 | ASYNC)
 
     def _examine_wgmma(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
-        """Writes to what a wgmma reads: it suffices that the writer knows that one of the warps has waited."""
+        """Writes to what a wgmma reads: it suffices that the writer knows of one thread that it has waited."""
+        clocks = self.s.clocks
         known = np.zeros(lanes.size, np.bool_)
-        for lane, done in zip(state.lanes.tolist(), state.done.tolist(), strict=True):
-            if done:
-                who = np.full(lanes.size, lane + self.s.first_lane)
-                known |= self.s.clocks.ordered(lanes, who, np.full(lanes.size, done))
+        threads = clocks.local[state.lanes[0]] + np.arange(128)
+        done = np.repeat(np.where(state.done > 0, state.done, TIME), 32)
+        group = int(clocks.group_of[state.lanes[0]])
+        for lane in np.unique(lanes).tolist():
+            if clocks.group_of[lane] == group:
+                row = clocks.release(np.array([lane])).rows[clocks.first_group + group]
+                known[lanes == lane] = (row[threads] >= done).any()
         bad = np.flatnonzero(~known)
         if bad.size:
             self.s.report(
@@ -218,8 +222,8 @@ class Copies:
                 "shared memory is written here that a wgmma may still read"
                 + ("" if state.done.any() else ": no wgmma.wait_group has covered it"),
                 lanes[bad],
-                hint="the warps that issued the wgmma execute wgmma.wait_group, then arrive at a barrier that the writer "
-                "waits for",
+                hint="the warps that issued the wgmma execute wgmma.wait_group, then arrive at a barrier that the "
+                "writer waits for",
                 space=space,
                 byte=int(index[bad[0]]) << space.shift,
                 other=state.copy.inst,
