@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["Diagnostic", "PTXError", "Severity", "SimulationError", "did_you_mean", "suggest"]
+__all__ = ["Diagnostic", "PTXError", "Severity", "SimulationError", "SimulationWarning", "did_you_mean", "suggest"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -161,3 +161,7 @@ def _distance(a: str, b: str, most: int) -> int | None:
             return None
         before, previous = previous, row
     return previous[-1] if previous[-1] <= most else None
+
+
+class SimulationWarning(UserWarning):
+    """A kernel that was called on CPU arrays broke a rule (a race, an uninitialised read): its results are not defined."""

@@ -117,6 +117,14 @@ class Arithmetic:
             )
         )
 
+    def __index__(self) -> int:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's range, indexing and int() cannot use it",
+                "loop with `for i in ptx.range_(n):`, address memory with ptx.addr(base + offset)",
+            )
+        )
+
     # -------------------------------------------------------------------------------------------------- arithmetic
 
     def __add__(self, other: Any) -> Reg:

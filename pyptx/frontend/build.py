@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, LocationAttr, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
+from ..analysis.occupancy import limits_of
 from ..diagnostics import PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import (
@@ -82,6 +83,13 @@ def _build(
     if trace.scopes:
         raise trace.error("a ptx.scope() is not closed", at=0)
     _end_with_ret(trace)
+    most = limits_of(trace.target).shared_per_cta
+    if trace.shared_bytes > most:
+        raise trace.error(
+            f"the kernel allocates {trace.shared_bytes} bytes of shared memory, and a CTA has at most {most} on {trace.target}",
+            "use smaller tiles or fewer stages",
+            at=0,
+        )
     dynamic = bool(trace.allocations) and (force_dynamic or trace.shared_bytes > STATIC_LIMIT)
     if dynamic and extern is not None:
         raise trace.error(

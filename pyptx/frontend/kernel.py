@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -81,7 +82,6 @@ class Kernel:
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
         self._cubin_handles: dict[Any, Any] = {}
-        self._call: Callable[..., Any] | None = None
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -262,7 +262,7 @@ class Kernel:
                     raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
                 env[name] = value
             elif name not in raw:
-                known = [*template, *dims, *sorted(raw)]
+                known = list(dict.fromkeys([*template, *dims, *sorted(raw)]))
                 raise TypeError(f"kernel {self.name} has no parameter {name!r}; it has: {', '.join(known) or 'none'}")
         for name, value in template.items():
             if name in dims and isinstance(value, int) and not isinstance(value, bool):
@@ -363,12 +363,10 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.in_specs)} tensors "
                 f"({', '.join(self._positional[: len(self.in_specs)])}), not {len(arrays)}"
             )
-        call = self._call
-        if call is None:
-            from ..runtime.call import call_kernel  # an import statement costs as much as the launch
-
-            call = self._call = call_kernel
-        return call(self, arrays, kw)
+        runtime: Any = sys.modules.get("pyptx.runtime.call")
+        if runtime is None:  # an import statement, even of what is imported, costs as much as the launch
+            from ..runtime import call as runtime
+        return runtime.call_kernel(self, arrays, kw)
 
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with explicit arguments, in the order of the entry's parameters: for kernels with `raw_params`.

@@ -11,13 +11,14 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, SimulationWarning
 from ..simulator.launch import load_module, simulate_entry
 from ..simulator.tensor_map import with_tensor_maps
 
@@ -208,6 +209,9 @@ def _simulate(
     )
     if report.output:
         sys.stdout.write(report.output)
+    for finding in report.findings:
+        if finding.severity == "error":
+            warnings.warn(finding.render(), SimulationWarning, stacklevel=4)
 
 
 def _name(kernel: Any) -> str:

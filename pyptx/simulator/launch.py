@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
+from ..analysis.occupancy import limits_of
 from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
@@ -29,7 +30,6 @@ from .tensor_map import TensorArgument
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 STATIC_SHARED_LIMIT = 48 * 1024
-SHARED_LIMIT = 227 * 1024
 DEFAULT_STEPS = 50_000_000
 """Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
 TARGET_LANES = 8192
@@ -192,10 +192,11 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
         raise SimulationError(f"cluster {c} has {size} CTAs; at most {MAX_CLUSTER} are possible (8 portably)")
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
-    if smem < 0 or program.dynamic_offset - 0x400 + smem > SHARED_LIMIT:
+    most = limits_of(program.target).shared_per_cta
+    if smem < 0 or program.dynamic_offset - 0x400 + smem > most:
         raise SimulationError(
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
-            f"memory exceed the {SHARED_LIMIT} bytes of a CTA"
+            f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
     return Launch(g, b, c, int(smem), explicit)
 

@@ -26,6 +26,9 @@ class LoadedKernel:
     loaded: LoadedModule
     name: str
 
+    def __repr__(self) -> str:
+        return f"LoadedKernel({self.name}({', '.join(p.name for p in self.parameters)}))"
+
     @property
     def module(self) -> ModuleOp:
         return self.loaded.module
@@ -85,4 +88,11 @@ def load(source: str | Path | Operation) -> Mapping[str, LoadedKernel]:
         source = Path(source).read_text()
     module = parse_text(source, filename or "<ptx>") if isinstance(source, str) else source
     loaded = LoadedModule(module)
-    return {name: LoadedKernel(loaded, name) for name in loaded.entries}
+    return Entries({name: LoadedKernel(loaded, name) for name in loaded.entries})
+
+
+class Entries(dict[str, LoadedKernel]):
+    """Entry name -> kernel; asking for another name says which there are."""
+
+    def __missing__(self, name: str) -> LoadedKernel:
+        raise KeyError(f"the module has no entry {name}; it has {', '.join(self) or 'none'}")
