@@ -197,6 +197,13 @@ class Form:
         self.__dict__["opcode"] = opcode
 
     @cached_property
+    def syntax(self) -> str:
+        """The line for people, as the manual would write it: without the types and flags that only the matcher reads."""
+        head, _, operands = self.text.partition(" ")
+        operands = re.sub(r"(\w)[=~$]?(?::[\w*():]+)?(?:\[\w+\])?[-+_!%&@^?*>#]*(?=$|[\s,|\]\[(){}])", r"\1", operands)
+        return f"{head.replace('.^', '.')} {operands}".rstrip()
+
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         found: list[Slot] = []
         taken: set[str] = set()
@@ -317,7 +324,7 @@ class Form:
             return Problem(
                 f"{self.opcode} takes {wanted} operand{'s' if counts != [1] else ''}, not {len(layout)}",
                 min(len(layout) - 1, counts[-1]) if layout else -1,
-                f"syntax: {self.text}",
+                f"syntax: {self.syntax}",
             )
         matcher = _OperandMatcher(self, slots, classes, owner)
         placed: list[Operand] = []
@@ -325,7 +332,7 @@ class Form:
             matcher.depth = 0
             result = matcher.operand(spec, operand)
             if isinstance(result, str):
-                return Problem(result, i, f"syntax: {self.text}", matcher.depth)
+                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth)
             placed.append(result)
         use = Use(self, dict(slots), tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:

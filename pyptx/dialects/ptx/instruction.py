@@ -260,7 +260,15 @@ class Instruction(Operation, Fragments):
         for candidate in cls.forms:
             lacking = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
             if len(lacking) == 1 and candidate.bind((*modifiers, lacking[0].values[0])) is not None:
-                return Problem(f"{spelled} needs {_one_of(lacking[0].values)}", -1, f"syntax: {candidate.text}")
+                wanted = [
+                    value
+                    for other in cls.forms
+                    for slot in other.slots
+                    if slot.name == lacking[0].name and slot.required
+                    for value in slot.values
+                    if other.bind((*modifiers, value)) is not None
+                ]
+                return Problem(f"{spelled} needs {_one_of(list(dict.fromkeys(wanted)))}", -1, f"syntax: {candidate.syntax}")
         for slot in best.slots:
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)
@@ -268,16 +276,16 @@ class Instruction(Operation, Fragments):
                 foreign = next((m for m in modifiers if m in others and m not in best.tokens), None)
                 if foreign is not None:
                     message = f"{spelled}: .{foreign} does not go with the other modifiers, which want {wanted}"
-                    return Problem(message, -1, f"syntax: {best.text}")
-                return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.text}")
+                    return Problem(message, -1, f"syntax: {best.syntax}")
+                return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.syntax}")
         for group in best.groups:
             lacking = [s for s in group if not set(s.values) & set(modifiers)]
             if 0 < len(lacking) < len(group):
                 there = next(m for m in modifiers if any(m in s.values for s in group))
-                return Problem(f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.text}")
+                return Problem(f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.syntax}")
         extra = [m for m in modifiers if m not in best.tokens]
         if extra:
-            return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.text}")
+            return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.syntax}")
         for kind in ("layout", "type", "space", "format"):  # whose order counts
             places = [s for s in best.slots if s.ordered == kind]
             written = [m for m in modifiers if any(m in s.values for s in places)]
@@ -286,17 +294,17 @@ class Instruction(Operation, Fragments):
             for place, token in zip(places, written, strict=False):
                 if token not in place.values:
                     message = f"{spelled}: .{token} cannot stand as .{place.name}, which is {_one_of(place.values)}"
-                    return Problem(message, -1, f"syntax: {best.text}")
+                    return Problem(message, -1, f"syntax: {best.syntax}")
         doubled = next((m for m in modifiers if modifiers.count(m) > sum(m in s.values for s in best.slots)), None)
         if doubled is not None:
-            return Problem(f"{spelled}: .{doubled} is written twice", -1, f"syntax: {best.text}")
+            return Problem(f"{spelled}: .{doubled} is written twice", -1, f"syntax: {best.syntax}")
         for slot in best.slots:
             both = [m for m in modifiers if m in slot.values]
             if len(both) > 1:
                 return Problem(
-                    f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.text}"
+                    f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.syntax}"
                 )
-        return Problem(f"{spelled} is not a legal order of these modifiers", -1, f"syntax: {best.text}")
+        return Problem(f"{spelled} is not a legal order of these modifiers", -1, f"syntax: {best.syntax}")
 
     @classmethod
     def destination_count(cls, layout: Layout) -> int:
