@@ -54,6 +54,7 @@ from .shapes import declaration_shape, directive_shape, label_shape, with_whole_
 _SPLIT = re.compile(r"(%[\w$]+)").split
 _LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
 _BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
+_LINE_MARKER = re.compile(r'#\s*\d+\s*(?:".*")?[\s\d]*').fullmatch  # `# 1 "kernel.cu"` of a C preprocessor
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
 _MAX_RETRIES = 64
@@ -152,7 +153,7 @@ class Reader:
                     continue
             if chunk is None:
                 stripped = line.strip()
-                if not stripped or stripped.startswith("//"):
+                if not stripped or stripped.startswith("//") or (stripped[0] == "#" and _LINE_MARKER(stripped)):
                     self.lead += line + newline
                     if environment is not None and newline and not names:
                         self.cache[line] = ""
@@ -445,7 +446,7 @@ class Reader:
                 self._issue(problem.message, position.line(at), position.column(at), problem.hint)
             self._record_raw(words, gaps, line)
             return
-        if self._undeclared(tokens, start, end, position):
+        if not reading.cls.terminator and self._undeclared(tokens, start, end, position):
             self._record_raw(words, gaps, line)
             return
         if reading.guard_register is not None and not environment.known(reading.guard_register):

@@ -107,15 +107,8 @@ class Environment(dict[str, Reg]):
 
     def __missing__(self, name: str) -> Reg:
         stem = name.rstrip("0123456789")
-        found = self._ranges.get(stem)
         digits = name[len(stem) :]
-        while found is None and stem != name and digits and digits[0] != "0":
-            # a prefix may itself end in digits: %r1_<4> is fine, %v2<8> needs a longer stem
-            stem += digits[0]
-            digits = digits[1:]
-            found = self._ranges.get(stem)
-            if not digits:
-                break
+        found = self._ranges.get(stem)
         if found is None or not digits or (digits[0] == "0" and len(digits) > 1) or int(digits) >= found[1]:
             raise KeyError(name)
         reg = self[name] = Reg(name, found[0], found[2])
@@ -143,6 +136,8 @@ class Environment(dict[str, Reg]):
         taken = self._ranges.get(name)
         if taken is not None and taken[2] == self.scope:
             return f"register range {name}<> is declared twice in this scope"
+        if name[-1].isdigit():
+            return None  # legal, but ptxas reads no `%r10` into `%r1<12>`
         if self._stack or name[:1] != "%":
             # in an inner scope the range may hide outer registers, and a bare name may hide a symbol: be exact
             for i in range(min(count, 65536)):
