@@ -1,0 +1,88 @@
+"""The sanitizer has nothing to say about the examples, and does where one of their fences or waits is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyptx
+from examples.ampere import gemm as ampere_gemm
+from examples.ampere import gemm_highperf as ampere_highperf
+from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.hopper import (
+    flash_attention,
+    fp8_gemm,
+    gemm,
+    gemm_highperf,
+    grouped_gemm,
+    layer_norm,
+    rms_norm,
+    softmax,
+    swiglu,
+)
+from pyptx import ptx
+from pyptx.kernel import Kernel
+from pyptx.runtime.call import NUMPY_TYPES
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "rms_norm": lambda: rms_norm.build(3, 1672),
+    "layer_norm": lambda: layer_norm.build(3, 1672),
+    "softmax": lambda: softmax.build(3, 1672),
+    "swiglu": lambda: swiglu.build(3, 1672),
+    "ampere gemm": lambda: ampere_gemm.build(100, 70, 48),
+    "ampere gemm_pipelined": lambda: ampere_pipelined.build(130, 70, 104),
+    "ampere gemm_highperf": lambda: ampere_highperf.build(130, 264, 232),
+    "hopper gemm": lambda: gemm.build(130, 70, 456),
+    "hopper gemm_highperf": lambda: gemm_highperf.build(512, 520, 320, sms=2),
+    "grouped_gemm": lambda: grouped_gemm.build(512, 1, 264, 136, sms=2),
+    "fp8_gemm": lambda: fp8_gemm.build(300, 264, 176, sms=2),
+    "flash_attention": lambda: flash_attention.build(2, 300, 400, 128, sms=2),
+    "flash_attention causal": lambda: flash_attention.build(1, 210, 420, 64, causal=True, sms=1),
+}
+
+
+def findings(kernel: Kernel, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    assert kernel.in_specs is not None
+    assert kernel.out_specs is not None
+    arrays: list[Any] = []
+    for tile in kernel.in_specs:
+        kind = NUMPY_TYPES[tile.dtype.name]
+        arrays.append(
+            np.zeros(tile.dims, kind) if tile.dtype.is_integer else rng.standard_normal(tile.dims).astype(kind)
+        )
+    arrays += [np.zeros(tile.dims, NUMPY_TYPES[tile.dtype.name]) for tile in kernel.out_specs]
+    return list(pyptx.simulate(kernel, *arrays, seed=seed).findings)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_to_find(name: str) -> None:
+    kernel = KERNELS[name]()
+    for seed in (0, int(np.random.default_rng().integers(1, 1 << 30))):
+        assert findings(kernel, seed) == [], seed
+
+
+def skipped(*_: object, **__: object) -> None:
+    """An instruction that is not there."""
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "instruction"),
+    [
+        ("ampere gemm_pipelined", ptx.bar, "sync"),
+        ("ampere gemm_pipelined", ptx.cp.async_, "wait_group"),
+        ("ampere gemm_highperf", ptx.bar, "sync"),
+        ("hopper gemm", ptx.bar, "sync"),
+        ("hopper gemm", ptx.wgmma, "wait_group"),
+        ("hopper gemm_highperf", ptx.fence, "proxy_async_shared_cta"),
+        ("hopper gemm_highperf", ptx.cp.async_.bulk, "wait_group"),
+        ("hopper gemm_highperf", ptx.wgmma, "wait_group"),
+        ("flash_attention", ptx.fence, "proxy_async_shared_cta"),
+    ],
+)
+def test_what_orders_what_is_needed(name: str, of: object, instruction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of, instruction, skipped)
+    assert findings(KERNELS[name](), 0)
