@@ -1,6 +1,8 @@
-"""Everything of a PTX module that is no instruction: module, functions, variables, registers, labels, scopes, directives.
+"""Everything of a PTX module that is no instruction: module, functions, variables, registers, labels, scopes,
+directives.
 
-Each op states its tokens (`tokens()`), from which the printer writes it; how the file laid them out is trivia: the attribute `gaps`
+Each op states its tokens (`tokens()`), from which the printer writes it; how the file laid them out is trivia: the
+attribute `gaps`
 (text around the tokens, only where it differs from the file's style) and `lead` (comments and blank lines before it).
 PTX ISA 4.3 (directives), 5 (variables), 7 (functions), 11 (module-level directives).
 """
@@ -45,7 +47,8 @@ def _print_strings(printer: Printer, words: Sequence[str]) -> None:
 
 @irdl_attr_definition
 class TextAttr(Data[str]):
-    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written."""
+    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written.
+    """
 
     name: ClassVar[str] = "ptx.text"
 
@@ -78,7 +81,8 @@ class TokensAttr(Data[Tokens]):
 class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
     """A declaration: the words before the names, then each name with what follows it (`[16]`, `<10>`, `= {1, 2}`).
 
-    `#ptx.declaration<[".global", ".align", "4", ".b8"], "table", ["[", "16", "]"]>`. Used for registers, variables and parameters.
+    `#ptx.declaration<[".global", ".align", "4", ".b8"], "table", ["[", "16", "]"]>`. Used for registers, variables and
+    parameters.
     """
 
     name: ClassVar[str] = "ptx.declaration"
@@ -128,7 +132,8 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
         return f"v{self.vector}.{self.type}" if self.vector > 1 else self.type
 
     def count(self, index: int = 0) -> int | None:
-        """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`."""
+        """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`.
+        """
         total: int | None = None
         for extent in extents(self.items[index][1]):
             if extent is None:
@@ -484,7 +489,9 @@ class FallOp(Structural):
 
 
 class UnknownOp(Structural):
-    """An instruction this version does not know, carried through as its tokens (`allow_unknown`). Registers in it are only text."""
+    """An instruction this version does not know, carried through as its tokens (`allow_unknown`). Registers in it are
+    only text.
+    """
 
     name = "ptx.unknown"
 

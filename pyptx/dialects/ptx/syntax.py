@@ -1,10 +1,12 @@
 """The lexical rules of PTX and its operands as plain data (PTX ISA 4.2 to 4.5, 6.1 to 6.5).
 
 An instruction's operand list is a *layout*: a tuple of operand nodes in which every register is a placeholder. The SSA
-operands and results of an op fill the placeholders in text order; everything else (immediates with their spelling, symbols,
+operands and results of an op fill the placeholders in text order; everything else (immediates with their spelling,
+symbols,
 brackets, offsets, sinks) is in the layout, which is shared by all instructions of the same shape.
 
-Written as text, a placeholder is `=` (defined), `$` (read) or `~` (read and written), so `ld.v2.b32 {%r1,%r2}, [%rd1+8]`
+Written as text, a placeholder is `=` (defined), `$` (read) or `~` (read and written), so `ld.v2.b32 {%r1,%r2},
+[%rd1+8]`
 has the layout `{=, =}, [$+8]`.
 """
 
@@ -143,7 +145,9 @@ PLACEHOLDERS = {"=": Register("="), "$": Register("$"), "~": Register("~")}
 
 
 def lex(text: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """Cut text into (kind, token) pairs and the gaps (whitespace and comments) around them: `len(gaps) == len(tokens)+1`."""
+    """Cut text into (kind, token) pairs and the gaps (whitespace and comments) around them: `len(gaps) ==
+    len(tokens)+1`.
+    """
     tokens: list[tuple[str, str]] = []
     gaps: list[str] = []
     gap = ""
@@ -251,7 +255,8 @@ def _collect(layout: Layout, found: list[Register]) -> None:
 
 
 def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
-    """Rebuild a layout bottom-up, `change` being applied to each leaf (register, immediate, symbol, ...) in text order."""
+    """Rebuild a layout bottom-up, `change` being applied to each leaf (register, immediate, symbol, ...) in text order.
+    """
 
     def walk(operand: Operand) -> Operand:
         match operand:

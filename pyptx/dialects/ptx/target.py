@@ -71,7 +71,9 @@ def target_of(name: str) -> Target:
 
 @lru_cache(maxsize=1024)
 def target_in(name: str, condition: str) -> bool:
-    """Whether a target satisfies a condition: words like `80+` (80 and above), `90a`, `100af` (100a or 100f), any of them."""
+    """Whether a target satisfies a condition: words like `80+` (80 and above), `90a`, `100af` (100a or 100f), any of
+    them.
+    """
     target = target_of(name)
     for word in condition.split():
         if word.endswith("+"):
@@ -103,7 +105,8 @@ def condition_text(condition: str) -> str:
 class Need:
     """What a form or a modifier needs: PTX >= `since`, a target in `targets` (empty: any), PTX <= `until`.
 
-    `until` applies to targets in `until_targets` only (empty: all), for the few forms that newer targets dropped. `option` is a word that
+    `until` applies to targets in `until_targets` only (empty: all), for the few forms that newer targets dropped.
+    `option` is a word that
     the `.target` directive must have (`!word`: must not have), such as `texmode_independent`.
     """
 
