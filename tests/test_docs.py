@@ -1,0 +1,55 @@
+"""The programs in the README and the guide run, and do what the text says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def run(program: str, folder: Path) -> str:
+    file = folder / "program.py"  # a file, so that the kernel's lines can be shown
+    file.write_text(program)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_readme_program(tmp_path: Path) -> None:
+    out = run(blocks("README.md")[0], tmp_path)
+    assert out.startswith("0.0\n.version ")
+    assert "ld.global.f32" in out
+
+
+def test_guide_kernel(tmp_path: Path) -> None:
+    check = """
+import numpy as np, pyptx
+x = np.random.default_rng().standard_normal(1000, dtype=np.float32)
+out = block_max(x, G=4)
+want = np.array([x[i * 256 : (i + 1) * 256].max() for i in range(4)])
+report = pyptx.simulate(block_max, x, out, grid=4, block=256)
+print(np.array_equal(out, want), report.findings)
+"""
+    assert run(blocks("docs/writing-kernels.md")[0] + check, tmp_path) == "True []\n"
+
+
+def test_readme_messages(tmp_path: Path) -> None:
+    text = (
+        ".version 7.8\n.target sm_80\n.entry k()\n{\n\t.reg .b32 %r<4>;\n\t.reg .b64 %rd<2>;\n\n\n\n\n\n"
+        "\tadd.s32 %rd1, %r2, %r3;\n\tadd.u16x2 %r1, %r2, %r3;\n\tret;\n}\n"
+    )
+    (tmp_path / "kernel.ptx").write_text(text)
+    command = [sys.executable, "-m", "pyptx.tools.cli", "check", "kernel.ptx"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    page = (ROOT / "README.md").read_text()
+    shown = re.search(r"\$ pyptx check kernel.ptx\n(.*?)```", page, re.S)
+    assert shown is not None
+    assert done.stdout.startswith(shown[1].rstrip("\n"))
