@@ -82,6 +82,7 @@ class Kernel:
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
         self._cubin_handles: dict[Any, Any] = {}
+        self._call: Callable[..., Any] | None = None
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -363,10 +364,17 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.in_specs)} tensors "
                 f"({', '.join(self._positional[: len(self.in_specs)])}), not {len(arrays)}"
             )
-        runtime: Any = sys.modules.get("pyptx.runtime.call")
-        if runtime is None:  # an import statement, even of what is imported, costs as much as the launch
-            from ..runtime import call as runtime
-        return runtime.call_kernel(self, arrays, kw)
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_dynamo_compiling():
+            from ..runtime.call import call_kernel
+
+            return call_kernel(self, arrays, kw)
+        call = self._call
+        if call is None:  # an import statement, even of what is imported, costs as much as the launch
+            from ..runtime.call import call_eager
+
+            call = self._call = call_eager
+        return call(self, arrays, kw, torch)
 
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with explicit arguments, in the order of the entry's parameters: for kernels with `raw_params`.

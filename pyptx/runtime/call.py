@@ -22,7 +22,7 @@ from ..diagnostics import PTXError, SimulationWarning
 from ..simulator.launch import load_module, simulate_entry
 from ..simulator.tensor_map import with_tensor_maps
 
-__all__ = ["call_kernel"]
+__all__ = ["call_eager", "call_kernel"]
 
 NUMPY_TYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -71,6 +71,12 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
             from .torch_ops import call_traced
 
             return call_traced(kernel, args, kwargs)
+    return call_eager(kernel, args, kwargs, torch)
+
+
+def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
+    """`call_kernel` outside of torch.compile; `torch` is the module, or None if it is not imported."""
+    if torch is not None:
         attempt = kernel._cubin_handles.get("attempt")
         if attempt is not None:  # it has been on a GPU before: whatever is recognised needs no more looking at
             result = attempt(args, kwargs)

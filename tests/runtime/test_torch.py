@@ -86,6 +86,28 @@ def test_dynamic_shapes() -> None:
     assert len(graphs) == 1  # one graph for all of them
 
 
+def test_the_first_call_may_be_a_compiled_one() -> None:
+    """Nothing of the runtime is imported yet, and what the first call leaves behind makes no second graph."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    code = """
+import sys, torch
+from tests.runtime.kernels import scaled_sum
+kernel, graphs = scaled_sum(), []
+assert "pyptx.runtime.call" not in sys.modules
+f = torch.compile(lambda x, w: kernel(x, w, scale=2.0), fullgraph=True, backend=lambda g, _: graphs.append(g) or g)
+x, w = torch.randn(3, 64), torch.randn(64)
+for _ in range(2):
+    torch.testing.assert_close(f(x, w), x * 2 + w)
+print(len(graphs))
+"""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.stdout.strip() == "1", done.stderr[-3000:]
+
+
 def test_export() -> None:
     kernel = scaled_sum()
 
