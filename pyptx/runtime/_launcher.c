@@ -326,21 +326,19 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
   }
   if (!plan) return not_implemented();
 
-  int wants_grad = 0;
+  int grad = truth(PyObject_CallNoArgs(self->grad_enabled));
+  if (grad < 0) return NULL;
   for (Py_ssize_t i = 0; i < nargs; i++) {
-    int yes = truth(PyObject_GetAttr(args[i], self->requires_grad));
-    if (yes < 0) return NULL;
-    wants_grad |= yes;
+    if (grad) {
+      int wanted = truth(PyObject_GetAttr(args[i], self->requires_grad));
+      if (wanted < 0) return NULL;
+      if (wanted) return not_implemented();
+    }
     if (plan->expected[i].single) { /* the one view whose strides do not give it away */
       int negative = truth(PyObject_CallMethodObjArgs(args[i], self->is_neg, NULL));
       if (negative < 0) return NULL;
       if (negative) return not_implemented();
     }
-  }
-  if (wants_grad) {
-    int on = truth(PyObject_CallNoArgs(self->grad_enabled));
-    if (on < 0) return NULL;
-    if (on) return not_implemented();
   }
 
   void *current = NULL;
