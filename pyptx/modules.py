@@ -22,9 +22,10 @@ from .frontend.statements import (
     unknown,
     variable,
 )
+from .frontend.values import Block, If, Loop, Value, block, else_, if_, loop, new, op, special
 
 __all__ = [
-    "Function", "Module", "Style", "addr", "close_scope", "declaration", "declare", "directive", "exact", "fmt", "inst",
-    "label", "label_list", "lead", "loc", "open_scope", "pair", "param", "pragma", "reg", "section", "targets",
-    "unknown", "variable",
+    "Block", "Function", "If", "Loop", "Module", "Style", "Value", "addr", "block", "close_scope", "declaration",
+    "declare", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "loc", "loop", "new",
+    "op", "open_scope", "pair", "param", "pragma", "reg", "section", "special", "targets", "unknown", "variable",
 ]  # fmt: skip

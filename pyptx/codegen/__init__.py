@@ -14,6 +14,7 @@ from ..ssa.fastir import gc_paused
 from ..ssa.statement import Kind
 from ..text import read_source
 from .faithful import FaithfulWriter
+from .sugar import SugarWriter
 
 __all__ = ["ptx_to_python"]
 
@@ -45,6 +46,8 @@ def text_to_python(
     """As `ptx_to_python`, of text; `filename` is for messages."""
     with gc_paused():
         module = read_module(text, filename, allow_unknown=allow_unknown)
+        if sugar:
+            return SugarWriter(module, kernel_name).text()
         return FaithfulWriter(module, detect(style_samples(module)), trivia).text()
 
 

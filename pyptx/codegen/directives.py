@@ -31,6 +31,30 @@ def declaration_call(declaration: DeclarationAttr) -> str:
     return f"declare({', '.join([_python(text_of(head)), *pairs])})"
 
 
+def compact_declaration(declaration: DeclarationAttr) -> str:
+    """As `declaration_call`, with what follows the name as one string."""
+    head, items = declaration.data
+    pairs = [f"({literal(name)}, {_python(text_of(tail))})" for name, tail in items]
+    return f"declare({', '.join([_python(text_of(head)), *pairs])})"
+
+
+def compact_section(words: Sequence[str]) -> str:
+    """`section(...)` with as many data in a row as fit on a line."""
+    name, data = words[1], words[3:-1]
+    rows: list[str] = []
+    row: list[str] = []
+    for at, word in enumerate(data):
+        starts = word.startswith(".") or (at + 1 < len(data) and data[at + 1] == ":")
+        if starts and row and sum(map(len, row)) + len(row) > 64:
+            rows.append(str(text_of(row)))
+            row = []
+        row.append(word)
+    rows.append(str(text_of(row)))
+    if words[2] != "{" or spelling.section(name, rows) != tuple(words):
+        return directive_call(words, [""] * (len(words) + 1))
+    return f"section({', '.join(literal(r) for r in (name, *rows))})"
+
+
 def parameter_call(declaration: DeclarationAttr) -> str:
     """`param("u64", "x", ptr="global", ptr_align=16)`."""
     head, items = declaration.data

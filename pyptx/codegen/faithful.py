@@ -12,6 +12,7 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
+from .. import modules
 from ..dialects.ptx.structure import (
     DeclarationAttr,
     DirectiveOp,
@@ -33,11 +34,7 @@ from . import directives
 from .names import NameTable, identifier, literal
 from .operands import Expression
 
-HELPERS = (
-    "Module", "Style", "addr", "close_scope", "declaration", "declare", "directive", "exact", "fmt", "inst", "label",
-    "label_list", "lead", "loc", "open_scope", "pair", "param", "pragma", "reg", "section", "targets", "unknown",
-    "variable",
-)  # fmt: skip
+HELPERS = tuple(modules.__all__)
 """Names of `pyptx.modules` that a generated program may import; nothing else gets these names."""
 
 HEADER_ORDER = ("version", "target", "address_size")
@@ -111,6 +108,7 @@ class FaithfulWriter:
             lines.append(f"    options={literal(list(source.options))},")
         if self.style != DEFAULT:
             lines.append(f"    style={_style(self.style)},")
+        lines += self.constructor_options()
         taken: list[str] = []
         lead = ""
         while items and not isinstance(items[0], FunctionSource) and self._is_header(items[0]):
@@ -128,6 +126,9 @@ class FaithfulWriter:
         if lead:
             lines.append(f"    lead={literal(lead)},")
         return lines
+
+    def constructor_options(self) -> list[str]:
+        return []
 
     @staticmethod
     def _is_header(statement: Statement) -> bool:
@@ -185,8 +186,8 @@ class FaithfulWriter:
         if kind == "prototype":
             self.out.append(f"m.prototype({arguments})")
             return
-        body = _FunctionWriter(self, source)
-        python_name = self.names.fresh(name)
+        body = self.function_writer(source)
+        python_name = self.names.fresh(self.python_name(name, kind))
         self.out += ["", "", f"@m.{kind}({arguments})", f"def {python_name}({', '.join(body.arguments)}):"]
         body.write()
         if end is not None and end[0]:
@@ -195,6 +196,12 @@ class FaithfulWriter:
         elif not source.statements:
             self.out.append("    pass")
         self.out += ["", ""]
+
+    def function_writer(self, source: FunctionSource) -> FunctionWriter:
+        return FunctionWriter(self, source)
+
+    def python_name(self, name: str, kind: str) -> str:
+        return name
 
     def _end(self, source: FunctionSource) -> tuple[str, str, str] | None:
         attr = source.attributes.get("end")
@@ -223,7 +230,7 @@ class FaithfulWriter:
         return f"[{text}]"
 
 
-class _FunctionWriter:
+class FunctionWriter:
     """Writes the statements of one function."""
 
     def __init__(self, module: FaithfulWriter, source: FunctionSource):
@@ -298,7 +305,7 @@ class _FunctionWriter:
         words = (*cls.opcode.split("."), *shape.modifiers)
         expression = Expression(wide_floats(words))
         exact = self._must_be_exact(shape, classes)
-        expression.text(f"    {'exact' if exact else 'inst'}{_path(words)}(")
+        expression.text(f"    {'exact' if exact else 'inst'}{python_path(words)}(")
         self.module.used.add("exact" if exact else "inst")
         for i, operand in enumerate(shape.layout):
             if i:
@@ -395,7 +402,7 @@ class _FunctionWriter:
 # ---------------------------------------------------------------------------------------------------- helpers
 
 
-def _path(words: Sequence[str]) -> str:
+def python_path(words: Sequence[str]) -> str:
     """`.add.u32` as attributes."""
     text = ""
     for word in words:
@@ -479,6 +486,6 @@ def _import_order(name: str) -> tuple[bool, str]:
 
 def _wrapped(start: str, names: Sequence[str], joined: str) -> str:
     text = start + ", ".join(names)
-    if len(text) <= 110:
+    if len(text) <= 88:
         return text
     return start + "(\n" + "".join(f"    {n},\n" for n in names) + ")"

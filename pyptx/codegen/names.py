@@ -9,6 +9,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
@@ -31,6 +32,10 @@ class NameTable:
         self._taken.add(name)
         return name
 
+    def release(self, name: str) -> None:
+        """A name that turned out not to be needed."""
+        self._taken.discard(name)
+
 
 def identifier(text: str) -> str:
     """`text` as an ASCII identifier that is no keyword or builtin: `%rd` -> `rd`, `class` -> `class_`."""
@@ -45,5 +50,21 @@ def identifier(text: str) -> str:
 
 
 def literal(value: object) -> str:
-    """A Python literal in ASCII: strings of any content come back as they were."""
+    """A Python literal in ASCII, strings in double quotes where they hold none: any value comes back as it was."""
+    if isinstance(value, str):
+        return string(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(literal(v) for v in value) + "]"  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, tuple):
+        inner = ", ".join(literal(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+        return f"({inner},)" if len(value) == 1 else f"({inner})"  # pyright: ignore[reportUnknownArgumentType]
     return ascii(value)
+
+
+@lru_cache(maxsize=16384)
+def string(text: str) -> str:
+    """A string literal in ASCII."""
+    plain = ascii(text)
+    if plain[0] == '"' or '"' in plain:
+        return plain
+    return '"' + plain[1:-1].replace("\\'", "'") + '"'

@@ -16,7 +16,7 @@ from ..ssa.statement import Environment, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, from_name
 from .registers import Reg
-from .trace import _CLOSE, _LABEL, _OPEN, Trace
+from .trace import _CLOSE, _LABEL, _OPEN, Declaration, Trace
 
 Gaps = tuple[str, ...]
 _getframe = sys._getframe
@@ -84,12 +84,15 @@ class ModuleTrace(Trace):
     """A trace whose statements come in the author's order. `layouts` are the gaps that statements may be given."""
 
     def __init__(
-        self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = ()
-    ):
+        self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = (),
+        bit_registers: bool = False,
+    ):  # fmt: skip
         self._filenames: dict[str, StringAttr] = {}
         super().__init__(name, target, version, place)
         self.names: Names = Names()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.layouts = layouts
+        self.bit_registers = bit_registers
+        self.closed_if: tuple[int, str] | None = None
         self.placed_labels: set[tuple[int, str]] = set()
         self._laid: dict[tuple[Shape, int], Shape] = {}
         self._body: CodeType | None = None
@@ -122,6 +125,13 @@ class ModuleTrace(Trace):
             name = self._filenames[filename] = StringAttr(filename)
         self.locations.append(line_location(name, line, column))
         return len(self.locations) - 1
+
+    def declare(self, register_class: str, name: str) -> Variable:
+        """A register that the DSL makes: at the top of the function, whatever scope is open."""
+        self.check_free(name)
+        found = self.names[name] = Variable(name, register_class, 0)
+        self.declarations[name] = Declaration(register_class, name)
+        return found
 
     def label(self, name: str) -> None:
         place = self.place()

@@ -51,10 +51,10 @@ from ..ssa.statement import Reg as Variable
 from ..ssa.statement import Statement
 from . import words as spelling
 from .instructions import inst
-from .module_trace import Gaps, ModuleTrace, type_of
-from .registers import Reg
+from .module_trace import Gaps, ModuleTrace
 from .shared import place_allocations
 from .trace import declaration_shape, trace_scope
+from .values import Value, value_of
 from .words import parameter as param
 
 __all__ = ["Function", "Module", "Style", "declaration", "inst", "param"]
@@ -94,11 +94,13 @@ class Module:
     lowest that admits what the functions use. style: how statements are laid out; layouts: gaps around the tokens of
     the statements that are laid out otherwise (`fmt`). headers: which of `.version`, `.target`, `.address_size` are
     written, in order; write them with `header` where other directives stand between. lead: comments at the top.
+    bit_registers: floats live in `.b32` and `.b64` registers, as LLVM has it, not `.f32` and `.f64` (those `op` makes).
     """
 
     def __init__(
         self, target: str, version: str | None = None, *, address_size: int | str = 64, options: Sequence[str] = (),
         style: Style = DEFAULT, layouts: Sequence[Gaps] = (), headers: Sequence[str] = HEADERS, lead: str = "",
+        bit_registers: bool = False,
     ):  # fmt: skip
         try:
             known = target_of(target).known
@@ -111,6 +113,7 @@ class Module:
         self._version_text = version
         self.style = style
         self.layouts = tuple(layouts)
+        self.bit_registers = bit_registers
         self._items: list[Operation | Function] = []
         self._lead = lead
         self._tail = ""
@@ -334,9 +337,9 @@ class Module:
             return create(op_class, (), (), function.properties, attributes), None
         code = getattr(function.body, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<module>", 1)
-        trace = ModuleTrace(function.name, self.target, self.version, place, self.layouts)
+        trace = ModuleTrace(function.name, self.target, self.version, place, self.layouts, self.bit_registers)
         source = FunctionSource(op_class, function.properties, attributes, locations=trace.locations)
-        arguments: list[Reg] = []
+        arguments: list[Value] = []
         for which, found in (("returns", source.outputs), ("params", source.inputs)):
             arguments += _register_parameters(trace, function.declarations(which), found)
         if code is not None:
@@ -370,9 +373,9 @@ def _directive_words(directives: Sequence[Any] | str) -> spelling.Words:
 
 def _register_parameters(
     trace: ModuleTrace, declarations: Sequence[DeclarationAttr], found: list[Variable]
-) -> list[Reg]:
+) -> list[Value]:
     """Declare the `.reg` parameters among a function's; other parameters are symbols."""
-    made: list[Reg] = []
+    made: list[Value] = []
     for declared in declarations:
         for name, _ in declared.items:
             if declared.space != "reg":
@@ -382,7 +385,7 @@ def _register_parameters(
             if problem is not None:
                 raise trace.error(problem, at=0)
             found.append(trace.names[name])
-            made.append(Reg(name, type_of(declared.register_class), trace.names[name]))
+            made.append(value_of(trace.names[name]))
     return made
 
 

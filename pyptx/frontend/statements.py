@@ -157,12 +157,18 @@ def label_list(name: str, *tokens: str, layout: int | None = None) -> None:
 # ---------------------------------------------------------------------------------------------------------- directives
 
 
-def loc(file: int, line: int, column: int, inlined: Sequence[Any] | None = None, layout: int | None = None) -> None:
+def loc(
+    file: int, line: int, column: int, inlined: Sequence[Any] | None = None, *, layout: int | None = None,
+    label: str | None = None,
+) -> None:  # fmt: skip
     """`.loc file line column`: where the following instructions come from.
 
-    inlined: (label of the function's name, [offset of it,] file, line, column) of the call. PTX ISA 11.5.
+    inlined: (label of the function's name, [offset of it,] file, line, column) of the call. label: one to stand before
+    it, for debug data. PTX ISA 11.5.
     """
     trace = _trace()
+    if label is not None:
+        trace.label(label)
     key = None if inlined is None else tuple(inlined)
     _record(trace, _loc(file, line, column, key), trace.place(), layout)
 

@@ -32,8 +32,8 @@ def read(path: Any) -> str:
 
 
 _STATEMENTS = (
-    ast.Expr, ast.Assign, ast.FunctionDef, ast.ImportFrom, ast.If, ast.Pass, ast.Module, ast.Call, ast.Attribute, ast.Name,  # noqa: E501
-    ast.Constant, ast.keyword, ast.arguments, ast.arg, ast.List, ast.Tuple, ast.Subscript, ast.UnaryOp, ast.USub, ast.Invert,  # noqa: E501
+    ast.Expr, ast.Assign, ast.FunctionDef, ast.ImportFrom, ast.If, ast.Pass, ast.Module, ast.Call, ast.Attribute, ast.Name,
+    ast.Constant, ast.keyword, ast.arguments, ast.arg, ast.List, ast.Tuple, ast.Subscript, ast.UnaryOp, ast.USub, ast.Invert,
     ast.alias, ast.BinOp, ast.Mult, ast.Add, ast.Compare, ast.Eq, ast.Load, ast.Store,
 )  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_the_program_is_structure_not_text() -> None:
         "\t@%p1 bra $L_top;\n\tret;"
     )
     program = ptx_to_python(text)
-    changed = program.replace("r[2], 7", "r[3], 8").replace("'$L_top'", "'again'").replace("('%r', 4)", "('%count', 4)")
+    changed = program.replace("r[2], 7", "r[3], 8").replace('"$L_top"', '"again"').replace('("%r", 4)', '("%count", 4)')
     want = text.replace("%r2, 7", "%r3, 8").replace("$L_top", "again").replace("%r", "%count")
     assert run(changed).ptx() == want
 
@@ -104,8 +104,8 @@ def test_address_spellings(address: str) -> None:
 
 def test_scopes_that_hide_names() -> None:
     text = kernel(
-        "\t.reg .b32 %r<4>;\n\t.reg .b32 x;\n\tmov.b32 x, 1;\n\t{\n\t.reg .b32 x;\n\t.reg .b64 %q<2>;\n\tmov.b32 x, 2;\n"  # noqa: E501
-        "\tmov.b64 %q1, 3;\n\tmov.b32 %r3, 4;\nL:\n\t}\n\t{\n\t.reg .f32 x;\nL:\n\tmov.f32 x, 0f00000000;\n\tbra L;\n\t}\n"  # noqa: E501
+        "\t.reg .b32 %r<4>;\n\t.reg .b32 x;\n\tmov.b32 x, 1;\n\t{\n\t.reg .b32 x;\n\t.reg .b64 %q<2>;\n\tmov.b32 x, 2;\n"
+        "\tmov.b64 %q1, 3;\n\tmov.b32 %r3, 4;\nL:\n\t}\n\t{\n\t.reg .f32 x;\nL:\n\tmov.f32 x, 0f00000000;\n\tbra L;\n\t}\n"
         "\tmov.b32 %r1, x;\n\tret;"
     )
     assert printed(text) == text

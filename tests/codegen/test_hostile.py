@@ -11,7 +11,7 @@ from pyptx.codegen import ptx_to_python
 from .programs import assert_harmless, run
 
 ATTACKS = [
-    "'); import os; os.system('id') #", '"""', "'''", "\\", "\\'", '\\"', "\n", "\r", "\x00", "{0}", "%s", "%(x)s", "${x}",  # noqa: E501
+    "'); import os; os.system('id') #", '"""', "'''", "\\", "\\'", '\\"', "\n", "\r", "\x00", "{0}", "%s", "%(x)s", "${x}",
     "'+__import__('os').system('id')+'", "\u2028", "\x0c", "\udc80", "ⓘⓜⓟⓞⓡⓣ", "*/", "//", "#", "exec", "__import__",
 ]  # fmt: skip
 pieces = st.lists(st.one_of(st.sampled_from(ATTACKS), st.text(max_size=6)), max_size=6).map("".join)
@@ -61,7 +61,7 @@ def test_comments(text: str) -> None:
 def test_strings(text: str) -> None:
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     check(
-        f'{HEADER}.file 1 "{quoted}"\n.pragma "{quoted}";\n.entry k()\n.pragma "{quoted}";\n{{\n\t.pragma "{quoted}";\n\tret;\n}}\n'  # noqa: E501
+        f'{HEADER}.file 1 "{quoted}"\n.pragma "{quoted}";\n.entry k()\n.pragma "{quoted}";\n{{\n\t.pragma "{quoted}";\n\tret;\n}}\n'
     )
 
 
@@ -75,7 +75,7 @@ def test_names(names: list[str]) -> None:
     a, b, c, d, e, f = names
     check(
         f"{HEADER}.global .b32 {a};\n.entry {b}(.param .u64 {c})\n{{\n\t.reg .b32 {d};\n\t.reg .b32 {e}<4>;\n{f}:\n"
-        f"\tmov.b32 {d}, {e}1;\n\tmov.b64 {e}2, {a};\n\tld.param.u64 {d}, [{c}];\n\tfoo.bar {a}, {d}, [{c}+4];\n\tbra {f};\n}}\n"  # noqa: E501
+        f"\tmov.b32 {d}, {e}1;\n\tmov.b64 {e}2, {a};\n\tld.param.u64 {d}, [{c}];\n\tfoo.bar {a}, {d}, [{c}+4];\n\tbra {f};\n}}\n"
     )
 
 

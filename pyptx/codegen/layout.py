@@ -1,0 +1,111 @@
+"""Lines of Python broken as `ruff format` breaks them: at the last bracket, one argument a line with a comma behind."""
+
+from __future__ import annotations
+
+WIDTH = 88
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+def lines(indent: int, text: str) -> list[str]:
+    """A statement as one or more lines."""
+    if indent + len(text) <= WIDTH:
+        return [" " * indent + text]
+    return _split(indent, text)
+
+
+def _split(indent: int, text: str) -> list[str]:
+    found = _last_bracket(text)
+    if found is None:
+        return [" " * indent + text]
+    start, end = found
+    head, body, tail = text[: start + 1], text[start + 1 : end], text[end:]
+    if not body or (tail[1:] and not tail[1:].startswith((":", " as ", ",", ")", "]"))):
+        return [" " * indent + text]
+    inside = indent + 4
+    clauses = _clauses(body)
+    if len(clauses) > 1:
+        return [" " * indent + head, *[x for c in clauses for x in lines(inside, c)], " " * indent + tail]
+    parts = _arguments(body)
+    is_call = text[start] != "(" or (start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_])"))
+    if not is_call and len(parts) == 1 and not body.endswith(","):
+        return [" " * indent + head, *lines(inside, body), " " * indent + tail]
+    if inside + len(body) <= WIDTH and not (len(parts) == 1 and body.endswith(",")):
+        middle = [" " * inside + body]
+    else:
+        middle = []
+        for part in parts:
+            split = lines(inside, part + ",") if inside + len(part) + 1 > WIDTH else [" " * inside + part + ","]
+            middle += split
+    return [" " * indent + head, *middle, " " * indent + tail]
+
+
+def _last_bracket(text: str) -> tuple[int, int] | None:
+    """The last pair of outermost brackets."""
+    depth, start, found, quote, escaped = 0, 0, None, "", False
+    for i, c in enumerate(text):
+        if quote:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == quote:
+                quote = ""
+        elif c in "\"'":
+            quote = c
+        elif c in _OPEN:
+            if depth == 0:
+                start = i
+            depth += 1
+        elif c in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                found = start, i
+    return found
+
+
+def _clauses(body: str) -> list[str]:
+    """A comprehension as its element and its `for`; anything else as it is."""
+    depth, quote, escaped = 0, "", False
+    for i, c in enumerate(body):
+        if quote:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == quote:
+                quote = ""
+        elif c in "\"'":
+            quote = c
+        elif c in _OPEN:
+            depth += 1
+        elif c in _CLOSE:
+            depth -= 1
+        elif depth == 0 and body.startswith(" for ", i):
+            return [body[:i], body[i + 1 :]]
+    return [body]
+
+
+def _arguments(body: str) -> list[str]:
+    parts: list[str] = []
+    depth, start, quote, escaped = 0, 0, "", False
+    for i, c in enumerate(body):
+        if quote:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == quote:
+                quote = ""
+        elif c in "\"'":
+            quote = c
+        elif c in _OPEN:
+            depth += 1
+        elif c in _CLOSE:
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(body[start:i].strip())
+            start = i + 1
+    last = body[start:].strip()
+    if last:
+        parts.append(last)
+    return parts

@@ -1,0 +1,113 @@
+"""What registers are called in readable programs: after the instruction that writes them first, and how they are
+used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..dialects.ptx.syntax import Address, Operand, Register, SpecialRegister, Symbol
+from ..ssa.statement import Reg, Shape
+from .names import identifier
+
+_PARAMETER = re.compile(r".*_param_(\d+)$")
+_SPECIAL = {"%tid.x": "tid", "%ctaid.x": "ctaid", "%ntid.x": "ntid", "%nctaid.x": "nctaid", "%laneid": "lane"}
+
+
+def parameter_name(symbol: str) -> str:
+    """`_Z5saxpyifPf_param_2` -> `arg2`; other names as they are."""
+    match = _PARAMETER.fullmatch(symbol)
+    return f"arg{match[1]}" if match else identifier(symbol)
+
+
+def demangled(symbol: str) -> str:
+    """The function's own name in an Itanium-mangled symbol (`_Z5saxpyifPf` -> `saxpy`), else the symbol."""
+    match = re.match(r"_ZN?K?(?:\d+_GLOBAL__N__[0-9a-zA-Z_]*?)?((?:\d+\w*?)+)", symbol)
+    if match is None:
+        return symbol
+    rest, found = symbol[2:].lstrip("NK"), ""
+    while True:
+        digits = re.match(r"[1-9]\d*", rest)
+        if digits is None:
+            break
+        size = int(digits[0])
+        rest = rest[len(digits[0]) :]
+        if size > len(rest):
+            return symbol
+        found, rest = rest[:size], rest[size:]
+    return found or symbol
+
+
+class Namer:
+    """Suggests a name for a register from the statement that writes it."""
+
+    def __init__(self) -> None:
+        self.known: dict[Reg, str] = {}
+        self.pointers: set[Reg] = set()
+        self.updated: dict[Reg, str] = {}
+
+    def observe(self, shape: Shape, regs: Sequence[Reg]) -> None:
+        """Learn how registers are used: as addresses, as counters, as accumulators."""
+        cls = shape.instruction
+        if cls is None or not regs:
+            return
+        at = 1 if shape.guard >= 0 else 0
+        for operand in shape.layout:
+            if isinstance(operand, Address) and isinstance(operand.base, Register):
+                self.pointers.add(regs[at])
+            at += _registers_in(operand)
+        read = {regs[i] for i in shape.read}
+        for i in shape.written:
+            if regs[i] in read:
+                counter = cls.opcode == "add" and len(shape.read) == 1 and "f" not in regs[i].register_class
+                self.updated.setdefault(regs[i], "i" if counter else "acc")
+
+    def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
+        """A name for the register that this statement writes first."""
+        cls = shape.instruction
+        assert cls is not None
+        opcode = cls.opcode.partition(".")[0]
+        source = next((o for o in shape.layout[1:] if not isinstance(o, Register)), None)
+        if opcode == "mov" and isinstance(source, SpecialRegister):
+            return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
+        if (
+            opcode == "ld"
+            and isinstance(source, Address)
+            and isinstance(source.base, Symbol)
+            and "param" in shape.modifiers
+        ):
+            name = parameter_name(source.base.name)
+            return name if not source.offset else f"{name}_{identifier(source.offset.lstrip('+'))}".replace("__", "_")
+        if opcode == "cvta" and shape.read:
+            base = self.known.get(regs[shape.read[-1]])
+            if base is not None:
+                return base.rstrip("0123456789") + "_ptr" if not base.startswith("arg") else f"{base}_ptr"
+        if opcode == "mov" and isinstance(source, Symbol):
+            return identifier(source.name)
+        if reg.register_class == "pred":
+            return "p"
+        if reg in self.updated:
+            return self.updated[reg]
+        if reg in self.pointers:
+            return "ptr"
+        if opcode in ("mma", "wmma", "wgmma"):
+            return "acc"
+        if opcode in ("ld", "ldu", "tex", "ldmatrix"):
+            return "v" if opcode != "ldmatrix" else "frag"
+        if opcode == "shfl":
+            return "other"
+        kind = reg.register_class
+        if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
+            return "x"
+        return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
+
+
+def _registers_in(operand: Operand) -> int:
+    if isinstance(operand, Register):
+        return 1
+    if isinstance(operand, Address):
+        return sum(_registers_in(o) for o in (operand.base, *operand.rest))
+    inner = [getattr(operand, name, None) for name in ("operand", "first", "second")]
+    elements = getattr(operand, "elements", ())
+    return sum(_registers_in(o) for o in (*inner, *elements) if o is not None)

@@ -1,0 +1,950 @@
+"""Readable mode: control flow as blocks, instructions as expressions and operators, registers named for what they hold.
+
+The Python runs in the order of the PTX and makes the same instructions; only registers and labels are named anew. An
+expression is nested into another exactly where its instruction stands directly before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
+from ..dialects.ptx.style import DEFAULT
+from ..dialects.ptx.syntax import (
+    Address,
+    Arguments,
+    Immediate,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    SpecialRegister,
+    Symbol,
+    Target,
+    Vector,
+    operand_tokens,
+)
+from ..frontend.instructions import wide_floats
+from ..frontend.values import COMPARISONS, operator_opcode, operator_type, result_class, result_type
+from ..parser.reader import ModuleText
+from ..ssa.builder import FunctionSource
+from ..ssa.statement import Kind, Reg, Shape, Statement
+from . import directives, layout
+from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
+from .names import NameTable, string
+from .naming import Namer, demangled
+from .operands import constant
+from .structure import Region, recover
+
+_BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
+_IN_PLACE = ("+", "-", "*", "<<", ">>", "&", "|", "^")
+_ATOM = 9
+QUOTES = "\"'"
+_MAX_TEXT = 76
+"""Characters beyond which an expression is not nested into another."""
+
+
+@dataclass(slots=True)
+class Line:
+    """One line to be written; `target` is the register that it assigns, if it may be nested into its use."""
+
+    depth: int
+    text: str
+    target: Reg | None = None
+    value: str = ""
+    precedence: int = _ATOM
+
+
+@dataclass(slots=True)
+class Run:
+    """`count` statements of one instruction; `integers` is what varies in them besides registers."""
+
+    start: int
+    count: int
+    fresh: bool
+    integers: list[int]
+
+
+_MIN_RUN = 4
+_LONG_LIST = 200
+"""Characters beyond which an initialiser is written as one string."""
+
+
+def _skeleton(shape: Shape) -> tuple[object, ...] | None:
+    """What the instructions of a run have in common; None for what runs are not made of."""
+    if shape.kind != Kind.INSTRUCTION or shape.instruction is None or shape.guard >= 0 or len(shape.written) > 1:
+        return None
+    return shape.instruction, shape.modifiers, "written" in shape.attributes, _without_integer(shape.layout)
+
+
+def _without_integer(operands: tuple[Operand, ...]) -> tuple[object, ...]:
+    return tuple(
+        [
+            Address(o.base, "", o.rest, o.unified)
+            if isinstance(o, Address) and _offset_of(o) is not None
+            else Immediate("0")
+            if isinstance(o, Immediate) and _plain_integer(o.text)
+            else o
+            for o in operands
+        ]
+    )
+
+
+def _plain_integer(text: str) -> bool:
+    return constant(text, False) == text and not any(c in text for c in ".e")
+
+
+def _offset_of(operand: Address) -> int | None:
+    """The offset of an address, 0 where it has none."""
+    if not isinstance(operand.base, Register) or operand.base.member:
+        return None
+    if not operand.offset:
+        return None
+    number = operand.offset[1:]
+    return int(number) if operand.offset[0] == "+" and _plain_integer(number) else None
+
+
+def _integer_of(shape: Shape) -> int | None:
+    """The one integer that may vary from instruction to instruction of a run."""
+    found: list[int] = []
+    for operand in shape.layout:
+        if isinstance(operand, Immediate) and _plain_integer(operand.text):
+            found.append(int(operand.text))
+        elif isinstance(operand, Address):
+            offset = _offset_of(operand)
+            if offset is not None:
+                found.append(offset)
+    return found[0] if len(found) == 1 else None
+
+
+class SugarWriter(FaithfulWriter):
+    """Writes a module readably."""
+
+    def __init__(self, source: ModuleText, kernel_name: str):
+        super().__init__(source, DEFAULT, False)
+        self.kernel_name = kernel_name
+        self.first = True
+        self.bit_registers = _bit_registers(source)
+        self.fixed_labels = _named_in_sections(source)
+
+    def _module_statement(self, statement: Statement) -> None:
+        before = len(self.out)
+        super()._module_statement(statement)
+        shape = statement[0]
+        if isinstance(shape.payload, DeclarationAttr) and len(self.out[-1]) > _LONG_LIST:
+            self.out[-1] = "m." + directives.compact_declaration(shape.payload)
+        elif shape.tokens[:1] == [".section"] and len(self.out) > before:
+            self.out[-1] = "m." + directives.compact_section(shape.tokens)
+
+    def text(self) -> str:
+        """The program, laid out as `ruff format` would."""
+        found: list[str] = []
+        for line in super().text().split("\n"):
+            plain = not line.startswith((" ", "@", ")", '"""'))
+            found += layout.lines(0, line) if plain and len(line) > layout.WIDTH else [line]
+        return _few_blank_lines(found)
+
+    def function_writer(self, source: FunctionSource) -> FunctionWriter:
+        return SugarFunction(self, source)
+
+    def python_name(self, name: str, kind: str) -> str:
+        if kind == "entry" and self.first:
+            self.first = False
+            return self.kernel_name
+        return demangled(name)
+
+    def constructor_options(self) -> list[str]:
+        return ["    bit_registers=True,"] if self.bit_registers else []
+
+
+def _few_blank_lines(lines: Sequence[str]) -> str:
+    """Two blank lines around functions, at most one elsewhere."""
+    found: list[str] = []
+    blank = 0
+    for line in lines:
+        if not line:
+            blank += 1
+            continue
+        if blank and found:
+            wide = line.startswith("@") or found[-1].startswith(" ")
+            found += [""] * (2 if wide else 1)
+        blank = 0
+        found.append(line)
+    return "\n".join([*found, ""])
+
+
+def _bit_registers(source: ModuleText) -> bool:
+    """Whether floats live in bit registers, going by what float instructions write."""
+    votes = 0
+    for item in source.items:
+        if isinstance(item, FunctionSource):
+            for shape, regs, _, _, _ in item.statements:
+                if shape.written and shape.instruction is not None and shape.modifiers[-1:] in (("f32",), ("f64",)):
+                    votes += 1 if regs[shape.written[0]].register_class[0] == "b" else -1
+    return votes > 0
+
+
+def _named_in_sections(source: ModuleText) -> set[str]:
+    """Names that debug data mentions: labels of these names keep them."""
+    found: set[str] = set()
+    for item in source.items:
+        if not isinstance(item, FunctionSource) and item[0].tokens[:1] == [".section"]:
+            found.update(item[0].tokens)
+    return found
+
+
+class SugarFunction(FunctionWriter):
+    """Writes one function readably."""
+
+    def __init__(self, module: SugarWriter, source: FunctionSource):
+        super().__init__(module, source)
+        self.sugar = module
+        self.names = NameTable((*HELPERS, "m", *self.arguments))
+        self.bound: set[Reg] = {*source.outputs, *source.inputs}
+        self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
+        self.arrays: dict[Reg, tuple[str, int]] = {}
+        self.array_sizes: dict[str, int] = {}
+        self.lines: list[Line] = []
+        self.namer = Namer()
+        self.defs: dict[Reg, int] = {}
+        self.uses: dict[Reg, int] = {}
+        self.whole: set[tuple[Reg, ...]] = set()
+        self.depth = 0
+        self.mentioned: dict[Reg, int] = {}
+        self.runs: dict[int, Run] = {}
+        self.statements: list[Statement] = []
+        self.targets: dict[int, int] = {}
+        self.label_names: dict[int, str] = {}
+        self.explicit: set[int] = set()
+
+    # ------------------------------------------------------------------------------------------------------- analysis
+
+    def write(self) -> None:
+        self._collect()
+        regions = self._structure()
+        body = self._declare_early()
+        self.lines += body
+        self._emit(regions)
+        for line in self.lines:
+            self.out += layout.lines(4 * (line.depth + 1), line.text)
+
+    def _collect(self) -> None:
+        """Statements without register declarations and empty scopes; counts of definitions and uses; branch targets."""
+        kept = _scopes_to_keep(self.source.statements)
+        labels: dict[tuple[int, str], int] = {}
+        wanted: list[tuple[int, str, tuple[int, ...]]] = []
+        tables: list[tuple[int, str, tuple[int, ...]]] = []
+        stack = [0]
+        for statement in self.source.statements:
+            shape, regs, _, _, name = statement
+            kind = shape.kind
+            if kind == Kind.REGISTERS:
+                continue
+            if kind == Kind.OPEN:
+                stack.append(int(name))
+                if int(name) in kept:
+                    self.statements.append(statement)
+                continue
+            if kind == Kind.CLOSE:
+                if stack.pop() in kept:
+                    self.statements.append(statement)
+                continue
+            at = len(self.statements)
+            self.statements.append(statement)
+            for reg in regs:
+                self.mentioned.setdefault(reg, at)
+            if kind == Kind.LABEL:
+                labels[stack[-1], name] = at
+            elif kind == Kind.TABLE:
+                tables += [(at, label, tuple(stack)) for label in cast("list[str]", shape.payload)]
+            elif (
+                kind == Kind.TERMINATOR and name and shape.instruction is not None and shape.instruction.opcode == "bra"
+            ):
+                wanted.append((at, name, tuple(stack)))
+            if shape.instruction is not None:
+                self._count(shape, regs)
+
+        def find(name: str, path: tuple[int, ...]) -> int | None:
+            return next((labels[s, name] for s in reversed(path) if (s, name) in labels), None)
+
+        for at, name, path in wanted:
+            found = find(name, path)
+            if found is not None:
+                self.targets[at] = found
+        self.keep = {found for _, name, path in tables if (found := find(name, path)) is not None}
+        mentioned = self.sugar.fixed_labels | self._symbols()
+        self.keep |= {at for (_, name), at in labels.items() if name in mentioned}
+        self.tables = {(at, name): find(name, path) for at, name, path in tables}
+
+    def _count(self, shape: Shape, regs: Sequence[Reg]) -> None:
+        for i in shape.written:
+            self.defs[regs[i]] = self.defs.get(regs[i], 0) + 1
+        for i in (*shape.read, *((shape.guard,) if shape.guard >= 0 else ())):
+            self.uses[regs[i]] = self.uses.get(regs[i], 0) + 1
+        for i in shape.tied:
+            self.uses[regs[i]] = self.uses.get(regs[i], 0) + 2
+        self.namer.observe(shape, regs)
+        at = 1 if shape.guard >= 0 else 0
+        for number, operand in enumerate(shape.layout):
+            count = sum(1 for t in operand_tokens(operand) if t in ("$", "=", "~"))
+            if number and isinstance(operand, Vector) and count == len(operand.elements) > 1:
+                self.whole.add(tuple(regs[at : at + count]))
+            at += count
+
+    def _symbols(self) -> set[str]:
+        """Names that instructions mention as values, not as branch targets."""
+        found: set[str] = set()
+        seen: set[int] = set()
+        for shape, _, _, _, _ in self.statements:
+            if id(shape) in seen or shape.instruction is None:
+                continue
+            seen.add(id(shape))
+            for operand in shape.layout:
+                found.update(t for t in operand_tokens(operand) if t[0] not in "^$=~")
+        return found
+
+    def _structure(self) -> list[Region]:
+        branches = [(at, label, self.statements[at][0].guard >= 0) for at, label in self.targets.items()]
+        structure = recover(branches, self.keep)
+        self.explicit = structure.explicit
+        targeted = set(self.targets.values())
+        names: set[str] = set()
+        for at, (shape, _, _, _, name) in enumerate(self.statements):
+            if shape.kind == Kind.LABEL and (at in self.explicit or at not in targeted):
+                self.explicit.add(at)
+                fresh, number = name, 1
+                while fresh in names:
+                    fresh, number = f"{name}_{number}", number + 1
+                names.add(fresh)
+                self.label_names[at] = fresh
+        return structure.regions
+
+    def _declare_early(self) -> list[Line]:
+        """Registers whose first mention is no plain definition."""
+        seen: set[Reg] = set(self.bound)
+        early: list[Reg] = []
+        for shape, regs, _, _, _ in self.statements:
+            if shape.instruction is None:
+                continue
+            fresh = self._fresh_results(shape, regs, seen)
+            for reg in regs:
+                if reg not in seen:
+                    seen.add(reg)
+                    if reg not in fresh:
+                        early.append(reg)
+        found: list[Line] = []
+        for reg in early:
+            name = self.names.fresh(self.namer.updated.get(reg) or {"pred": "p"}.get(reg.register_class, "r"))
+            self.expressions[reg] = name
+            self.bound.add(reg)
+            self.kinds[reg] = operator_type(reg.register_class)
+            found.append(Line(0, f"{name} = new({string(reg.register_class)})"))
+            self.sugar.used.add("new")
+        return found
+
+    def _fresh_results(self, shape: Shape, regs: Sequence[Reg], bound: set[Reg]) -> tuple[Reg, ...]:
+        """The registers that `op` may make for this instruction: those of its first operand, all new."""
+        if not shape.layout or not shape.written:
+            return ()
+        first = shape.layout[0]
+        at = 1 if shape.guard >= 0 else 0
+        if isinstance(first, Register) and not first.member and first.role != "$":
+            found = (regs[at],)
+        elif (
+            isinstance(first, Vector)
+            and first.elements
+            and all(isinstance(e, Register) and not e.member and e.role != "$" for e in first.elements)
+        ):
+            found = tuple(regs[at : at + len(first.elements)])
+        else:
+            return ()
+        if len(set(found)) != len(found) or any(r in bound for r in found):
+            return ()
+        others = [r for i, r in enumerate(regs) if not at <= i < at + len(found)]
+        if any(r in others for r in found) or self._must_be_exact(shape, tuple(r.register_class for r in regs)):
+            return ()
+        return found
+
+    # ------------------------------------------------------------------------------------------------------- emission
+
+    def _emit(self, regions: list[Region]) -> None:
+        opening: dict[int, list[Region]] = {}
+        for region in regions:
+            opening.setdefault(region.start, []).append(region)
+        self.jumps = {r.jump for r in regions if r.kind == "else"}
+        self.regions_of: dict[int, Region] = {}
+        for region in regions:
+            for branch in region.branches:
+                self.regions_of[branch] = region
+        borders = {p for r in regions for p in (r.start, r.end)}
+        self.runs = {run.start: run for run in self._find_runs(borders)}
+        inside = {at for run in self.runs.values() for at in range(run.start + 1, run.start + run.count)}
+        conditions = {r.branches[0] for r in regions if r.kind == "if"}
+        open_regions: list[Region] = []
+        for at in range(len(self.statements) + 1):
+            while open_regions and open_regions[-1].end == at:
+                self._close(open_regions.pop())
+            for region in opening.get(at, ()):
+                self._open(region)
+                open_regions.append(region)
+            if at == len(self.statements) or at in conditions or at in self.jumps or at in inside:
+                continue
+            self._statement_at(at)
+
+    def _write_line(self, text: str, **more: object) -> None:
+        self.lines.append(Line(self.depth, text, **more))  # pyright: ignore[reportArgumentType]
+
+    def _open(self, region: Region) -> None:
+        used = self.sugar.used
+        if region.kind == "if":
+            shape, regs, _, _, _ = self.statements[region.branches[0]]
+            uni = ", uni=True" if "uni" in shape.modifiers else ""
+            reg = regs[shape.guard]
+            text, precedence = self._take(reg)
+            if shape.guard_mark == "@":  # the block runs where the branch is not taken
+                text = f"~{text}" if precedence >= 7 else f"~({text})"
+            self._write_line(f"with if_({text}{uni}):")
+            used.add("if_")
+        elif region.kind == "else":
+            uni = "uni=True" if "uni" in self.statements[region.jump][0].modifiers else ""
+            self._write_line(f"with else_({uni}):")
+            used.add("else_")
+        else:
+            region.name = self.names.fresh("again" if region.kind == "loop" else "part")
+            self._write_line(f"with {region.kind}() as {region.name}:")
+            used.add(region.kind)
+        self.depth += 1
+        region.opened = True
+        self._mark = len(self.lines)
+
+    def _close(self, region: Region) -> None:
+        if self.lines[-1].depth < self.depth:
+            self._write_line("pass")
+        self.depth -= 1
+        self.lines[-1].target = None
+
+    def _statement_at(self, at: int) -> None:
+        shape, regs, _, _, name = self.statements[at]
+        if at in self.runs:
+            self._run(self.runs[at])
+            return
+        if shape.op_class is LocOp and self.lines and self.lines[-1].depth == self.depth:
+            call = self._statement(shape, name)
+            previous = self.lines[-1].text
+            if previous.startswith("label(") and call.startswith("loc("):
+                self.lines[-1].text = f"{call[:-1]}, label={previous[6:]}"
+                return
+            self._write_line(call)
+            return
+        if shape.kind == Kind.LABEL:
+            if at in self.explicit:
+                self._write_line(f"label({string(self.label_names[at])})")
+                self.sugar.used.add("label")
+            return
+        if at in self.targets:
+            self._branch(at, shape, regs)
+        elif shape.kind <= Kind.TERMINATOR and shape.op_class is not UnknownOp:
+            self._instruction(shape, regs, name)
+        elif shape.kind == Kind.TABLE and shape.op_class is LabelListOp:
+            labels = [self.label_names[cast(int, self.tables[at, n])] for n in cast("list[str]", shape.payload)]
+            self._write_line(f"targets({', '.join(string(n) for n in (name, *labels))})")
+            self.sugar.used.add("targets")
+        else:
+            self._write_line(self._statement(shape, name))
+
+    def _branch(self, at: int, shape: Shape, regs: Sequence[Reg]) -> None:
+        condition = ""
+        if shape.guard >= 0:
+            text, precedence = self._take(regs[shape.guard])
+            condition = text if shape.guard_mark == "@" else (f"~{text}" if precedence >= 7 else f"~({text})")
+        region = self.regions_of.get(at)
+        uni = "uni=True" if "uni" in shape.modifiers else ""
+        if region is None:
+            label = string(self.label_names[self.targets[at]])
+            pred = f", pred={condition}" if condition else ""
+            self._write_line(f"inst.bra{'.uni' if uni else ''}({label}{pred})")
+            self.sugar.used.add("inst")
+            return
+        method = "again" if region.kind == "loop" else "leave"
+        self._write_line(f"{region.name}.{method}({', '.join(t for t in (condition, uni) if t)})")
+
+    # ------------------------------------------------------------------------------------------------------------ runs
+
+    def _find_runs(self, borders: set[int]) -> list[Run]:
+        """Stretches of one instruction that differ only in their registers and one integer."""
+        found: list[Run] = []
+        at = 0
+        statements = self.statements
+        known: dict[int, object] = {}
+
+        def skeleton(shape: Shape) -> object:
+            if id(shape) not in known:
+                known[id(shape)] = _skeleton(shape)
+            return known[id(shape)]
+
+        while at < len(statements):
+            end = at
+            first = skeleton(statements[at][0])
+            if first is not None:
+                end = at + 1
+                while end < len(statements) and end not in borders and skeleton(statements[end][0]) == first:
+                    end += 1
+            if end - at >= _MIN_RUN:
+                run = self._as_run(at, end - at)
+                if run is not None:
+                    found.append(run)
+                    at += run.count
+                    continue
+            at += 1
+        return found
+
+    def _as_run(self, start: int, count: int) -> Run | None:
+        rows = self.statements[start : start + count]
+        shape, regs = rows[0][0], rows[0][1]
+        fresh = len(shape.written) == 1 and isinstance(shape.layout[0], Register) and shape.layout[0].role == "="
+        if shape.written and not fresh:
+            return None
+        classes = [r.register_class for r in regs]
+        if any([r.register_class for r in row[1]] != classes for row in rows):
+            return None
+        if self._must_be_exact(shape, tuple(classes)):
+            return None
+        integers: list[int] = []
+        if rows[1][0].plain_layout != shape.plain_layout:  # one integer counts up or down, as far as it goes
+            values = [_integer_of(row[0]) for row in rows]
+            if values[0] is None or values[1] is None:
+                return None
+            step = values[1] - values[0]
+            integers = [cast(int, v) for i, v in enumerate(values) if v == values[0] + step * i]
+            count = next((i for i, v in enumerate(values) if v != values[0] + step * i), count)
+            integers = integers[:count]
+        else:
+            count = next((i for i, row in enumerate(rows) if row[0].plain_layout != shape.plain_layout), count)
+        if count < _MIN_RUN:
+            return None
+        rows = rows[:count]
+        if fresh:
+            results = [row[1][0] for row in rows]
+            sources = {r for row in rows for r in row[1][1:]}
+            if len(set(results)) != count or any(
+                self.mentioned[r] != start + i or r in sources for i, r in enumerate(results)
+            ):
+                return None
+            if any(r in self.bound for r in results):
+                return None
+        return Run(start, count, fresh, cast("list[int]", integers))
+
+    def _run(self, run: Run) -> None:
+        """One comprehension (or loop, where nothing is written) for a run of instructions."""
+        rows = self.statements[run.start : run.start + run.count]
+        shape, regs = rows[0][0], rows[0][1]
+        cls = shape.instruction
+        assert cls is not None
+        words = (*cls.opcode.split("."), *shape.modifiers)
+        first = 1 if run.fresh else 0
+        variables: list[str] = []
+        iterables: list[str] = []
+        texts: dict[int, tuple[str, int]] = {}
+        kinds: dict[str, str] = {}
+        for position in range(first, len(regs)):
+            column = [row[1][position] for row in rows]
+            if len(set(column)) == 1:
+                continue
+            if len({self.kinds[r] for r in column}) != 1:
+                kinds[str(position)] = "mixed"
+            variable = self.names.fresh("abcdefgh"[len(variables)] if len(variables) < 8 else "v")
+            variables.append(variable)
+            iterables.append(
+                self.vector(column) or self._reversed(column) or f"[{', '.join(self.expressions[r] for r in column)}]"
+            )
+            texts[position - first] = variable, _ATOM
+        number = None
+        if run.integers:
+            number = self.names.fresh("i")
+            step = run.integers[1] - run.integers[0]
+            stop = run.integers[-1] + (1 if step > 0 else -1)
+            stop = run.integers[0] + step * run.count if step else stop
+            begin = f"{run.integers[0]}, " if run.integers[0] or abs(step) != 1 or step < 0 else ""
+            variables.append(number)
+            iterables.append(f"range({begin}{stop}{f', {step}' if step != 1 else ''})")
+            if step == 0:
+                iterables[-1] = f"[{run.integers[0]}] * {run.count}"
+        for name in variables:
+            self.names.release(name)
+        if not variables:
+            variables, iterables = ["_"], [f"range({run.count})"]
+        clause = f"for {', '.join(variables)} in "
+        clause += iterables[0] if len(iterables) == 1 else f"zip({', '.join(iterables)})"
+        used = regs[first:]
+        sources = list(shape.layout[first:])
+        text, kind = None, operator_type(result_type(words))
+        if run.fresh and not kinds and number is None:
+            found = self._operator(words, sources, used, texts)
+            if found is not None and found[2] == regs[0].register_class:
+                text, kind = found[0], found[3]
+        if text is None:
+            reader = _Reader(self, used, texts, wide_floats(words), "")
+            arguments: list[str] = []
+            for operand in sources:
+                reader.number = number if isinstance(operand, (Immediate, Address)) else None
+                arguments.append(reader.operand(operand)[0])
+            if run.fresh:
+                into = self._into(words, shape, regs[:1])
+                if into:
+                    arguments.append(f"into={into}")
+            root = "op" if run.fresh else "inst"
+            self.sugar.used.add(root)
+            text = f"{root}{python_path(words)}({', '.join(arguments)})"
+        if not run.fresh:
+            self._write_line(f"{clause}:")
+            self.depth += 1
+            self._write_line(text)
+            self.depth -= 1
+            return
+        name = self.names.fresh(self.namer.suggest(regs[0], shape, regs))
+        for i, row in enumerate(rows):
+            reg = row[1][0]
+            self.bound.add(reg)
+            self.kinds[reg] = kind
+            self.arrays[reg] = name, i
+            self.expressions[reg] = f"{name}[{i}]"
+        self.array_sizes[name] = run.count
+        self._write_line(f"{name} = [{text} {clause}]")
+
+    def _reversed(self, regs: Sequence[Reg]) -> str | None:
+        """`array[::-1]` or a stretch of an array with a step."""
+        places = [self.arrays.get(r) for r in regs]
+        if None in places or len({p[0] for p in places if p}) != 1:
+            return None
+        name = cast("tuple[str, int]", places[0])[0]
+        at = [cast("tuple[str, int]", p)[1] for p in places]
+        step = at[1] - at[0]
+        if step == 0 or any(b - a != step for a, b in pairwise(at)):
+            return None
+        stop = at[-1] + (1 if step > 0 else -1)
+        size = self.array_sizes[name]
+        begin = "" if at[0] == (0 if step > 0 else size - 1) else str(at[0])
+        end = "" if stop < 0 or stop >= size else str(stop)
+        return f"{name}[{begin}:{end}:{step}]"
+
+    # ---------------------------------------------------------------------------------------------------- instructions
+
+    def _take(self, reg: Reg) -> tuple[str, int]:
+        """The expression of a register: the line before, if that computes it for this use alone, else its name."""
+        last = self.lines[-1] if self.lines else None
+        if (
+            last is not None
+            and last.target is reg
+            and last.depth == self.depth
+            and self.defs.get(reg) == 1
+            and self.uses.get(reg) == 1
+            and len(last.value) <= _MAX_TEXT
+        ):
+            self.lines.pop()
+            self.names.release(self.expressions[reg])
+            return last.value, last.precedence
+        return self.expressions[reg], _ATOM
+
+    def _instruction(self, shape: Shape, regs: Sequence[Reg], name: str) -> None:
+        cls = shape.instruction
+        assert cls is not None
+        words = (*cls.opcode.split("."), *shape.modifiers)
+        fresh = self._fresh_results(shape, regs, self.bound)
+        sources = list(shape.layout[1:] if fresh else shape.layout)
+        first = (1 if shape.guard >= 0 else 0) + len(fresh)
+        used = regs[first:]
+        taken = self._fold(used, regs[shape.guard] if shape.guard >= 0 else None)
+        if fresh and len(fresh) == 1 and shape.guard < 0:
+            found = self._operator(words, sources, used, taken)
+            if found is not None and found[2] == fresh[0].register_class:
+                self._assign(fresh[0], shape, regs, found[0], found[1], found[3])
+                return
+        if not fresh and shape.guard < 0 and self._in_place(words, shape, regs, taken):
+            return
+        exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
+        reader = _Reader(self, used, taken, wide_floats(words), name)
+        arguments = [reader.operand(o)[0] for o in sources]
+        if fresh:
+            into = self._into(words, shape, fresh)
+            if into:
+                arguments.append(f"into={into}")
+        if shape.guard >= 0:
+            text, precedence = taken.get(-1) or (self.expressions[regs[shape.guard]], _ATOM)
+            if shape.guard_mark == "@!":
+                text = f"~{text}" if precedence >= 7 else f"~({text})"
+            arguments.append(f"pred={text}")
+        root = "op" if fresh else "exact" if exact else "inst"
+        call = f"{root}{python_path(words)}({', '.join(arguments)})"
+        if fresh and words == ("mov", "u32") and isinstance(sources[0], SpecialRegister) and len(arguments) == 1:
+            call, root = f"special.{sources[0].name[1:]}()", "special"
+        self.sugar.used.add(root)
+        if not fresh:
+            self._write_line(call)
+        elif isinstance(shape.layout[0], Vector):
+            self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
+        else:
+            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+
+    def _fold(self, used: Sequence[Reg], guard: Reg | None) -> dict[int, tuple[str, int]]:
+        """Which registers are computed by the lines before, by position (-1: the guard), taken from the last on."""
+        taken: dict[int, tuple[str, int]] = {}
+        total = 0
+        positions = [*range(len(used)), *([-1] if guard is not None else [])]
+        for position in reversed(positions):
+            reg = guard if position < 0 else used[position]
+            assert reg is not None
+            if not self.lines or self.lines[-1].target is not reg or total + len(self.lines[-1].value) > _MAX_TEXT:
+                continue
+            text, precedence = self._take(reg)
+            if text == self.expressions[reg]:
+                continue
+            taken[position] = text, precedence
+            total += len(text)
+        return taken
+
+    def _operator(
+        self, words: tuple[str, ...], sources: Sequence[Operand], used: Sequence[Reg], taken: dict[int, tuple[str, int]]
+    ) -> tuple[str, int, str, str] | None:
+        """(expression, precedence, class of the result, kind of the result), if an operator is this instruction."""
+        spelled = ".".join(words)
+        if len(sources) == 1 and isinstance(sources[0], Register) and not sources[0].member:
+            kind = self.kinds[used[0]]
+            for symbol, name in (("-", "neg"), ("~", "~")):
+                if operator_opcode(name, kind) == spelled:
+                    text, precedence = taken.get(0) or (self.expressions[used[0]], _ATOM)
+                    return symbol + (text if precedence >= 7 else f"({text})"), 7, used[0].register_class, kind
+            return None
+        if len(sources) != 2:
+            return None
+        position = 0
+        parts: list[tuple[str, int]] = []
+        dispatching: Reg | None = None
+        for operand in sources:
+            match operand:
+                case Register(_, ""):
+                    dispatching = dispatching or used[position]
+                    parts.append(taken.get(position) or (self.expressions[used[position]], _ATOM))
+                    position += 1
+                case Immediate(text):
+                    written = constant(text, wide_floats(words))
+                    if written[0] in QUOTES:
+                        return None
+                    parts.append((written, _ATOM if written[0] != "-" else 7))
+                case _:
+                    return None
+        if dispatching is None:
+            return None
+        kind = self.kinds[dispatching]
+        (left, left_precedence), (right, right_precedence) = parts
+        for symbol, own in _BINARY.items():
+            if operator_opcode(symbol, kind) == spelled:
+                left = left if left_precedence >= own else f"({left})"
+                right = right if right_precedence > own else f"({right})"
+                return f"{left} {symbol} {right}", own, dispatching.register_class, kind
+        if not isinstance(sources[0], Register):
+            return None  # Python would turn the comparison around
+        for symbol, name in COMPARISONS.items():
+            if operator_opcode(name, kind) == spelled:
+                left = left if left_precedence > 0 else f"({left})"
+                right = right if right_precedence > 0 else f"({right})"
+                return f"{left} {symbol} {right}", 0, "pred", "pred"
+        return None
+
+    def _in_place(
+        self, words: tuple[str, ...], shape: Shape, regs: Sequence[Reg], taken: dict[int, tuple[str, int]]
+    ) -> bool:
+        """`acc += x`, if that is the instruction."""
+        match shape.layout:
+            case (Register("=", ""), Register("$", ""), other) if regs[0] is regs[1] and regs[0] not in self.arrays:
+                pass
+            case _:
+                return False
+        kind = self.kinds[regs[0]]
+        symbol = next((s for s in _IN_PLACE if operator_opcode(s, kind) == ".".join(words)), None)
+        if symbol is None:
+            return False
+        match other:
+            case Register(_, ""):
+                text = (taken.get(2) or (self.expressions[regs[2]], _ATOM))[0]
+            case Immediate(value):
+                text = constant(value, wide_floats(words))
+                if text[0] in QUOTES:
+                    return False
+            case _:
+                return False
+        self._write_line(f"{self.expressions[regs[0]]} {symbol}= {text}")
+        return True
+
+    def _into(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str:
+        """The `into=` that the result needs; empty where the instruction's name says it."""
+        predicted = result_class(result_type(words), self.sugar.bit_registers)
+        classes = [r.register_class for r in fresh]
+        if not isinstance(shape.layout[0], Vector):
+            return "" if classes[0] == predicted else string(classes[0])
+        if all(c == predicted for c in classes):
+            named = next((int(w[1]) for w in words if w in ("v2", "v4", "v8")), 0)
+            return "" if named == len(classes) else str(len(classes))
+        if len(set(classes)) == 1:
+            return f"[{string(classes[0])}] * {len(classes)}"
+        return f"[{', '.join(string(c) for c in classes)}]"
+
+    def _assign(self, reg: Reg, shape: Shape, regs: Sequence[Reg], text: str, precedence: int, kind: str) -> None:
+        self.bound.add(reg)
+        self.kinds[reg] = kind
+        suggested = self.namer.suggest(reg, shape, regs)
+        self.namer.known[reg] = suggested
+        # a name is only needed where the expression is not nested into its use: it is given when that is known
+        single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1
+        name = self.expressions[reg] = self.names.fresh(suggested)
+        self.namer.known[reg] = name
+        self._write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+
+    def _assign_vector(self, fresh: Sequence[Reg], shape: Shape, regs: Sequence[Reg], call: str, kind: str) -> None:
+        suggested = self.namer.suggest(fresh[0], shape, regs)
+        for reg in fresh:
+            self.bound.add(reg)
+            self.kinds[reg] = kind if reg.register_class != "pred" else "pred"
+        if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole:
+            name = self.names.fresh(suggested)
+            for i, reg in enumerate(fresh):
+                self.expressions[reg] = f"{name}[{i}]"
+                self.arrays[reg] = name, i
+            self.array_sizes[name] = len(fresh)
+            self._write_line(f"{name} = {call}")
+            return
+        names = [self.names.fresh(suggested) for _ in fresh]
+        self.expressions.update(zip(fresh, names, strict=True))
+        self._write_line(f"{', '.join(names)} = {call}")
+
+    def vector(self, regs: Sequence[Reg]) -> str | None:
+        """An array or slice of one that is these registers."""
+        first = self.arrays.get(regs[0])
+        if first is None:
+            return None
+        name, start = first
+        if any(self.arrays.get(r) != (name, start + i) for i, r in enumerate(regs)):
+            return None
+        if start == 0 and len(regs) == self.array_sizes[name]:
+            return name
+        return f"{name}[{start}:{start + len(regs)}]"
+
+
+class _Reader:
+    """Operands as expressions, registers taken in text order."""
+
+    def __init__(
+        self, function: SugarFunction, used: Sequence[Reg], taken: dict[int, tuple[str, int]], wide: bool, name: str
+    ):
+        self.number: str | None = None
+        self.function, self.used, self.taken, self.wide, self.name = function, used, taken, wide, name
+        self.at = 0
+
+    def operand(self, operand: Operand) -> tuple[str, int]:
+        match operand:
+            case Register(_, ""):
+                position = self.at
+                self.at += 1
+                return self.taken.get(position) or (self.function.expressions[self.used[position]], _ATOM)
+            case Immediate(text):
+                if self.number is not None and _plain_integer(text):
+                    return self.number, _ATOM
+                written = constant(text, self.wide)
+                return (written if written[0] not in QUOTES else string(text)), _ATOM
+            case Symbol(name, ""):
+                return string(name), _ATOM
+            case SpecialRegister(name):
+                return string(name), _ATOM
+            case Target():
+                return string(self.name), _ATOM
+            case Sink():
+                return "None", _ATOM
+            case Not(Register(_, ""), "!"):
+                text, precedence = self.operand(operand.operand)
+                return f"~{text}" if precedence >= 7 else f"~({text})", 7
+            case Pair(first, second):
+                self.function.sugar.used.add("pair")
+                return f"pair({self.operand(first)[0]}, {self.operand(second)[0]})", _ATOM
+            case Vector(elements):
+                return self._vector(elements), _ATOM
+            case Arguments(elements):
+                inner = ", ".join(self.operand(e)[0] for e in elements)
+                return f"({inner},)" if len(elements) == 1 else f"({inner})", _ATOM
+            case Address(base, offset, rest, False) if _plain(base, offset):
+                return self._address(base, offset, rest), _ATOM
+            case _:
+                return self._as_ptx(operand), _ATOM
+
+    def _vector(self, elements: tuple[Operand, ...]) -> str:
+        if elements and all(isinstance(e, Register) and not e.member for e in elements):
+            regs = self.used[self.at : self.at + len(elements)]
+            if not any(p in self.taken for p in range(self.at, self.at + len(elements))):
+                found = self.function.vector(regs)
+                if found is not None:
+                    self.at += len(elements)
+                    return found
+        return "[" + ", ".join(self.operand(e)[0] for e in elements) + "]"
+
+    def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
+        parts = [self.operand(base)[0]]
+        if offset:
+            number = offset[1:]
+            whole = number.lstrip("-").isdigit() and str(int(number)) == number
+            plain = whole and not (number == "0" and isinstance(base, Symbol))
+            if self.number is not None and plain:
+                number, self.number = self.number, None
+            parts.append(number if plain else string(offset))
+        elif rest:
+            parts.append("None")
+        parts += [self.operand(part)[0] for part in rest]
+        self.function.sugar.used.add("addr")
+        return f"addr({', '.join(parts)})"
+
+    def _as_ptx(self, operand: Operand) -> str:
+        """A string of PTX. Registers in it go by their PTX names, which only an f-string knows here."""
+        text = ""
+        has_register = False
+        for token in operand_tokens(operand):
+            if token in ("$", "=", "~"):
+                text += "{" + self.function.expressions[self.used[self.at]] + ".name}"
+                self.at += 1
+                has_register = True
+            else:
+                text += token.replace("{", "{{").replace("}", "}}") if _has_register(operand) else token
+        return ("f" if has_register else "") + string(text)
+
+
+def _has_register(operand: Operand) -> bool:
+    return any(t in ("$", "=", "~") for t in operand_tokens(operand))
+
+
+def _plain(base: Operand, offset: str) -> bool:
+    if offset and offset[0] != "+":
+        return False
+    match base:
+        case Register(_, "") | Symbol(_, ""):
+            return True
+        case Immediate(text):
+            return constant(text, False)[0] not in QUOTES
+        case _:
+            return False
+
+
+def _scopes_to_keep(statements: Sequence[Statement]) -> set[int]:
+    """Scopes that declare more than registers and labels: parameters of calls, variables, prototypes."""
+    kept: set[int] = set()
+    stack = [0]
+    for shape, _, _, _, name in statements:
+        if shape.kind == Kind.OPEN:
+            stack.append(int(name))
+        elif shape.kind == Kind.CLOSE:
+            stack.pop()
+        elif shape.op_class in (VariableOp, LabelListOp):
+            kept.add(stack[-1])
+    return kept
+
+
+__all__ = ["SugarWriter"]
