@@ -15,6 +15,7 @@ from examples import gemms
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.blackwell import gemm_1sm, gemm_2sm
 from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
@@ -28,6 +29,8 @@ CASES: list[tuple[ModuleType, list[tuple[int, int, int]]]] = [
     (ampere_highperf, [(128, 256, 32), (256, 512, 320), (1300, 264, 104)]),
     (hopper_gemm, [(128, 128, 64), (256, 256, 640), (130, 70, 200)]),
     (hopper_highperf, [(256, 256, 64), (300, 264, 104)]),
+    (gemm_1sm, [(128, 256, 64), (300, 264, 104)]),
+    (gemm_2sm, [(256, 256, 64), (300, 264, 104)]),
 ]
 
 
@@ -42,6 +45,14 @@ def test_hopper_highperf_is_persistent() -> None:
     """One cluster makes all tiles, three stages at a time and more: every phase of every barrier comes round."""
     assert hopper_highperf.check(512, 520, 320, sms=2) <= gemms.LIMIT
     assert hopper_highperf.check(1300, 264, 136, sms=4) <= gemms.LIMIT
+
+
+def test_blackwell_is_persistent() -> None:
+    """One CTA, or pair, makes several tiles: every phase of every barrier and both accumulators come round."""
+    assert gemm_1sm.check(390, 520, 320, sms=1) <= gemms.LIMIT
+    assert gemm_2sm.check(520, 520, 456, sms=2) <= gemms.LIMIT
+    with pytest.raises(ValueError, match="sms = 3"):
+        gemm_2sm.build(256, 256, 64, sms=3)
 
 
 def assert_legal(kernel: Kernel) -> None:
