@@ -50,9 +50,7 @@ class Diagnostic:
         `source_line` overrides the one the diagnostic carries. No newline at the end.
         """
         location = self.location
-        lines = [
-            f"{location}: {self.severity}: {self.message}" if location else f"{self.severity}: {self.message}"
-        ]
+        lines = [f"{location}: {self.severity}: {self.message}" if location else f"{self.severity}: {self.message}"]
         source = self.source_line if source_line is None else source_line
         if source is not None and source.strip():
             lines += _excerpt(source, self.column)
@@ -134,9 +132,7 @@ def _suggest(word: str, candidates: tuple[str, ...], limit: int) -> tuple[str, .
         ratio = matcher.ratio() if similar or distance is not None else 0.0
         if distance is not None and (ratio > 0 or distance == 0):
             ranked.append((distance, -ratio, name))
-        elif len(folded) >= 2 and (
-            other.startswith(folded) or (len(other) >= 3 and folded.startswith(other))
-        ):
+        elif len(folded) >= 2 and (other.startswith(folded) or (len(other) >= 3 and folded.startswith(other))):
             ranked.append((slips + 1, abs(len(other) - len(folded)), name))
         elif ratio >= 0.72:
             ranked.append((slips + 2, -ratio, name))

@@ -26,7 +26,5 @@ def cfg_of(function: FunctionOp) -> CFG:
     """The CFG of a function that has a body."""
     blocks = list(function.regions[0].blocks)
     index = {block: i for i, block in enumerate(blocks)}
-    successors = [
-        [index[s] for s in block.last_op.successors] if block.last_op is not None else [] for block in blocks
-    ]
+    successors = [[index[s] for s in block.last_op.successors] if block.last_op is not None else [] for block in blocks]
     return CFG(blocks, index, successors)

@@ -43,8 +43,7 @@ def check_module(module: ModuleOp) -> list[Violation]:
 
 
 def check_dominance(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
-    """Every operand is defined on every path to its use, and what a branch passes has the type of the block argument.
-    """
+    """Every operand is defined on every path to its use, and what a branch passes has the type of the block argument."""
     tree = cfg.dominators()
     enter, leave = tree.enter, tree.leave
     where: dict[SSAValue, int] = {}
@@ -186,8 +185,7 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
 
 
 def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
-    """The old value an instruction may leave in a register is that register's: tied operands have the results' types.
-    """
+    """The old value an instruction may leave in a register is that register's: tied operands have the results' types."""
     tied_results: dict[Layout, list[int]] = {}
     for block in cfg.blocks:
         for op in block.ops:
@@ -208,7 +206,9 @@ def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
             for position, index in enumerate(indices, first):
                 if op.operands[position].type != op.results[index].type:
                     old, new = _name(op.operands[position]), _name(op.results[index])
-                    yield Violation("ties", f"keeps the value of {old} in {new}: a copy is missing", op, op.results[index])
+                    yield Violation(
+                        "ties", f"keeps the value of {old} in {new}: a copy is missing", op, op.results[index]
+                    )
 
 
 CHECKS: tuple[Callable[[FunctionOp, CFG], Iterator[Violation]], ...] = (

@@ -72,8 +72,7 @@ def _renamed_declaration(declaration: DeclarationAttr, rename: Callable[[str], s
 
 
 def rename_labels(function: FunctionOp, rename: Callable[[str], str]) -> None:
-    """Give every label of a function the name `rename` answers; branches follow their successors, tables their words.
-    """
+    """Give every label of a function the name `rename` answers; branches follow their successors, tables their words."""
     labels: set[str] = set()
     for block in function.blocks:
         for op in block.ops:

@@ -32,8 +32,7 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class FunctionSource:
-    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters.
-    """
+    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters."""
 
     op_class: type[FunctionOp]
     properties: dict[str, Attribute]

@@ -125,8 +125,7 @@ class Environment(dict[str, Reg]):
         return True
 
     def declare(self, name: str, register_class: str, count: int | None = None) -> str | None:
-        """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope.
-        """
+        """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope."""
         if count is None:
             if self._taken(name):
                 return f"register {name} is declared twice in this scope"

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
     "cache": "what is in the disk cache of compiled kernels; empty it",
     "check": "say what is wrong with PTX, as ptxas would and better",
+    "debug": "run a kernel on the simulator step by step",
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",
     "info": "versions, tools found, GPU, cache",
@@ -26,7 +27,9 @@ COMMANDS: dict[str, str] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX.")
+    parser = argparse.ArgumentParser(
+        prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX."
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="command")
     wanted = next((w for w in words if not w.startswith("-")), None)
     for name, text in COMMANDS.items():

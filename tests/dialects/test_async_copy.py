@@ -27,8 +27,7 @@ BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
         f"{LOAD}.multicast::cluster.cta_group::2.L2::cache_hint [%r0], [%d0, {{%r1, %r2}}], [%r3], 3, %d1;",
         "cp.async.bulk.tensor.4d.shared::cta.global.im2col.mbarrier::complete_tx::bytes"
         " [%r0], [%d0, {%r1, %r2, %r3, %r4}], [%r5], {%h1, %h2};",
-        "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group"
-        " [%d0, {%r1, %r2, %r3, %r4, %r5}], [%r6];",
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%d0, {%r1, %r2, %r3, %r4, %r5}], [%r6];",
         "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%d0, {%r1}], [%r2];",
         "cp.async.bulk.prefetch.tensor.5d.L2.global.im2col::w [%d0, {%r1, %r2, %r3, %r4, %r5}], {%h1, %h2};",
         "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r0], 1, %d0;",

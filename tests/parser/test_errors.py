@@ -1,5 +1,4 @@
-"""Bad PTX: a located message that says what would be legal, further errors reported too, never a traceback or a hang.
-"""
+"""Bad PTX: a located message that says what would be legal, further errors reported too, never a traceback or a hang."""
 
 from __future__ import annotations
 

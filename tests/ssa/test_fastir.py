@@ -16,7 +16,7 @@ from pyptx.ssa import builder, fastir
 DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
 
 
-def public_create(cls, operands, types, properties, attributes, successors=(), location=None, regions=()):  # noqa: ANN001, ANN202
+def public_create(cls, operands, types, properties, attributes, successors=(), location=None, regions=()):
     return cls.create(
         operands=operands, result_types=types, properties=dict(properties), attributes=dict(attributes),
         successors=successors, regions=regions, location=location,

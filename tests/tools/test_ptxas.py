@@ -131,9 +131,7 @@ def test_generating_code_for_an_unknown_gpu_says_which_are_known():
 
 
 @needs_ptxas
-@pytest.mark.parametrize(
-    "text", ["", "\n", "not ptx at all", "\0\1\2", "\udcff", ".version 99.9\n.target sm_90\n"]
-)
+@pytest.mark.parametrize("text", ["", "\n", "not ptx at all", "\0\1\2", "\udcff", ".version 99.9\n.target sm_90\n"])
 def test_rubbish_is_a_diagnostic(text: str):
     result = assemble(text, "sm_90")
     assert not result.ok
@@ -266,9 +264,7 @@ def test_success_without_a_cubin_is_no_success(fake_ptxas):
 
 @needs_scripts
 def test_oracle_finds_the_line_that_crashes(fake_ptxas):
-    fake_ptxas(
-        'case "$1" in --help) echo compute_90a;; *) grep -q boom kernel.ptx && kill -SEGV $$; exit 0;; esac'
-    )
+    fake_ptxas('case "$1" in --help) echo compute_90a;; *) grep -q boom kernel.ptx && kill -SEGV $$; exit 0;; esac')
     lines = ["add;"] * 20
     lines[7] = lines[13] = "boom;"
     judged = oracle.verdicts(lines, "8.7", "sm_90a")

@@ -13,5 +13,7 @@ from .target import TargetAttr
 from .types import RegType
 
 PTX = Dialect(
-    "ptx", [*STRUCTURE, *OPCODES.values()], [RegType, TargetAttr, LayoutAttr, TokensAttr, DeclarationAttr, StyleAttr, TextAttr]
+    "ptx",
+    [*STRUCTURE, *OPCODES.values()],
+    [RegType, TargetAttr, LayoutAttr, TokensAttr, DeclarationAttr, StyleAttr, TextAttr],
 )

@@ -315,7 +315,9 @@ class Form:
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
 
-    def match_operands(self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]) -> Use | Problem:
+    def match_operands(
+        self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]
+    ) -> Use | Problem:
         """Check the operands against this form; `classes` are the register classes in text order."""
         specs = self.alternative(layout)
         if specs is None:
@@ -410,9 +412,7 @@ def _parse_spec(text: str) -> OperandSpec:
     left, bar, right = text.partition("{|")
     if bar:
         first = _parse_spec(left)
-        return OperandSpec(
-            first.name, "pair", parts=(first, _parse_spec(right.removesuffix("}"))), optional_part=True
-        )
+        return OperandSpec(first.name, "pair", parts=(first, _parse_spec(right.removesuffix("}"))), optional_part=True)
     left, bar, right = text.partition("|")
     if bar:
         first = _parse_spec(left)
@@ -425,9 +425,7 @@ def _parse_spec(text: str) -> OperandSpec:
     name = match["name"]
     written = re.fullmatch(r"d\d*|p|q", name) is not None
     role = match["role"] or ("=" if written else "$")
-    return OperandSpec(
-        name, "value", role, match["type"] or "type", match["count"] or "", match["flags"] or ""
-    )
+    return OperandSpec(name, "value", role, match["type"] or "type", match["count"] or "", match["flags"] or "")
 
 
 def count_in(value: str) -> int:
@@ -457,7 +455,11 @@ class _OperandMatcher:
         if spec.kind == "pair":
             return self._pair(spec, operand)
         if spec.kind == "sink":
-            return operand if isinstance(operand, Sink) else f"operand {spec.name} must be the sink '_': there is no result"
+            return (
+                operand
+                if isinstance(operand, Sink)
+                else f"operand {spec.name} must be the sink '_': there is no result"
+            )
         if spec.kind == "arguments":
             return self._arguments(spec.parts[0], operand)
         if isinstance(operand, Pair) and spec.role == "=" and isinstance(operand.second, Sink):
@@ -732,7 +734,9 @@ class _OperandMatcher:
             if scalar is None or wanted in ("f16", "bf16") or scalar.kind == "packed":
                 return f"operand {spec.name} of type .{wanted} must be a register, not a constant"
             if scalar.kind == "float" and not operand.is_float:
-                return f"operand {spec.name} of type .{wanted} needs a floating-point constant such as 1.0 or 0f3F800000"
+                return (
+                    f"operand {spec.name} of type .{wanted} needs a floating-point constant such as 1.0 or 0f3F800000"
+                )
             if scalar.kind in ("unsigned", "signed", "pred") and operand.is_float:
                 return f"operand {spec.name} of type .{wanted} needs an integer constant"
             if scalar.kind == "bits" and operand.is_float:

@@ -61,8 +61,7 @@ class Resolution:
         return self._problem
 
     def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
-        """None where some form exists on this version and target (`options`: further words of `.target`), else why not.
-        """
+        """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
         if not self.uses:
             return self.problem
         missing: Problem | None = None
@@ -157,9 +156,7 @@ class Instruction(Operation, Fragments):
     def register_types(self) -> list[RegType]:
         """The types of the operand list's registers in text order (guard and ties left out)."""
         results, operands = iter(self.results), iter(self.operands)
-        return [
-            cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)
-        ]
+        return [cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)]
 
     # ---------------------------------------------------------------------------------------------------- verification
 
@@ -268,7 +265,9 @@ class Instruction(Operation, Fragments):
                     for value in slot.values
                     if other.bind((*modifiers, value)) is not None
                 ]
-                return Problem(f"{spelled} needs {_one_of(list(dict.fromkeys(wanted)))}", -1, f"syntax: {candidate.syntax}")
+                return Problem(
+                    f"{spelled} needs {_one_of(list(dict.fromkeys(wanted)))}", -1, f"syntax: {candidate.syntax}"
+                )
         for slot in best.slots:
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)
@@ -282,7 +281,9 @@ class Instruction(Operation, Fragments):
             lacking = [s for s in group if not set(s.values) & set(modifiers)]
             if 0 < len(lacking) < len(group):
                 there = next(m for m in modifiers if any(m in s.values for s in group))
-                return Problem(f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.syntax}")
+                return Problem(
+                    f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.syntax}"
+                )
         extra = [m for m in modifiers if m not in best.tokens]
         if extra:
             return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.syntax}")
@@ -301,9 +302,7 @@ class Instruction(Operation, Fragments):
         for slot in best.slots:
             both = [m for m in modifiers if m in slot.values]
             if len(both) > 1:
-                return Problem(
-                    f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.syntax}"
-                )
+                return Problem(f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.syntax}")
         return Problem(f"{spelled} is not a legal order of these modifiers", -1, f"syntax: {best.syntax}")
 
     @classmethod
@@ -483,8 +482,7 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
 
 
 def silent_registers(op: Instruction) -> tuple[int, int]:
-    """(reads, ties) that print nothing: registers in flight that a wait carries, return registers that a `ret` reads.
-    """
+    """(reads, ties) that print nothing: registers in flight that a wait carries, return registers that a `ret` reads."""
     attr = op.properties.get("silent")
     if attr is None:
         return 0, 0
@@ -496,9 +494,7 @@ def plain_roles(layout: Layout) -> Layout:
     """The layout with every register's role reset, the key under which `resolve` memoises."""
     found = _plain.get(layout)
     if found is None:
-        found = _plain[layout] = transform(
-            layout, lambda o: Register("$", o.member) if isinstance(o, Register) else o
-        )
+        found = _plain[layout] = transform(layout, lambda o: Register("$", o.member) if isinstance(o, Register) else o)
     return found
 
 
@@ -527,4 +523,6 @@ def needs_of(op: Instruction) -> list[tuple[str, Need]]:
     """What the op needs (for version inference and retargeting): the needs of its most available form."""
     classes = tuple(t.data[0] for t in op.register_types)
     resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
-    return min((u.needs for u in resolution.uses), key=lambda n: max((x.since for _, x in n), default=(1, 0)), default=[])
+    return min(
+        (u.needs for u in resolution.uses), key=lambda n: max((x.since for _, x in n), default=(1, 0)), default=[]
+    )

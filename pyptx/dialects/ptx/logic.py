@@ -86,11 +86,7 @@ class Shf(Instruction):
 
     name = "ptx.shf"
     section = "9.7.8.7"
-    forms = (
-        form(
-            "shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"
-        ),
-    )
+    forms = (form("shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"),)
 
 
 @instruction

@@ -73,7 +73,15 @@ def _dense(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, *, same: bool = False, **more: str
 ) -> Form:
     """One dense form with row-major A and column-major B, and C of the type of D."""
-    sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype, **more}
+    sets: dict[str, Any] = {
+        "alayout": "row",
+        "blayout": "col",
+        "dtype": dtype,
+        "atype": ab,
+        "btype": ab,
+        "ctype": dtype,
+        **more,
+    }
     rule = _same_types if same else None
     return form(_DENSE + modifiers, shape=shape, ptx=ptx, sm=sm, rule=rule, **sets)
 
@@ -113,7 +121,15 @@ def _all_scaled(opcode: str, k: int, operands: str, fours: str, **more: str) -> 
     found: list[Form] = []
     for kind, scale, vec, ab, stype, ptx in rows:
         wide = kind == "kind::mxf8f6f4"
-        sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": "f32", "atype": ab, "btype": ab, "ctype": "f32", **more}
+        sets: dict[str, Any] = {
+            "alayout": "row",
+            "blayout": "col",
+            "dtype": "f32",
+            "atype": ab,
+            "btype": ab,
+            "ctype": "f32",
+            **more,
+        }
         modifiers = f".kind.block_scale{scale}.dtype.atype.btype.ctype.stype"
         found.append(
             form(
@@ -144,7 +160,14 @@ def _sparse(
 ) -> Form:
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
     metadata = _METADATA.replace("*", "") if dtype == "s32" else _METADATA
-    sets: dict[str, Any] = {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype}
+    sets: dict[str, Any] = {
+        "alayout": "row",
+        "blayout": "col",
+        "dtype": dtype,
+        "atype": ab,
+        "btype": ab,
+        "ctype": dtype,
+    }
     return form(
         f"{_SPARSE}{modifiers}{metadata}",
         sparsity=sparsity,

@@ -59,9 +59,7 @@ class Mov(Instruction):
         form("mov.type d:type[1]_, a@&", type=BITS),
         form("mov.vec.type d:type[vec]_, a:type[vec]@", vec="v2 v4", type="b16 b32 u16 u32 s16 s32 f32"),
         form("mov.v2.type d:type[v2]_, a:type[v2]@", type="b64 u64 s64 f64"),
-        form(
-            "mov.vec.type d:type[vec]_, a@&", vec="v2 v4", type="b16 b32 u16 u32 s16 s32", rule=whole_vector
-        ),
+        form("mov.vec.type d:type[vec]_, a@&", vec="v2 v4", type="b16 b32 u16 u32 s16 s32", rule=whole_vector),
         form("mov.vec.f32 d:f32[vec]_, a", vec="v2 v4", rule=whole_vector),
         form("mov.vec.type d:type[vec]_, a@&", vec="v2", type="b64 u64 s64", rule=whole_vector),
         form("mov.vec.f64 d:f64[vec]_, a", vec="v2", rule=whole_vector),

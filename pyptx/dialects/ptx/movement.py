@@ -360,9 +360,7 @@ class Discard(Instruction):
     name = "ptx.discard"
     section = "9.7.9.17"
     effect = "write"
-    forms = (
-        form("discard{.global}.L2 [a], size:imm", ranges={"size": frozenset({128})}, ptx="7.4", sm="80+"),
-    )
+    forms = (form("discard{.global}.L2 [a], size:imm", ranges={"size": frozenset({128})}, ptx="7.4", sm="80+"),)
 
 
 def _fraction(use: Use) -> str | None:
@@ -462,9 +460,7 @@ class ConvertAddress(Instruction):
 
     forms = (
         form("cvta.space.type d, a&", space=ADDRESS_SPACES, type=ADDRESS, ptx="2.0", needs=ADDRESS_NEEDS),
-        form(
-            "cvta.^to.space.type d, a", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS
-        ),
+        form("cvta.^to.space.type d, a", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS),
     )
 
 

@@ -33,9 +33,7 @@ SPECIAL_REGISTERS: dict[str, Predefined] = {}
 ELEMENTS = frozenset(".x .y .z .w .r .g .b .a".split())
 
 
-def _add(
-    names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = ""
-) -> None:
+def _add(names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = "") -> None:
     sizes = tuple(map(int, bits.split()))
     for name in names.split():
         SPECIAL_REGISTERS[name] = Predefined(name, sizes, elements, need(ptx, sm), meaning)
@@ -93,9 +91,7 @@ _add(
 _add("%cluster_ctarank %cluster_nctarank", "the same as one number", ptx="7.8", sm="90+")
 _add("%is_explicit_cluster", "whether the launch gave a cluster size", "1", ptx="7.8", sm="90+")
 _add("%current_graph_exec", "identifier of the graph being executed, 0 if none", "64", ptx="8.0", sm="50+")
-_add(
-    "%locality_domain_id %locality_domain_supplemental_sm", "locality domain of the SM", ptx="9.5", sm="100+"
-)
+_add("%locality_domain_id %locality_domain_supplemental_sm", "locality domain of the SM", ptx="9.5", sm="100+")
 
 
 @lru_cache(maxsize=4096)

@@ -47,8 +47,7 @@ def _print_strings(printer: Printer, words: Sequence[str]) -> None:
 
 @irdl_attr_definition
 class TextAttr(Data[str]):
-    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written.
-    """
+    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written."""
 
     name: ClassVar[str] = "ptx.text"
 
@@ -132,8 +131,7 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
         return f"v{self.vector}.{self.type}" if self.vector > 1 else self.type
 
     def count(self, index: int = 0) -> int | None:
-        """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`.
-        """
+        """Number of elements of the array `name[4][8]` (32) or of the range `%r<10>` (10); None for a scalar or `[]`."""
         total: int | None = None
         for extent in extents(self.items[index][1]):
             if extent is None:

@@ -9,7 +9,6 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.ir import Data
@@ -24,8 +23,7 @@ Gaps = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Indentation of a statement, and what follows an opcode, a comma, a comma inside brackets, a guard; the line end.
-    """
+    """Indentation of a statement, and what follows an opcode, a comma, a comma inside brackets, a guard; the line end."""
 
     indent: str = "\t"
     after_opcode: str = " \t"

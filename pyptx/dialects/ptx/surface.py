@@ -16,7 +16,12 @@ from .target import need
 _COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4}
 """Elements of the coordinate vector: array index first, padded to 1, 2 or 4."""
 _CLAMP = "trap clamp zero"
-_GEOMETRY: dict[str, Any] = {"3d": need("3.0", "20+"), "a1d": need("3.0", "20+"), "a2d": need("3.0", "20+"), "?cop": need("2.0", "20+")}
+_GEOMETRY: dict[str, Any] = {
+    "3d": need("3.0", "20+"),
+    "a1d": need("3.0", "20+"),
+    "a2d": need("3.0", "20+"),
+    "?cop": need("2.0", "20+"),
+}
 
 
 class _Surface(Instruction):

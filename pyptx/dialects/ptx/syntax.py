@@ -133,9 +133,7 @@ class Address:
     unified: bool = False
 
 
-Operand = (
-    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address
-)
+Operand = Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address
 Layout = tuple[Operand, ...]
 
 PLACEHOLDERS = {"=": Register("="), "$": Register("$"), "~": Register("~")}
@@ -255,8 +253,7 @@ def _collect(layout: Layout, found: list[Register]) -> None:
 
 
 def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
-    """Rebuild a layout bottom-up, `change` being applied to each leaf (register, immediate, symbol, ...) in text order.
-    """
+    """Rebuild a layout bottom-up, `change` being applied to each leaf (register, immediate, symbol, ...) in text order."""
 
     def walk(operand: Operand) -> Operand:
         match operand:

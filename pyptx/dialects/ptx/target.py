@@ -135,9 +135,15 @@ class Need:
             return f"{what} needs PTX {version_text(self.since)} or newer, and .version is {version_text(version)}"
         if self.until is None:
             word = self.option.removeprefix("!")
-            return f"{what} needs .target {target}, {word}" if word == self.option else f"{what} does not go with .target {word}"
+            return (
+                f"{what} needs .target {target}, {word}"
+                if word == self.option
+                else f"{what} does not go with .target {word}"
+            )
         where = f" on {condition_text(self.until_targets)}" if self.until_targets else ""
-        return f"{what} was removed after PTX {version_text(self.until)}{where}, and .version is {version_text(version)}"
+        return (
+            f"{what} was removed after PTX {version_text(self.until)}{where}, and .version is {version_text(version)}"
+        )
 
 
 ANYWHERE = Need()

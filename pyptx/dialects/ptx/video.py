@@ -163,9 +163,7 @@ class Vset(Instruction):
     name = "ptx.vset"
     section = "9.7.18.1.4"
     forms = tuple(
-        f
-        for c, t in COMPARISONS
-        for f in scalar("vset.atype.btype.cmp", d="u32", cmp=c, atype="u32 s32", btype=t)
+        f for c, t in COMPARISONS for f in scalar("vset.atype.btype.cmp", d="u32", cmp=c, atype="u32 s32", btype=t)
     )
 
 
