@@ -31,6 +31,7 @@ from .program import (
     Special,
 )
 from .semantics.registry import MEANINGS, Collective, Meaning, Pure, Step, dtype_of
+from .tensor_memory import TensorMemory
 
 Array = Any
 Full = Callable[[], object]
@@ -127,6 +128,7 @@ class Machine:
         self._scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
         self._lanes_of: tuple[Array, Array] = (None, None)
         self.output: list[str] = []
+        self.tmem: TensorMemory | None = None
         self.pending = Pending(self, seed)
         self.observers = list(observers)
         for observer in self.observers:
@@ -148,6 +150,8 @@ class Machine:
         self.local[...] = POISON
         self.stack_top[...] = self.program.dynamic_start
         self.pending.reset()
+        if self.tmem is not None:
+            self.tmem.reset()
         for reg in self.program.frame_pointers:
             self.row(reg)[...] = self.program.stack_start
         for name, array in self._special.items():

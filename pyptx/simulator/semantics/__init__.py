@@ -25,6 +25,8 @@ CHAPTERS = (
     "mma",
     "wmma",
     "wgmma",
+    "tcgen05",
+    "tcgen05_mma",
     "video",
     "stack",
     "misc",

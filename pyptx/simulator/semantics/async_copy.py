@@ -156,11 +156,11 @@ def _value(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> 
 
 
 def complete_tx(
-    machine: Machine, inst: Inst, address: int, lane: int, size: int, space: str = "shared::cluster"
+    machine: Machine, inst: Inst, address: int, lane: int, size: int, space: str = "shared::cluster", arrivals: int = 0
 ) -> None:
-    """Tell the mbarrier at an address that `size` bytes have come."""
+    """Tell the mbarrier at an address that `size` bytes have come, or that something arrives."""
     word = span(machine, inst, address, space, lane, 8, write=True, align=8).view(np.uint64)
-    new, why = advance(int(word[0]), 0, -size)
+    new, why = advance(int(word[0]), arrivals, -size)
     if why:
         machine.fault(inst, f"mbarrier: {why}", lane)
     if machine.observers:

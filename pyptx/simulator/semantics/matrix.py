@@ -152,7 +152,7 @@ def _row_lanes(machine: Machine, mask: Mask, count: int) -> tuple[np.ndarray, np
     return warps, lanes
 
 
-def _unpacked(rows: np.ndarray, source: str | None) -> np.ndarray:
+def unpacked(rows: np.ndarray, source: str | None) -> np.ndarray:
     """Rows of 16 bytes, those of 4 or 6 bit elements with each element in a byte of its own."""
     if source is None:
         return rows
@@ -183,7 +183,7 @@ def _bind_ldmatrix(machine: Machine, inst: Inst) -> Action:
     def step(mask: Mask) -> None:
         warps, lanes = _row_lanes(machine, mask, per * count)
         loaded = np.ascontiguousarray(access.load(lanes))
-        rows = np.ascontiguousarray(_unpacked(loaded.view(np.uint8), source)).view(np.uint32)
+        rows = np.ascontiguousarray(unpacked(loaded.view(np.uint8), source)).view(np.uint32)
         rows = rows.reshape(warps.size, count, per, 4)
         if tall:
             # register 2i + q, byte j: row 4 * (t % 4) + j, column t // 4 + 8q of matrix i
