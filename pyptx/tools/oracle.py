@@ -190,7 +190,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     version, target, *lines = arguments
     lines = lines or [line.rstrip("\n") for line in sys.stdin if line.strip()]
-    judged = verdicts(lines, version, target)
+    try:
+        judged = verdicts(lines, version, target)
+    except RuntimeError as error:  # a version or target that this ptxas does not know, or no ptxas
+        print(f"oracle: {error}", file=sys.stderr)
+        return 2
     for line, messages in zip(lines, judged, strict=True):
         print("REJECT" if messages else "OK    ", line, *messages[:1], sep="\t")
     return int(any(judged))
