@@ -10,6 +10,7 @@ meaning per instruction, `numerics` the arithmetic, `memory` the address map.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.ir import Operation
@@ -18,10 +19,26 @@ from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import EntryOp
 from .launch import LoadedModule, load_module, simulate_entry
 from .loaded import LoadedKernel, load
+from .observe import Observer
+from .profile import Profile
 from .report import Line, Report
 from .tensor_map import tensor_map, with_tensor_maps
+from .timeline import Timeline
+from .trace import Step, Stored, ThreadName, watchers
 
-__all__ = ["Line", "LoadedKernel", "Report", "load", "simulate", "tensor_map"]
+__all__ = [
+    "Line",
+    "LoadedKernel",
+    "Observer",
+    "Profile",
+    "Report",
+    "Step",
+    "Stored",
+    "Timeline",
+    "load",
+    "simulate",
+    "tensor_map",
+]
 
 
 def simulate(
@@ -34,6 +51,12 @@ def simulate(
     check: bool = True,
     seed: int = 0,
     max_steps: int | None = None,
+    trace: Callable[[str], object] | None = None,
+    on_instruction: Callable[[Step], object] | None = None,
+    on_store: Callable[[Stored], object] | None = None,
+    threads: Sequence[ThreadName] | None = None,
+    profile: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -44,6 +67,12 @@ def simulate(
     `grid`, `block`, `cluster`: an
     integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
     issued to one batch of CTAs.
+
+    `check`: look for mistakes that a GPU does not report (`Report.findings`, rules in `sanitizer`); `seed`: 0
+    completes copies at once and runs warps in order, another number delays and shuffles what PTX leaves open.
+    `trace`: called with a line per executed instruction of `threads` ((%ctaid or number of the CTA, number of the
+    thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
+    fill `Report.profile`; `observers`: more, such as a `Timeline`.
 
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
     many steps.
@@ -74,6 +103,8 @@ def simulate(
         check=check,
         seed=seed,
         max_steps=max_steps,
+        observers=watchers(observers, trace, on_instruction, on_store, threads),
+        profile=profile,
     )
 
 

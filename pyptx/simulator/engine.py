@@ -306,7 +306,8 @@ class Engine:
                 return -1
 
             return branch
-        if kind in ("return", "exit") and (last is None or last.guard is None) and not self.has_calls:
+        alone = (last is None or last.guard is None) and not self.has_calls and not machine.observers
+        if kind in ("return", "exit") and alone:
 
             def finish() -> int:
                 self._exit(machine.executing(None))

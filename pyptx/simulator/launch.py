@@ -22,6 +22,7 @@ from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
 from .numerics import quiet
 from .observe import Observer
+from .profile import Profile
 from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
 from .report import Line, Report
 from .sanitizer import Sanitizer
@@ -30,7 +31,7 @@ from .tensor_map import TensorArgument
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 STATIC_SHARED_LIMIT = 48 * 1024
-DEFAULT_STEPS = 50_000_000
+DEFAULT_STEPS = 10_000_000
 """Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
 TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
@@ -91,6 +92,7 @@ def simulate_entry(
     seed: int = 0,
     max_steps: int | None = None,
     observers: Sequence[Observer] = (),
+    profile: bool = False,
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
@@ -106,7 +108,8 @@ def simulate_entry(
     ctas = _batch_size(program, launch)
     report = Report(name, launch.grid, launch.block, launch.cluster)
     sanitizer = Sanitizer() if check else None
-    watching = [*observers, *((sanitizer,) if sanitizer is not None else ())]
+    report.profile = Profile() if profile else None
+    watching = [o for o in (*observers, report.profile, sanitizer) if o is not None]
     with quiet():
         machine = Machine(program, launch, memory, parameters, ctas, seed, watching)
         engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import ModuleOp
 from ..parser import parse_text
 from .launch import LoadedModule, simulate_entry
+from .observe import Observer
 from .program import Parameter
 from .report import Report
+from .trace import Step, Stored, ThreadName, watchers
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -64,6 +66,12 @@ class LoadedKernel:
         check: bool = True,
         seed: int = 0,
         max_steps: int | None = None,
+        trace: Callable[[str], object] | None = None,
+        on_instruction: Callable[[Step], object] | None = None,
+        on_store: Callable[[Stored], object] | None = None,
+        threads: Sequence[ThreadName] | None = None,
+        profile: bool = False,
+        observers: Sequence[Observer] = (),
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -77,6 +85,8 @@ class LoadedKernel:
             check=check,
             seed=seed,
             max_steps=max_steps,
+            observers=watchers(observers, trace, on_instruction, on_store, threads),
+            profile=profile,
         )
 
 

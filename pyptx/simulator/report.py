@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ..diagnostics import Diagnostic
+from .profile import Profile
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class Report:
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     output: str = ""
+    profile: Profile | None = None
+    """Bytes, sectors, bank conflicts and operations per line, if it was asked for: a model, not a measurement."""
 
     def __str__(self) -> str:
         lines = [
@@ -42,6 +45,8 @@ class Report:
             f"{self.instructions:,} thread instructions"
         ]
         lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
+        if self.profile is not None:
+            lines.append(str(self.profile))
         lines += [f.render() for f in self.findings]
         return "\n".join(lines)
 

@@ -146,7 +146,7 @@ class Registers:
         for function in self.s.machine.program.functions:
             for formal in (*function.parameters, *function.returns):
                 if formal.place in self.defined:
-                    self.defined[formal.place][...] = True  # pyright: ignore[reportArgumentType]
+                    self.defined[formal.place][...] = True
 
     def bound(self, inst: Inst, action: Action) -> Action:
         defined = self.defined
@@ -179,7 +179,7 @@ class Registers:
                 for first, second in pairs:
                     if first in defined:
                         state = defined.get(second)  # pyright: ignore[reportArgumentType]
-                        np.copyto(defined[first], True if state is None else state, where=here)  # pyright: ignore[reportArgumentType]
+                        np.copyto(defined[first], True if state is None else state, where=here)
                 return action(mask)
             if moves:
                 state = np.ones(machine.lanes, np.bool_)

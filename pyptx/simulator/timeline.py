@@ -1,0 +1,170 @@
+"""A timeline of warps, barriers and copies, as Chrome-trace JSON (Perfetto, chrome://tracing) and as an SVG.
+
+Time is the number of instructions the machine has issued, not clocks: it shows the order and the overlap of
+one run (of one seed), not durations on a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from .observe import Action, Observer
+from .pending import Copy
+from .program import Inst
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Array = Any
+COLOURS = {"compute": "#7c9fd6", "memory": "#8fbf7f", "matrix": "#d08a5a", "wait": "#d9d9d9", "copy": "#b59ad6"}
+
+
+@dataclass(slots=True)
+class Slice:
+    """What a warp or the copy engine of a CTA does from `start` to `end` (in issued instructions)."""
+
+    cta: int
+    row: str
+    """`warp 3` or `copies`."""
+    kind: str
+    """A key of COLOURS."""
+    name: str
+    start: int
+    end: int
+
+
+def _kind(inst: Inst) -> str:
+    root = inst.opcode.partition(".")[0]
+    if root in ("mma", "wmma", "wgmma", "tcgen05"):
+        return "matrix"
+    if root in ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "ldu"):
+        return "memory"
+    if root in ("bar", "barrier") or inst.opcode in ("mbarrier.try_wait", "mbarrier.test_wait", "nanosleep"):
+        return "wait"
+    return "compute"
+
+
+class Timeline(Observer):
+    """Records the first `ctas` CTAs of a launch."""
+
+    def __init__(self, ctas: int = 4):
+        self.ctas = ctas
+        self.slices: list[Slice] = []
+        self._open: dict[int, Slice] = {}
+        self._copies: dict[int, Slice] = {}
+        self._time = 0
+
+    def attach(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def _warps(self, mask: Array) -> list[int]:
+        machine = self.machine
+        most = (self.ctas - machine.first_cta) * machine.padded
+        if most <= 0:
+            return []
+        here = machine.executing(mask)[:most]
+        return np.flatnonzero(here.reshape(-1, 32).any(axis=1)).tolist()
+
+    def _add(self, inst: Inst, mask: Array, kind: str) -> None:
+        self._time += 1
+        now = self._time
+        per = self.machine.padded // 32
+        name = inst.opcode
+        for warp in self._warps(mask):
+            last = self._open.get(warp)
+            if last is not None and last.kind == kind and (last.end == now - 1 or kind == "wait"):
+                last.end = now
+                if last.name != name and kind != "wait":
+                    last.name = kind
+                continue
+            if last is not None and last.kind == "wait":
+                last.end = max(last.end, now - 1)
+            made = Slice(warp // per + self.machine.first_cta, f"warp {warp % per}", kind, name, now - 1, now)
+            self._open[warp] = made
+            self.slices.append(made)
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        if inst.opcode == "copies":
+            return action
+        kind, machine = _kind(inst), self.machine
+
+        def watched(mask: Array) -> object:
+            self._add(inst, machine.active(inst, mask), kind)
+            return action(mask)
+
+        return watched
+
+    def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self._add(inst, mask, "wait")
+
+    def copy_issued(self, copy: Copy) -> None:
+        cta = int(self.machine.cta_of_lane[copy.lanes[0]]) + self.machine.first_cta
+        if cta < self.ctas:
+            made = Slice(cta, "copies", "copy", copy.inst.opcode, self._time, self._time + 1)
+            self._copies[id(copy)] = made
+            self.slices.append(made)
+
+    def copy_completed(self, copy: Copy) -> None:
+        made = self._copies.pop(id(copy), None)
+        if made is not None:
+            made.end = max(self._time, made.start + 1)
+
+    # ------------------------------------------------------------------------------------------------- exports
+
+    def chrome(self) -> str:
+        """Chrome-trace JSON: a process per CTA, a thread per warp; a microsecond is an issued instruction."""
+        rows = sorted({s.row for s in self.slices}, key=_row_order)
+        events: list[dict[str, object]] = []
+        for cta in sorted({s.cta for s in self.slices}):
+            events.append({"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}})
+            for i, row in enumerate(rows):
+                events.append({"ph": "M", "name": "thread_name", "pid": cta, "tid": i, "args": {"name": row}})
+        for s in self.slices:
+            events.append(
+                {
+                    "ph": "X", "name": s.name, "cat": s.kind, "pid": s.cta, "tid": rows.index(s.row), "ts": s.start,
+                    "dur": s.end - s.start,
+                }
+            )  # fmt: skip
+        return json.dumps({"traceEvents": events, "otherData": {"time": "issued instructions, not clocks"}})
+
+    def svg(self, width: int = 1200) -> str:
+        """A drawing: a row per warp and one for the copies of each CTA."""
+        rows = sorted({(s.cta, s.row) for s in self.slices}, key=lambda x: (x[0], _row_order(x[1])))
+        height, left, top = 18, 110, 26
+        end = max((s.end for s in self.slices), default=1)
+        scale = (width - left - 10) / max(end, 1)
+        total = top + height * len(rows) + 10
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{total}" font-family="sans-serif" '
+            'font-size="11">',
+            f'<rect width="{width}" height="{total}" fill="white"/>',
+        ]
+        for i, (kind, colour) in enumerate(COLOURS.items()):
+            parts.append(f'<rect x="{left + 90 * i}" y="6" width="10" height="10" fill="{colour}"/>')
+            parts.append(f'<text x="{left + 90 * i + 14}" y="15">{kind}</text>')
+        at = {key: top + height * i for i, key in enumerate(rows)}
+        for (cta, row), y in at.items():
+            parts.append(f'<text x="4" y="{y + 13}">CTA {cta} {escape(row)}</text>')
+        for s in self.slices:
+            x, w = left + s.start * scale, max((s.end - s.start) * scale, 0.5)
+            parts.append(
+                f'<rect x="{x:.2f}" y="{at[s.cta, s.row] + 2}" width="{w:.2f}" height="{height - 4}" '
+                f'fill="{COLOURS[s.kind]}"><title>{escape(s.name)}: {s.start} to {s.end}</title></rect>'
+            )
+        return "\n".join([*parts, "</svg>"])
+
+    def save(self, path: str | Path) -> None:
+        """Write the timeline: `.svg` as a drawing, everything else as Chrome-trace JSON."""
+        path = Path(path)
+        path.write_text(self.svg() if path.suffix == ".svg" else self.chrome())
+
+
+def _row_order(row: str) -> tuple[int, int]:
+    return (0, int(row.split()[1])) if row.startswith("warp") else (1, 0)

@@ -1,0 +1,220 @@
+"""`pyptx debug`: a kernel on the simulator, step by step, in a terminal.
+
+    pyptx debug kernel.ptx --grid 2 --block 64 --arg zeros:f32:1024 --arg u32:5
+
+Follows one thread (the first; `thread` changes it); all others run along.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...diagnostics import PTXError
+from ...simulator import Observer, Timeline, load
+from ...simulator.program import Reg
+from ...simulator.trace import Step, Trace, as_float, names_of, value_of
+
+DTYPES = {
+    "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "f16": np.float16, "s32": np.int32,
+    "u32": np.uint32, "f32": np.float32, "s64": np.int64, "u64": np.uint64, "f64": np.float64,
+}  # fmt: skip
+HELP = """\
+step [n], s      execute n instructions of the thread (an empty line repeats)
+continue, c      run to the next breakpoint or to the end
+break LINE, b    stop before the instruction at a line; `break` lists, `delete LINE` removes
+print %r1, p     a register of the thread (also all registers: print), as integer, hex and float
+where, w         the place: thread, line, instruction, what it reads
+list, l          the source around the place
+thread CTA T, t  follow another thread: number of the CTA, number of the thread in it
+quit, q          end"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="PTX file")
+    parser.add_argument("--entry", help="kernel to run, if the file has several")
+    parser.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
+    parser.add_argument("--block", default="32", help="threads of a CTA: 128 or 16,16")
+    parser.add_argument("--cluster", help="CTAs of a cluster")
+    parser.add_argument("--smem", type=int, default=0, help="bytes of dynamic shared memory")
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        help="a parameter, in order: TYPE:VALUE (u32:5), zeros:TYPE:COUNT, range:TYPE:COUNT, random:TYPE:COUNT, or a "
+        ".npy file",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="delay copies and shuffle warps, as this seed decides")
+    parser.add_argument("--no-check", action="store_true", help="do not look for races and other mistakes")
+    parser.add_argument("--break", dest="breaks", type=int, action="append", default=[], help="breakpoint: a line")
+    parser.add_argument("--timeline", help="write a timeline to this file: .svg, or .json for Perfetto")
+
+
+class _Quit(Exception):
+    """The person wants to stop."""
+
+
+def run(options: argparse.Namespace) -> int:
+    kernels = load(Path(options.file))
+    name = options.entry or (next(iter(kernels)) if len(kernels) == 1 else None)
+    if name is None or name not in kernels:
+        print(f"{options.file}: choose one with --entry: {', '.join(kernels) or 'it has no kernel'}", file=sys.stderr)
+        return 2
+    try:
+        arguments = [argument(text) for text in options.arg]
+        grid, block, cluster = (_sizes(v) for v in (options.grid, options.block, options.cluster))
+    except ValueError as error:
+        print(f"pyptx debug: {error}", file=sys.stderr)
+        return 2
+    stepper = Stepper(Path(options.file).read_text(encoding="utf-8", errors="surrogateescape"), set(options.breaks))
+    timeline = Timeline() if options.timeline else None
+    watching: list[Observer] = [stepper.trace, *((timeline,) if timeline is not None else ())]
+    try:
+        report = kernels[name].simulate(
+            *arguments,
+            grid=grid,
+            block=block,
+            cluster=cluster,
+            smem=options.smem,
+            seed=options.seed,
+            check=not options.no_check,
+            observers=watching,
+        )
+    except _Quit:
+        return 0
+    except PTXError as error:
+        print(error)
+        return 1
+    finally:
+        if timeline is not None:
+            timeline.save(options.timeline)
+    if report.output:
+        print(report.output, end="")
+    for finding in report.findings:
+        print(finding.render())
+    print(f"the kernel ended: {report.instructions:,} thread instructions, {len(report.findings)} findings")
+    for text, value in zip(options.arg, arguments, strict=True):
+        if isinstance(value, np.ndarray):
+            print(f"{text}: {value.reshape(-1)[:8]}{' ...' if value.size > 8 else ''}")
+    return 1 if report.findings else 0
+
+
+def _sizes(text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else tuple(int(word) for word in text.replace("x", ",").split(","))
+
+
+def argument(text: str) -> Any:
+    """A parameter from the command line. ValueError if it cannot be read."""
+    if text.endswith(".npy"):
+        return np.load(text)
+    words = text.split(":")
+    kind = words[-2] if len(words) >= 2 else ""
+    if kind not in DTYPES or len(words) > 3 or (len(words) == 3 and words[0] not in ("zeros", "range", "random")):
+        raise ValueError(f"--arg {text}: write TYPE:VALUE, zeros:TYPE:COUNT, range:TYPE:COUNT or random:TYPE:COUNT")
+    dtype = np.dtype(DTYPES[kind])
+    if len(words) == 2:
+        return float(words[1]) if dtype.kind == "f" else int(words[1], 0)
+    count = int(words[2], 0)
+    if words[0] == "random":
+        rng = np.random.default_rng(0)
+        return rng.normal(size=count).astype(dtype) if dtype.kind == "f" else rng.integers(0, 100, count).astype(dtype)
+    return np.arange(count).astype(dtype) if words[0] == "range" else np.zeros(count, dtype)
+
+
+class Stepper:
+    """Reads commands from standard input whenever the followed thread is about to stop."""
+
+    def __init__(self, source: str, breaks: set[int]):
+        self.source = source.split("\n")
+        self.breaks = breaks
+        self.steps = 1
+        """Instructions until the thread stops, while `stepping`."""
+        self.stepping = not breaks
+        self.trace = Trace(before=self.before, threads=[(0, 0)])
+        self.last = "step"
+        self.names: dict[str, Reg] = {}
+
+    def before(self, step: Step) -> None:
+        """An instruction of the thread is next."""
+        if self.steps:
+            self.steps -= 1
+        if step.inst.line not in self.breaks and (self.steps or not self.stepping):
+            return
+        self.stepping = False
+        self.where(step)
+        while not self.command(step):
+            pass
+
+    def command(self, step: Step) -> bool:
+        """Read and do one command; whether the thread goes on."""
+        print("(pyptx) ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise _Quit
+        words = line.split() or self.last.split()
+        self.last = " ".join(words)
+        verb, *rest = words
+        match verb:
+            case "s" | "step":
+                self.steps = int(rest[0]) if rest and rest[0].isdigit() else 1
+                self.stepping = True
+                return True
+            case "c" | "continue":
+                self.steps, self.stepping = 0, False
+                return True
+            case "b" | "break" | "delete":
+                lines = {int(w) for w in rest if w.isdigit()}
+                self.breaks = self.breaks - lines if verb == "delete" else self.breaks | lines
+                print("breakpoints: " + (", ".join(map(str, sorted(self.breaks))) or "none"))
+            case "p" | "print":
+                self.show(step, rest)
+            case "w" | "where":
+                self.where(step)
+            case "l" | "list":
+                at = step.inst.line or 1
+                for n in range(max(1, at - 4), min(len(self.source), at + 5) + 1):
+                    print(f"{'->' if n == at else '  '} {n:>5}  {self.source[n - 1]}")
+            case "t" | "thread" if len(rest) == 2 and all(w.isdigit() for w in rest):
+                self.follow(step, int(rest[0]), int(rest[1]))
+                return True
+            case "q" | "quit":
+                raise _Quit
+            case _:
+                print(HELP)
+        return False
+
+    def follow(self, step: Step, cta: int, thread: int) -> None:
+        """Follow another thread from its next instruction on."""
+        machine = step.machine
+        self.trace.threads = [(cta, thread)]
+        inside = machine.first_cta <= cta < machine.first_cta + machine.ctas and thread < machine.launch.threads
+        self.trace.lanes = [(cta - machine.first_cta) * machine.padded + thread] if inside else []
+        self.steps, self.stepping = 1, True
+        print(f"follows thread {thread} of CTA {cta}" + ("" if inside else ", which does not run now"))
+
+    def where(self, step: Step) -> None:
+        """Say where the thread is."""
+        print(
+            f"{step.cta} thread {step.thread}, {step.place}: {step.text}" + ("" if step.executes else "  (guard false)")
+        )
+        if step.read:
+            print("    " + ", ".join(f"{n} = {v}" for n, v in step.read.items()))
+
+    def show(self, step: Step, names: list[str]) -> None:
+        """Print registers."""
+        if not self.names:
+            self.names = names_of(step.machine.program)
+        for name in names or sorted(self.names):
+            reg = self.names.get(name)
+            if reg is None:
+                print(f"there is no register {name}")
+                continue
+            value = value_of(step.machine, reg, step.lane)
+            real = f"  {as_float(value)!r}" if reg.pool == "32" else ""
+            if reg.pool == "64":
+                real = f"  {float(np.array([value], np.uint64).view(np.float64)[0])!r}"
+            print(f"{name} = {value}  0x{value:x}{real}")
