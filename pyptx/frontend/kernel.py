@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -227,7 +227,7 @@ class Kernel:
             result = assemble(self.ptx(**kw), self.arch)
         except ToolNotFound:
             return found
-        return found + self._mapped(result.diagnostics, kw)
+        return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
 
     def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
         """Diagnostics about the PTX text, moved to the Python lines that made it."""
@@ -394,6 +394,24 @@ class Kernel:
         return operator_name(self, static, scalars, into)
 
     _torch_operator._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
+_MEANT_OTHERWISE = {
+    "C7508": "setmaxnreg needs to know how many registers a thread starts with: give the kernel .maxnreg, or .reqntid "
+    "(or .maxntid) and .minnctapersm 1 in raw_directives",
+    "C7510": "ptxas waits after each wgmma: leave the accumulators alone between an mma and the wait_group for it",
+    "C7517": "ptxas put a wait where accumulators are touched before the wait_group for them",
+    "C7518": "ptxas waits after each wgmma: there is a divergent branch (or trap) while some are under way",
+}
+"""Advice of ptxas that the machine code does not do what the kernel says, and what helps."""
+
+
+def _judged(diagnostic: Diagnostic) -> Diagnostic:
+    """What ptxas says, with the advice that a kernel's author must not miss as an error."""
+    for code, hint in _MEANT_OTHERWISE.items():
+        if f"({code})" in diagnostic.message:
+            return replace(diagnostic, severity="error", hint=diagnostic.hint or hint)
+    return diagnostic
 
 
 def _values(values: Any) -> tuple[Any, ...]:
