@@ -30,7 +30,7 @@ from ..ssa.builder import FunctionSource
 from ..ssa.fastir import create
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement
-from . import directives
+from . import directives, layout
 from .names import NameTable, identifier, literal
 from .operands import Expression
 
@@ -86,11 +86,15 @@ class FaithfulWriter:
             self.out.append(f"m.lead({literal(self.source.tail)})")
         if self.style != DEFAULT:
             self.used.add("Style")
-        layouts = ["    layouts=[", *self.layouts.lines(), "    ],"] if self.layouts else []
+        if self.layouts:
+            constructor = ["m = Module(", *[f"    {option}," for option in head]]
+            constructor += ["    layouts=[", *self.layouts.lines(), "    ],", ")"]
+        else:
+            constructor = layout.lines(0, f"m = Module({', '.join(head)})")
         imports = ", ".join(sorted(self.used, key=str.lower))
         lines = ['"""A PTX module as pyptx statements; `m.ptx()` is its text."""', ""]
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
-        lines += ["", *head, *layouts, ")"]
+        lines += ["", *constructor]
         lines += self.out
         lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
         return "\n".join(lines)
@@ -98,17 +102,17 @@ class FaithfulWriter:
     # --------------------------------------------------------------------------------------------------------- module
 
     def _constructor(self, items: list[Statement | FunctionSource]) -> list[str]:
-        """`m = Module(...)`, taking the headers at the top off the items when they are plain."""
+        """The arguments of `Module`, taking the headers at the top off the items when they are plain."""
         source = self.source
-        lines = ["m = Module(", f"    {literal(source.target)},", f"    {literal(source.version)},"]
+        options = [literal(source.target), literal(source.version)]
         if source.address_size not in ("", "64"):
             size = source.address_size
-            lines.append(f"    address_size={size if size == '32' else literal(size)},")
+            options.append(f"address_size={size if size == '32' else literal(size)}")
         if source.options:
-            lines.append(f"    options={literal(list(source.options))},")
+            options.append(f"options={literal(list(source.options))}")
         if self.style != DEFAULT:
-            lines.append(f"    style={_style(self.style)},")
-        lines += self.constructor_options()
+            options.append(f"style={_style(self.style)}")
+        options += self.constructor_options()
         taken: list[str] = []
         lead = ""
         while items and not isinstance(items[0], FunctionSource) and self._is_header(items[0]):
@@ -122,10 +126,10 @@ class FaithfulWriter:
             taken.append(cast(str, shape.payload))
             items.pop(0)
         if tuple(taken) != HEADER_ORDER:
-            lines.append(f"    headers={literal(taken)},")
+            options.append(f"headers={literal(taken)}")
         if lead:
-            lines.append(f"    lead={literal(lead)},")
-        return lines
+            options.append(f"lead={literal(lead)}")
+        return options
 
     def constructor_options(self) -> list[str]:
         return []
@@ -181,14 +185,17 @@ class FaithfulWriter:
         if end is not None and end[1:] != ("", "\n"):
             options.append(f"end={literal(end[1:])}")
         arguments = ", ".join([literal(name), *options])
-        if len(arguments) > 100:
-            arguments = "\n    " + ",\n    ".join([literal(name), *options]) + ",\n"
         if kind == "prototype":
-            self.out.append(f"m.prototype({arguments})")
+            self.out += layout.lines(0, f"m.prototype({arguments})")
             return
         body = self.function_writer(source)
         python_name = self.names.fresh(self.python_name(name, kind))
-        self.out += ["", "", f"@m.{kind}({arguments})", f"def {python_name}({', '.join(body.arguments)}):"]
+        self.out += [
+            "",
+            "",
+            *layout.lines(0, f"@m.{kind}({arguments})"),
+            f"def {python_name}({', '.join(body.arguments)}):",
+        ]
         body.write()
         if end is not None and end[0]:
             self.out.append(f"    lead({literal(end[0])})")
@@ -224,10 +231,7 @@ class FaithfulWriter:
     def _parameters(self, attr: Attribute) -> str:
         calls = [directives.parameter_call(d) for d in _declarations(attr)]
         self.used.update(c.partition("(")[0] for c in calls)
-        text = ", ".join(calls)
-        if len(text) > 90:
-            return "[\n        " + ",\n        ".join(calls) + ",\n    ]"
-        return f"[{text}]"
+        return f"[{', '.join(calls)}]"
 
 
 class FunctionWriter:

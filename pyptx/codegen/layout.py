@@ -24,12 +24,15 @@ def _split(indent: int, text: str) -> list[str]:
     inside = indent + 4
     clauses = _clauses(body)
     if len(clauses) > 1:
+        if inside + len(body) <= WIDTH:
+            clauses = [body]
         return [" " * indent + head, *[x for c in clauses for x in lines(inside, c)], " " * indent + tail]
     parts = _arguments(body)
     is_call = text[start] != "(" or (start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_])"))
     if not is_call and len(parts) == 1 and not body.endswith(","):
         return [" " * indent + head, *lines(inside, body), " " * indent + tail]
-    if inside + len(body) <= WIDTH and not (len(parts) == 1 and body.endswith(",")):
+    is_literal = len(parts) > 1 and not (is_call and text[start] == "(")
+    if inside + len(body) <= WIDTH and not is_literal and not (len(parts) == 1 and body.endswith(",")):
         middle = [" " * inside + body]
     else:
         middle = []

@@ -32,6 +32,10 @@ class NameTable:
         self._taken.add(name)
         return name
 
+    def take(self, name: str) -> None:
+        """A name that is needed after all."""
+        self._taken.add(name)
+
     def release(self, name: str) -> None:
         """A name that turned out not to be needed."""
         self._taken.discard(name)
@@ -54,10 +58,10 @@ def literal(value: object) -> str:
     if isinstance(value, str):
         return string(value)
     if isinstance(value, list):
-        return "[" + ", ".join(literal(v) for v in value) + "]"  # pyright: ignore[reportUnknownVariableType]
+        return "[" + ", ".join(literal(v) for v in value) + "]"
     if isinstance(value, tuple):
-        inner = ", ".join(literal(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
-        return f"({inner},)" if len(value) == 1 else f"({inner})"  # pyright: ignore[reportUnknownArgumentType]
+        inner = ", ".join(literal(v) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
     return ascii(value)
 
 

@@ -135,5 +135,5 @@ def constant(text: str, wide: bool) -> str:
     if text[:2] in ("0f", "0d") and len(text) in (10, 18):
         value = Immediate(text).value
         if value - value == 0 and float_text(float(value), wide) == text:
-            return repr(value)
+            return repr(value).replace("e+", "e")
     return literal(text)

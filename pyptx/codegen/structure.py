@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-MAX_DEPTH = 15
-"""Python allows 20 nested blocks."""
+MAX_DEPTH = 8
+"""Deeper structure is harder to read than labels (and Python allows 20 nested blocks)."""
+MAX_STACK = 3
+"""Blocks that begin at one place, as a switch has one for each case."""
 MAX_REGIONS = 1500
 
 
@@ -52,7 +54,7 @@ def recover(branches: Sequence[tuple[int, int, bool]], keep: set[int]) -> Struct
         while not bad and _separate_else(regions):
             bad = _nest(regions)
         if not bad:
-            bad = _too_deep(regions)
+            bad = _stacked(regions) or _too_deep(regions)
         if not bad:
             return Structure(regions, explicit)
         explicit |= bad
@@ -157,6 +159,20 @@ def _first_crossing(regions: list[Region]) -> tuple[Region, Region] | None:
 
 def _opening_order(region: Region) -> tuple[int, int, int]:
     return region.start, -region.end, ("block", "else", "if", "loop").index(region.kind)
+
+
+def _stacked(regions: list[Region]) -> set[int]:
+    """Blocks within many others that begin at the same place: all but the outermost."""
+    starts: dict[int, list[Region]] = {}
+    for region in regions:
+        if region.kind == "block":
+            starts.setdefault(region.start, []).append(region)
+    return {
+        region.label
+        for same in starts.values()
+        if len(same) > MAX_STACK
+        for region in sorted(same, key=_opening_order)[1:]
+    }
 
 
 def _too_deep(regions: list[Region]) -> set[int]:

@@ -29,7 +29,7 @@ from ..dialects.ptx.syntax import (
     operand_tokens,
 )
 from ..frontend.instructions import wide_floats
-from ..frontend.values import COMPARISONS, operator_opcode, operator_type, result_class, result_type
+from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape, Statement
@@ -158,7 +158,7 @@ class SugarWriter(FaithfulWriter):
         return demangled(name)
 
     def constructor_options(self) -> list[str]:
-        return ["    bit_registers=True,"] if self.bit_registers else []
+        return ["bit_registers=True"] if self.bit_registers else []
 
 
 def _few_blank_lines(lines: Sequence[str]) -> str:
@@ -215,6 +215,8 @@ class SugarFunction(FunctionWriter):
         self.whole: set[tuple[Reg, ...]] = set()
         self.depth = 0
         self.mentioned: dict[Reg, int] = {}
+        self.flat = False  # nothing is nested just now
+        self.popped: list[Line] = []  # the lines that went into the latest
         self.runs: dict[int, Run] = {}
         self.statements: list[Statement] = []
         self.targets: dict[int, int] = {}
@@ -404,7 +406,11 @@ class SugarFunction(FunctionWriter):
             shape, regs, _, _, _ = self.statements[region.branches[0]]
             uni = ", uni=True" if "uni" in shape.modifiers else ""
             reg = regs[shape.guard]
+            self.popped = []
             text, precedence = self._take(reg)
+            if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
+                self._restore()
+                text, precedence = self.expressions[reg], _ATOM
             if shape.guard_mark == "@":  # the block runs where the branch is not taken
                 text = f"~{text}" if precedence >= 7 else f"~({text})"
             self._write_line(f"with if_({text}{uni}):")
@@ -428,6 +434,31 @@ class SugarFunction(FunctionWriter):
         self.lines[-1].target = None
 
     def _statement_at(self, at: int) -> None:
+        """Write a statement; without nesting others into it where the line would be too long."""
+        self.popped = []
+        shape, regs, _, _, _ = self.statements[at]
+        fresh = self._fresh_results(shape, regs, self.bound) if shape.kind == Kind.INSTRUCTION else ()
+        self._one_statement(at)
+        if self.popped and len(self.lines[-1].text) + 4 * (self.depth + 1) > layout.WIDTH:
+            self.lines.pop()
+            for reg in fresh:
+                self.bound.discard(reg)
+                self.names.release(self.expressions[reg].partition("[")[0])
+                self.arrays.pop(reg, None)
+            self._restore()
+            self.flat = True
+            self._one_statement(at)
+            self.flat = False
+
+    def _restore(self) -> None:
+        """Put the nested lines back."""
+        for line in reversed(self.popped):
+            assert line.target is not None
+            self.names.take(self.expressions[line.target])
+            self.lines.append(line)
+        self.popped = []
+
+    def _one_statement(self, at: int) -> None:
         shape, regs, _, _, name = self.statements[at]
         if at in self.runs:
             self._run(self.runs[at])
@@ -503,7 +534,7 @@ class SugarFunction(FunctionWriter):
         return found
 
     def _as_run(self, start: int, count: int) -> Run | None:
-        rows = self.statements[start : start + count]
+        rows = [(s[0], list(s[1])) for s in self.statements[start : start + count]]
         shape, regs = rows[0][0], rows[0][1]
         fresh = len(shape.written) == 1 and isinstance(shape.layout[0], Register) and shape.layout[0].role == "="
         if shape.written and not fresh:
@@ -536,11 +567,11 @@ class SugarFunction(FunctionWriter):
                 return None
             if any(r in self.bound for r in results):
                 return None
-        return Run(start, count, fresh, cast("list[int]", integers))
+        return Run(start, count, fresh, integers)
 
     def _run(self, run: Run) -> None:
         """One comprehension (or loop, where nothing is written) for a run of instructions."""
-        rows = self.statements[run.start : run.start + run.count]
+        rows = [(s[0], list(s[1])) for s in self.statements[run.start : run.start + run.count]]
         shape, regs = rows[0][0], rows[0][1]
         cls = shape.instruction
         assert cls is not None
@@ -620,8 +651,8 @@ class SugarFunction(FunctionWriter):
         places = [self.arrays.get(r) for r in regs]
         if None in places or len({p[0] for p in places if p}) != 1:
             return None
-        name = cast("tuple[str, int]", places[0])[0]
-        at = [cast("tuple[str, int]", p)[1] for p in places]
+        name = next(p[0] for p in places if p is not None)
+        at = [p[1] for p in places if p is not None]
         step = at[1] - at[0]
         if step == 0 or any(b - a != step for a, b in pairwise(at)):
             return None
@@ -637,14 +668,15 @@ class SugarFunction(FunctionWriter):
         """The expression of a register: the line before, if that computes it for this use alone, else its name."""
         last = self.lines[-1] if self.lines else None
         if (
-            last is not None
+            not self.flat
+            and last is not None
             and last.target is reg
             and last.depth == self.depth
             and self.defs.get(reg) == 1
             and self.uses.get(reg) == 1
             and len(last.value) <= _MAX_TEXT
         ):
-            self.lines.pop()
+            self.popped.append(self.lines.pop())
             self.names.release(self.expressions[reg])
             return last.value, last.precedence
         return self.expressions[reg], _ATOM
@@ -781,10 +813,11 @@ class SugarFunction(FunctionWriter):
 
     def _into(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str:
         """The `into=` that the result needs; empty where the instruction's name says it."""
-        predicted = result_class(result_type(words), self.sugar.bit_registers)
         classes = [r.register_class for r in fresh]
         if not isinstance(shape.layout[0], Vector):
+            predicted = result_class(result_type(words), self.sugar.bit_registers)
             return "" if classes[0] == predicted else string(classes[0])
+        predicted = element_class(words, len(classes), self.sugar.bit_registers)
         if all(c == predicted for c in classes):
             named = next((int(w[1]) for w in words if w in ("v2", "v4", "v8")), 0)
             return "" if named == len(classes) else str(len(classes))
@@ -808,7 +841,11 @@ class SugarFunction(FunctionWriter):
         for reg in fresh:
             self.bound.add(reg)
             self.kinds[reg] = kind if reg.register_class != "pred" else "pred"
-        if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole:
+        names = [self.names.fresh(suggested) for _ in fresh]
+        head = 4 * (self.depth + 1) + len(", ".join(names)) + len(" = ") + call.index("(") + 1
+        if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole or head > layout.WIDTH:
+            for name in names:
+                self.names.release(name)
             name = self.names.fresh(suggested)
             for i, reg in enumerate(fresh):
                 self.expressions[reg] = f"{name}[{i}]"
@@ -816,7 +853,6 @@ class SugarFunction(FunctionWriter):
             self.array_sizes[name] = len(fresh)
             self._write_line(f"{name} = {call}")
             return
-        names = [self.names.fresh(suggested) for _ in fresh]
         self.expressions.update(zip(fresh, names, strict=True))
         self._write_line(f"{', '.join(names)} = {call}")
 

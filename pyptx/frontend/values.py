@@ -252,7 +252,7 @@ def result_type(words: tuple[str, ...]) -> str:
     if "wide" in words and words[0] in ("mul", "mad"):
         bits = int(types[-1][1:]) * 2
         return f"s{bits}" if bits <= 64 else "s64"
-    if words[0] in ("popc", "clz", "bfind", "fns"):
+    if words[0] in ("popc", "clz", "bfind", "fns", "ldmatrix"):
         return "b32"
     return types[-1]
 
@@ -265,6 +265,15 @@ def result_class(dtype: str, bit_registers: bool) -> str:
     if dtype == "pred" or (dtype in ("f32", "f64") and not bit_registers):
         return dtype
     return f"b{max(from_name(dtype).bits, 16)}"
+
+
+@lru_cache(maxsize=1024)
+def element_class(words: tuple[str, ...], count: int, bit_registers: bool) -> str:
+    """The class of each of the `count` registers that an instruction with a vector as result writes."""
+    named = result_type(words)
+    if words[0] == "mov" and named != "pred" and count:  # the parts of one value
+        return f"b{max(from_name(named).bits // count, 8)}"
+    return result_class(named, bit_registers)
 
 
 def operator_type(dtype: str) -> str:
@@ -303,7 +312,7 @@ class ValueOpcode:
             result = _fresh(trace, into, from_name(operator_type(named)))
             self._opcode(result, *operands, pred=pred)
             return result
-        classes = [result_class(named, trace.bit_registers)] * into if isinstance(into, int) else into
+        classes = [element_class(self._words, into, trace.bit_registers)] * into if isinstance(into, int) else into
         dtype = from_name(operator_type(named))
         results = [_fresh(trace, c, dtype if c != "pred" else from_name("pred")) for c in classes]
         self._opcode(results, *operands, pred=pred)
