@@ -114,8 +114,8 @@ def simulate_entry(
         machine = Machine(program, launch, memory, parameters, ctas, seed, watching)
         engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
         try:
-            for first in range(0, launch.grid_size, ctas):
-                engine.run(first, min(ctas, launch.grid_size - first))
+            while machine.next_cta < machine.grid_end:
+                engine.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
         finally:
             for copy_back in finish:
                 copy_back()
@@ -217,6 +217,8 @@ def _batch_size(program: Program, launch: Launch) -> int:
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
     lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
+    if any(i.opcode == "clusterlaunchcontrol.try_cancel.async" for i in program.instructions):
+        count = min(count, launch.grid_size // 3)  # so that there is something left to cancel
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
     return min(count, launch.grid_size)
 

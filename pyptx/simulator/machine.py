@@ -119,6 +119,9 @@ class Machine:
         """Where the next `alloca` of each lane begins."""
         self.cluster_size = launch.cluster_size
         self.first_cta = 0
+        self.next_cta = 0
+        self.grid_end = launch.grid_size
+        """CTAs from `next_cta` to `grid_end` have not begun; cluster launch control takes from the end."""
         self.live = np.zeros(lanes, np.bool_)
         self.alive: Array = None
         """Lanes that have not exited; None while all lanes are alive."""
@@ -142,7 +145,7 @@ class Machine:
 
     def start(self, first_cta: int, count: int) -> None:
         """Make the machine run CTAs `first_cta` to `first_cta + count - 1` (in x, y, z order of the grid)."""
-        self.first_cta = first_cta
+        self.first_cta, self.next_cta = first_cta, first_cta + count
         live = (self.thread_of_lane < self.launch.threads) & (self.cta_of_lane < count)
         self.live = live
         self.set_alive(live)
@@ -156,6 +159,13 @@ class Machine:
             self.row(reg)[...] = self.program.stack_start
         for name, array in self._special.items():
             array[...] = self._special_value(name)
+
+    def cancel_cluster(self) -> int | None:
+        """Cancel the last cluster that has not begun: the number of its first CTA, or None."""
+        if self.grid_end - self.cluster_size < self.next_cta:
+            return None
+        self.grid_end -= self.cluster_size
+        return self.grid_end
 
     def set_alive(self, alive: np.ndarray) -> None:
         self.alive = None if np.count_nonzero(alive) == self.lanes else alive

@@ -21,6 +21,7 @@ CHAPTERS = (
     "mbarrier",
     "async_copy",
     "tensor_copy",
+    "remote",
     "matrix",
     "mma",
     "wmma",

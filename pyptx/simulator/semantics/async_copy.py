@@ -174,9 +174,9 @@ def complete_tx(
 def _bind_bulk(machine: Machine, inst: Inst) -> Action:
     spaces = [m for m in inst.modifiers if m in ("global", "shared::cta", "shared::cluster")]
     to, origin = spaces[0], spaces[1]
-    if inst.has("cp_mask") or inst.has("ignore_oob"):
-        machine.fault(inst, "the simulator does not execute .cp_mask and .ignore_oob yet")
     dst, src, size, *rest = inst.operands
+    masked = rest[-1] if inst.has("cp_mask") else None
+    ignored = (rest.pop(0), rest.pop(0)) if inst.has("ignore_oob") else None
     barrier = rest[0] if rest and isinstance(rest[0], Address) else None
     multicast = any(m.startswith("multicast") for m in inst.modifiers)
 
@@ -187,7 +187,16 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
                 machine.fault(inst, f"a bulk copy moves a multiple of 16 bytes, not {count}", lane)
             target = address_of(machine, dst, lane)
             start = address_of(machine, src, lane)
-            data = span(machine, inst, start, origin, lane, count, write=False, align=16)
+            combine = _assign
+            if ignored is None:
+                data = span(machine, inst, start, origin, lane, count, write=False, align=16)
+            else:  # bytes at both ends that need not be there; what is written for them is not defined
+                left, right = (_value(machine, o, lane) for o in ignored)
+                data = np.zeros(count, np.uint8)
+                inner = span(machine, inst, start + left, origin, lane, count - left - right, write=False)
+                data[left : count - right] = inner
+            if masked is not None:
+                combine = _assign_bytes(_value(machine, masked, lane, "u16"))
             receivers = [lane]
             if multicast:
                 mask = _value(machine, rest[1], lane, "u16" if machine.cluster_size <= 16 else "u32")
@@ -195,9 +204,19 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
                 receivers = [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
             goals = [span(machine, inst, target, to, r, count, write=True, align=16) for r in receivers]
             told = None if barrier is None else address_of(machine, barrier, lane)
-            issue_bulk(machine, inst, lane, receivers, data, goals, told, (origin, start), (to, target), count, _assign)
+            issue_bulk(machine, inst, lane, receivers, data, goals, told, (origin, start), (to, target), count, combine)
 
     return step
+
+
+def _assign_bytes(mask: int) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Write the bytes of each 16-byte chunk that the mask names."""
+    chosen = np.flatnonzero(mask >> np.arange(16) & 1)
+
+    def assign(goal: np.ndarray, data: np.ndarray) -> None:
+        goal.reshape(-1, 16)[:, chosen] = data.reshape(-1, 16)[:, chosen]
+
+    return assign
 
 
 def _assign(goal: np.ndarray, data: np.ndarray) -> None:

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access
-from ..program import Inst, Not, Operand, Pair, Reg, Sink
+from ..memory import Access, address_of
+from ..program import CLUSTER_SHIFT, Inst, Not, Operand, Pair, Reg, Sink
 from .movement import space_of
 from .registry import Action, Mask, Pure, Step, meaning
 
@@ -145,7 +145,7 @@ def arrive(inst: Inst) -> Step:
 def _bind_arrive(machine: Machine, inst: Inst) -> Action:
     d, address, *rest = inst.operands
     if any("multicast" in m for m in inst.modifiers):
-        machine.fault(inst, "the simulator does not execute multicast arrivals yet")
+        return _bind_multicast(machine, inst, address, rest)
     access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
     one = np.ones(1, np.uint32)
     amount = machine.source(rest[0], "u32") if rest else one
@@ -160,9 +160,33 @@ def _bind_arrive(machine: Machine, inst: Inst) -> Action:
     return step
 
 
+def _bind_multicast(machine: Machine, inst: Inst, address: Operand, rest: list[Operand]) -> Action:
+    """The same in each CTA of the cluster that the mask names: the mbarrier at the same offset."""
+    from .async_copy import complete_tx
+    from .tensor_copy import receivers_of, scalar
+
+    expects = inst.has("expect_tx") or inst.opcode == "mbarrier.expect_tx"
+    counts = inst.opcode in ("mbarrier.arrive", "mbarrier.arrive_drop")
+    if inst.opcode == "mbarrier.arrive_drop":
+        machine.fault(inst, "the simulator does not execute multicast arrive_drop")
+
+    def step(m: Mask) -> None:
+        for lane in np.flatnonzero(machine.executing(m)).tolist():
+            amount = scalar(machine, rest[0], lane) if len(rest) > 1 else 1
+            sizes = -amount if expects else amount if not counts else 0
+            arrivals = 0 if not counts else 1 if expects else amount
+            for receiver in receivers_of(machine, lane, scalar(machine, rest[-1], lane)):
+                place = address_of(machine, address, lane) & ((1 << CLUSTER_SHIFT) - 1)
+                complete_tx(machine, inst, place, receiver, sizes, "shared::cluster", arrivals)
+
+    return step
+
+
 @meaning("mbarrier.expect_tx", "mbarrier.complete_tx")
 def transactions(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
+        if any("multicast" in m for m in inst.modifiers):
+            return _bind_multicast(machine, inst, inst.operands[0], list(inst.operands[1:]))
         access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
         bytes_ = machine.source(inst.operands[1], "u32").astype
         sign = 1 if inst.opcode == "mbarrier.expect_tx" else -1

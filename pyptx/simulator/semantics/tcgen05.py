@@ -13,7 +13,7 @@ import numpy as np
 from ..machine import Machine
 from ..memory import address_of, span
 from ..numerics import floating
-from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Reg
+from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..shared_operand import Descriptor, OperandError, blackwell_descriptor, read_patterns
 from ..tensor_memory import PER_REPEAT, register_places, tensor_memory
 from .async_copy import complete_tx
@@ -200,6 +200,14 @@ def _reduction(machine: Machine, inst: Inst, result: Operand) -> Callable[[Array
     return reduce
 
 
+@meaning("tcgen05.ld.spcompress", "tcgen05.ld.red.spcompress", waits=True)
+def compressing_load(inst: Inst) -> Collective:
+    def bind(machine: Machine, inst: Inst) -> Action:
+        machine.fault(inst, f"the simulator does not execute {inst.opcode}")
+
+    return Collective(bind)
+
+
 @meaning("tcgen05.st", waits=True)
 def store(inst: Inst) -> Collective:
     return Collective(_bind_store)
@@ -337,7 +345,6 @@ def commit(inst: Inst) -> Step:
         barrier, *rest = inst.operands
         space = "shared::cluster" if inst.has("shared::cluster") else "generic"
         wide = inst.has("multicast::cluster::32b")
-        assert isinstance(barrier, Address) or barrier is not None
 
         def issue(lane: int) -> None:
             address = address_of(machine, barrier, lane)
