@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line)
 """mbarrier, cp.async, bulk copies and clusters."""
 
 from __future__ import annotations

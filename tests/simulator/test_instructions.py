@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line)
 """Each scalar instruction through the whole path (text, decoding, engine), against a Python version of its
 definition.
 

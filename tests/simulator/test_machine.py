@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line)
 """The machine itself: divergence, barriers, scheduling, memory spaces, faults, launches. Kernels are written
 here, results come from NumPy.
 """

@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line)
 """mma, ldmatrix, stmatrix and movmatrix: fragments against tables from NVIDIA's own headers (layouts/),
 results against NumPy.
 """

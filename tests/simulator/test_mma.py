@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line, PTX text)
 """mma and wmma: every form of NVIDIA's tables (layouts/mma_sync.json) and those of the manual, against NumPy.
 
 Operands are packed into registers by the tables, never by the simulator's own functions.

@@ -99,9 +99,7 @@ def tanh(a: Float32, *, perturb: int | None = None) -> Float32:
     return _finish(np.tanh(_input(a, False)), "tanh", False, perturb)
 
 
-def div(
-    a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, perturb: int | None = None
-) -> Float32:
+def div(a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, perturb: int | None = None) -> Float32:
     """div.approx{.ftz}.f32 and, with ``full``, div.full{.ftz}.f32.
 
     div.approx multiplies by a reciprocal, so for 2**126 < abs(b) < 2**128 it gives 0, or NaN if a is
@@ -115,9 +113,7 @@ def div(
     return _finish(exact, "div", ftz, perturb)
 
 
-def _half_function(
-    function: np.ufunc, name: str, a: half.Register, kind: half.Kind, seed: int | None
-) -> half.Register:
+def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.Kind, seed: int | None) -> half.Register:
     element = kind.removesuffix("x2")
     x = half.to_f32(np.ascontiguousarray(a).view(np.uint16), element).astype(np.float64)
     if name == "ex2" and element == "bf16":

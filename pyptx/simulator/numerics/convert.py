@@ -93,9 +93,7 @@ def _integer_to_integer(x: integer.Integer, dst_type: str, sat: bool) -> Unsigne
     return x.astype(target).view(f"u{target.itemsize}")
 
 
-def _integer_to_float(
-    x: integer.Integer, dst_type: str, rounding: Rounding, ftz: bool, sat: bool
-) -> Unsigned:
+def _integer_to_float(x: integer.Integer, dst_type: str, rounding: Rounding, ftz: bool, sat: bool) -> Unsigned:
     mode = cast(floating.Rounding, rounding)
     if x.dtype.itemsize < 8:
         value = x.astype(np.float64)
@@ -139,9 +137,7 @@ def _encode(
         return np.where(value != value, bits | np.uint64(1 << 51), bits)
     if rounding == "rn" and not satfinite and dst_type in ("f16", "bf16"):
         return half.from_f64(value, dst_type)
-    return formats.encode(
-        value, dst_type, rounding, satfinite=satfinite, random=random, random_width=random_width
-    )
+    return formats.encode(value, dst_type, rounding, satfinite=satfinite, random=random, random_width=random_width)
 
 
 def _float_to_float(
@@ -207,9 +203,7 @@ def _unpack(bits: Bits, type_: str) -> list[Unsigned]:
     return [cast(Unsigned, (x & container.type((1 << width) - 1)).astype(dtype)) for x in (upper, register)]
 
 
-def _random_bits(
-    random: NDArray[np.uint32] | None, dst_type: str, count: int
-) -> list[NDArray[np.uint32] | None]:
+def _random_bits(random: NDArray[np.uint32] | None, dst_type: str, count: int) -> list[NDArray[np.uint32] | None]:
     """Random bits of each operand of ``.rs``, in operand order. PTX ISA 9.7.9.21, figures 38-41."""
     if random is None:
         return [None] * count
@@ -236,11 +230,7 @@ def _convert_packed(
     scale: NDArray[np.uint16] | None,
 ) -> Unsigned:
     source_element, target_element = src_type.removesuffix("x2"), dst_type[:-2]
-    sources = (
-        [_source(x, source_element) for x in bits]
-        if isinstance(bits, tuple)
-        else _unpack(bits, source_element)
-    )
+    sources = [_source(x, source_element) for x in bits] if isinstance(bits, tuple) else _unpack(bits, source_element)
     values = [formats.decode(x, source_element) for x in sources]
     if scale is not None:
         factors = [formats.decode(x, "ue8m0") for x in _unpack(scale, "ue8m0")]

@@ -250,11 +250,7 @@ def _div64(a: Float64, b: Float64, rounding: Rounding) -> Float64:
     rest = (a - p) - error  # a - p is exact, so the sign of the rest is
     rest = np.where(np.signbit(b), -rest, rest)
     ordinary = (
-        (np.abs(r) < _BIG)
-        & (np.abs(r) > _SMALL)
-        & (np.abs(b) < _BIG)
-        & (np.abs(p) < _BIG)
-        & (np.abs(p) > _SMALL)
+        (np.abs(r) < _BIG) & (np.abs(r) > _SMALL) & (np.abs(b) < _BIG) & (np.abs(p) < _BIG) & (np.abs(p) > _SMALL)
     )
     r = _directed(r, ordinary & (rest > 0), ordinary & (rest < 0), rounding)
     hard = ~ordinary & np.isfinite(a) & np.isfinite(b) & (a != 0) & (b != 0)
@@ -356,9 +352,7 @@ def mul(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat
     return _payload64(_in_chunks(_mul64, (a, b), rounding), a, b)
 
 
-def fma(
-    a: Float, b: Float, c: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False
-) -> Float:
+def fma(a: Float, b: Float, c: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat: bool = False) -> Float:
     """a * b + c rounded once (fma and mad, .f32/.f64). PTX ISA 9.7.3.6."""
     if a.dtype == _F32:
         if ftz:
@@ -594,9 +588,7 @@ def compare(a: Float, b: Float, comparison: Comparison, *, ftz: bool = False) ->
     return _ORDERED[comparison](a, b)
 
 
-def set_value(
-    predicate: Bool, dtype: Literal["u32", "s32", "f32", "f16", "bf16", "u16", "s16"]
-) -> NDArray[np.generic]:
+def set_value(predicate: Bool, dtype: Literal["u32", "s32", "f32", "f16", "bf16", "u16", "s16"]) -> NDArray[np.generic]:
     """What ``set`` writes: all ones or 1.0 for true, zero for false, in the type of the result. PTX ISA
     9.7.6.1.
     """
@@ -606,6 +598,4 @@ def set_value(
         case "f16" | "bf16":
             return predicate * np.uint16(0x3C00 if dtype == "f16" else 0x3F80)
         case _:
-            return -predicate.astype(
-                {"u32": np.uint32, "s32": np.int32, "u16": np.uint16, "s16": np.int16}[dtype]
-            )
+            return -predicate.astype({"u32": np.uint32, "s32": np.int32, "u16": np.uint16, "s16": np.int16}[dtype])

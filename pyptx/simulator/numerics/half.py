@@ -39,9 +39,7 @@ def from_f32(x: floating.Float32, kind: str) -> Half:
         r = x.astype(np.float16).view(np.uint16)
     else:
         bits = x.view(np.uint32)
-        r = ((bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(
-            np.uint16
-        )
+        r = ((bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     nan = x != x
     if np.count_nonzero(nan):
         r[nan] = _NAN
@@ -164,9 +162,7 @@ def minimum(
     """Smaller value (min{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.minimum`. PTX ISA 9.7.4.8."""
 
     def lanes(x: Half, y: Half, element: str) -> Half:
-        r = floating.minimum(
-            to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs
-        )
+        r = floating.minimum(to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs)
         return from_f32(r, element)
 
     return _apply(lanes, kind, (a, b), ftz)
@@ -178,9 +174,7 @@ def maximum(
     """Larger value (max{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.maximum`. PTX ISA 9.7.4.9."""
 
     def lanes(x: Half, y: Half, element: str) -> Half:
-        r = floating.maximum(
-            to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs
-        )
+        r = floating.maximum(to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs)
         return from_f32(r, element)
 
     return _apply(lanes, kind, (a, b), ftz)

@@ -69,9 +69,7 @@ def mul_hi(a: Integer, b: Integer) -> Integer:
     high = _mul_hi_u64(_unsigned(a), _unsigned(b))
     if _signed(a):
         # Two's complement: a negative factor stands for itself minus 2**64.
-        high = (
-            high - np.where(a < 0, _unsigned(b), np.uint64(0)) - np.where(b < 0, _unsigned(a), np.uint64(0))
-        )
+        high = high - np.where(a < 0, _unsigned(b), np.uint64(0)) - np.where(b < 0, _unsigned(a), np.uint64(0))
     return high.view(a.dtype)
 
 
@@ -252,9 +250,7 @@ def sub_borrow(a: Integer, b: Integer, borrow: Bool | None = None) -> tuple[Inte
     return d.view(a.dtype), out
 
 
-def mad_carry(
-    a: Integer, b: Integer, c: Integer, *, hi: bool, carry: Bool | None = None
-) -> tuple[Integer, Bool]:
+def mad_carry(a: Integer, b: Integer, c: Integer, *, hi: bool, carry: Bool | None = None) -> tuple[Integer, Bool]:
     """Half product + c + carry and the carry out: mad{.hi,.lo}.cc (no ``carry``), madc. PTX ISA 9.7.2.5-6."""
     return add_carry(mul_hi(a, b) if hi else mul_lo(a, b), c, carry)
 
@@ -443,9 +439,7 @@ _PRMT: dict[str, list[int]] = {  # selector nibbles for c = 0, 1, 2, 3; low byte
 }
 
 
-def prmt(
-    a: U32, b: U32, c: U32, mode: Literal["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"] | None = None
-) -> U32:
+def prmt(a: U32, b: U32, c: U32, mode: Literal["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"] | None = None) -> U32:
     """Pick four bytes of {b, a}; without a mode each nibble of c selects one, bit 3 replicates its sign.
     9.7.9.7.
     """
@@ -475,9 +469,7 @@ def dp4a(a: U32, b: U32, c: U32, atype: Literal["u32", "s32"], btype: Literal["u
     return (x * y).sum(-1).astype(np.uint32) + c
 
 
-def dp2a(
-    a: U32, b: U32, c: U32, atype: Literal["u32", "s32"], btype: Literal["u32", "s32"], *, hi: bool
-) -> U32:
+def dp2a(a: U32, b: U32, c: U32, atype: Literal["u32", "s32"], btype: Literal["u32", "s32"], *, hi: bool) -> U32:
     """Dot product of the halves of a and the low or high two bytes of b, plus c, as 32 bits. PTX ISA
     9.7.1.25.
     """

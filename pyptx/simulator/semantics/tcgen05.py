@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import address_of, span
+from ..memory import Access, address_of
 from ..numerics import floating
 from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..shared_operand import Descriptor, OperandError, blackwell_descriptor, read_patterns
@@ -55,6 +55,7 @@ def alloc(inst: Inst) -> Collective:
     def bind(machine: Machine, inst: Inst) -> Action:
         dst, count = inst.operands
         space = "shared" if inst.has("shared::cta") else "generic"
+        access = Access(machine, inst, dst, space, np.dtype(np.uint32))
 
         def step(m: Mask) -> None:
             memory = tensor_memory(machine)
@@ -74,8 +75,7 @@ def alloc(inst: Inst) -> Collective:
                         "(on a GPU the warp would wait here until some are given back)",
                         lane,
                     )
-                word = span(machine, inst, address_of(machine, dst, lane), space, lane, 4, write=True, align=4)
-                word.view(np.uint32)[0] = first
+                access.store(np.array([lane]), np.array([first], np.uint32))
 
         return step
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import address_of, span
+from ..memory import Access
 from ..numerics import floating
-from ..program import Imm, Inst, Operand, Reg
+from ..program import Inst, Operand, Reg
 from .matrix import BITS, elements, numbers, registers_of, rounded, write_registers
 from .movement import space_of
 from .registry import Action, Collective, Mask, meaning
@@ -37,24 +37,44 @@ def _places(rows: int, columns: int, slots: int) -> Array:
     return (np.arange(32 * slots) % (rows * columns)).reshape(32, slots)
 
 
-def _memory(inst: Inst, which: str, rows: int, columns: int, bits: int, stride: int) -> tuple[Array, int]:
-    """(bit offset of each element of the row-major matrix in memory, bytes from the first to the last)."""
-    row, column = np.divmod(np.arange(rows * columns), columns)
-    offset = (row * stride + column if inst.has("row") else column * stride + row) * bits
-    return offset, (int(offset.max()) + bits + 7) // 8
+class _Matrix:
+    """A matrix in memory, accessed one place of the fragment at a time: `lanes` go to elements of their own."""
+
+    def __init__(self, machine: Machine, inst: Inst, address: Operand, rest: list[Operand], which: str, bits: int):
+        rows, columns = _size(which, _extent(inst))
+        self.dtype = np.dtype(f"u{max(8, bits) // 8}")
+        self.bits, self.columns = bits, columns
+        self.by_rows = inst.has("row")
+        self.access = Access(machine, inst, address, space_of(inst), self.dtype)
+        self.start = self.access.row
+        self.access.row = np.zeros_like(self.start)
+        if not rest:
+            self.stride: Array = np.array([columns if self.by_rows else rows])
+        else:
+            self.stride = machine.source(rest[0], "u32", whole=True).astype(np.int64)
+
+    def _aim(self, lanes: Array, places: Array) -> Array:
+        """Point the access of each lane at the element (row * columns + column) it is to have; its bit in the byte."""
+        row, column = np.divmod(places, self.columns)
+        stride = self.stride if self.stride.size == 1 else self.stride[lanes]
+        at = (row * stride + column if self.by_rows else column * stride + row) * self.bits
+        self.access.row[lanes] = self.start[lanes] + (at >> 3).astype(self.start.dtype)
+        return at & 7
+
+    def load(self, lanes: Array, places: Array) -> Array:
+        bit = self._aim(lanes, places)
+        value = self.access.load(lanes)
+        return value >> bit.astype(self.dtype) & self.dtype.type((1 << self.bits) - 1) if self.bits < 8 else value
+
+    def store(self, lanes: Array, places: Array, values: Array) -> None:
+        self._aim(lanes, places)
+        self.access.store(lanes, values)
 
 
-def _stride(machine: Machine, inst: Inst, rest: list[Operand], rows: int, columns: int, lane: int) -> int:
-    if not rest:
-        return columns if inst.has("row") else rows
-    if isinstance(rest[0], Imm):
-        return int(rest[0].value)
-    source = machine.source(rest[0], "u32")
-    return int(source[lane % source.size])
-
-
-def _warps(machine: Machine, mask: Mask) -> list[int]:
-    return np.flatnonzero(machine.ballot(machine.executing(mask))).tolist()
+def _lanes(machine: Machine, mask: Mask) -> Array:
+    """All lanes of the warps that execute: the instruction is `.aligned`."""
+    warps = np.flatnonzero(machine.ballot(machine.executing(mask)))
+    return (warps[:, None] * 32 + np.arange(32)).reshape(-1)
 
 
 @meaning("wmma.load.a", "wmma.load.b", "wmma.load.c", waits=True)
@@ -70,35 +90,17 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
     bits = BITS[kind]
     targets = [o if isinstance(o, Reg) else None for o in registers_of(d)]
     width = 64 if bits == 64 else 32
-    slots = len(targets) * width // bits
-    places = _places(rows, columns, slots)
-    space = space_of(inst)
+    per = width // bits
+    places = _places(rows, columns, len(targets) * per)
+    matrix = _Matrix(machine, inst, address, rest, which, bits)
 
     def step(mask: Mask) -> None:
-        words = np.zeros((machine.warps, 32, len(targets)), np.dtype(f"u{width // 8}"))
-        for warp in _warps(machine, mask):
-            lane = 32 * warp
-            offset, size = _memory(inst, which, rows, columns, bits, _stride(machine, inst, rest, rows, columns, lane))
-            view = span(
-                machine,
-                inst,
-                address_of(machine, address, lane),
-                space,
-                lane,
-                size,
-                write=False,
-                align=max(1, bits // 8),
-            )
-            at = offset[places]
-            if bits < 8:
-                patterns = (view[at >> 3] >> (at & 7).astype(np.uint8)) & np.uint8((1 << bits) - 1)
-                shifts = np.arange(width // bits, dtype=np.uint32) * np.uint32(bits)
-                parts = patterns.reshape(32, len(targets), -1).astype(np.uint32) << shifts
-                words[warp] = np.bitwise_or.reduce(parts, axis=-1)
-            else:
-                index = (at >> 3)[..., None] + np.arange(bits // 8)
-                words[warp] = np.ascontiguousarray(view[index]).reshape(32, -1).view(words.dtype)
-        write_registers(machine, targets, words, mask)
+        lanes = _lanes(machine, mask)
+        words = np.zeros((machine.warps * 32, len(targets)), np.dtype(f"u{width // 8}"))
+        for slot in range(places.shape[1]):
+            value = matrix.load(lanes, places[lanes % 32, slot]).astype(words.dtype)
+            words[lanes, slot // per] |= value << words.dtype.type(slot % per * bits)
+        write_registers(machine, targets, words.reshape(machine.warps, 32, -1), mask)
 
     return step
 
@@ -113,19 +115,14 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
     rows, columns = _size("d", _extent(inst))
     bits = BITS[inst.type]
     registers = registers_of(source)
-    space = space_of(inst)
+    places = _places(rows, columns, rows * columns // 32)
+    matrix = _Matrix(machine, inst, address, rest, "d", bits)
 
     def step(mask: Mask) -> None:
-        patterns = elements(machine, registers, bits)
-        dtype = np.dtype(f"u{bits // 8}")
-        for warp in _warps(machine, mask):
-            lane = 32 * warp
-            offset, size = _memory(inst, "d", rows, columns, bits, _stride(machine, inst, rest, rows, columns, lane))
-            view = span(
-                machine, inst, address_of(machine, address, lane), space, lane, size, write=True, align=bits // 8
-            )
-            values = np.ascontiguousarray(patterns[warp]).reshape(-1)[: rows * columns].astype(dtype)
-            view[(offset >> 3)[:, None] + np.arange(bits // 8)] = values.view(np.uint8).reshape(rows * columns, -1)
+        lanes = _lanes(machine, mask)
+        patterns = elements(machine, registers, bits).reshape(machine.warps * 32, -1).astype(matrix.dtype)
+        for slot in range(places.shape[1]):
+            matrix.store(lanes, places[lanes % 32, slot], patterns[lanes, slot])
 
     return step
 

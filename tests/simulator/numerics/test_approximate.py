@@ -60,9 +60,7 @@ def test_division():
     assert approximate.div(a, b, full=True).view(np.uint32).tolist() == bits(
         [2.0**-127, 2.0**-126, INF, -(2.0**-127), 2.0]
     )
-    assert approximate.div(a, b, full=True, ftz=True).view(np.uint32).tolist() == bits(
-        [0.0, 2.0**-126, INF, -0.0, 2.0]
-    )
+    assert approximate.div(a, b, full=True, ftz=True).view(np.uint32).tolist() == bits([0.0, 2.0**-126, INF, -0.0, 2.0])
 
 
 @pytest.mark.parametrize("name", ["rcp", "sqrt", "rsqrt", "lg2", "ex2", "tanh", "sin", "cos"])

@@ -37,9 +37,7 @@ def vector_cases():
     for v in VECTORS:
         if v["fn"] in ("__hneg", "__habs"):
             continue  # arithmetic: test_half
-        yield pytest.param(
-            v, id="-".join([v["fn"].split()[0].strip("_"), v["src"].split()[0], v["dst"], v["mode"]])
-        )
+        yield pytest.param(v, id="-".join([v["fn"].split()[0].strip("_"), v["src"].split()[0], v["dst"], v["mode"]]))
 
 
 @pytest.mark.parametrize("v", list(vector_cases()))
@@ -94,9 +92,7 @@ def test_float_to_float_is_correctly_rounded(src, dst, mode):
 def value_of(bits: np.ndarray, type_: str) -> list[float]:
     if type_ == "bf16":
         return (bits.astype(np.uint32) << 16).view(np.float32).tolist()
-    return bits.view(
-        {"f16": np.float16, "f32": np.float32, "tf32": np.float32, "f64": np.float64}[type_]
-    ).tolist()
+    return bits.view({"f16": np.float16, "f32": np.float32, "tf32": np.float32, "f64": np.float64}[type_]).tolist()
 
 
 INTEGERS = {
@@ -141,9 +137,9 @@ def test_integer_sources(src):
 @pytest.mark.parametrize("src", ["f16", "bf16", "f32", "f64"])
 def test_float_to_integer(src):
     x = random_bits(np.random.default_rng(3), 400, SOURCE_BITS[src])
-    special = {
-        "f32": [127.5, 128.5, -128.5, 0.5, 1.5, -0.5, 2**31, -(2**31), 2**63, 2**64, 2147483520.0, 255.5]
-    }.get(src, [])
+    special = {"f32": [127.5, 128.5, -128.5, 0.5, 1.5, -0.5, 2**31, -(2**31), 2**63, 2**64, 2147483520.0, 255.5]}.get(
+        src, []
+    )
     if special:
         x = np.concatenate([x, np.array(special, np.float32).view(np.uint32)])
     values = value_of(x, src)
@@ -201,12 +197,8 @@ def test_packed_order():
     assert convert((a, b), "f32", "ue8m0x2", rounding="rz").tolist() == [0x7F80]
     assert convert((a, b), "f32", "s2f6x2", rounding="rn", satfinite=True).tolist() == [0x407F]
     zero = np.zeros(1, np.uint32)
-    assert convert((a, b, e, f), "f32", "e4m3x4", rounding="rs", satfinite=True, random=zero).tolist() == [
-        0x384030B8
-    ]
-    assert convert((a, b, e, f), "f32", "e2m1x4", rounding="rs", satfinite=True, random=zero).tolist() == [
-        0x241A
-    ]
+    assert convert((a, b, e, f), "f32", "e4m3x4", rounding="rs", satfinite=True, random=zero).tolist() == [0x384030B8]
+    assert convert((a, b, e, f), "f32", "e2m1x4", rounding="rs", satfinite=True, random=zero).tolist() == [0x241A]
     halves = np.array([0x3C004000], np.uint32)
     assert convert(halves, "f16x2", "e5m2x2", rounding="rn", satfinite=True).tolist() == [0x3C40]
     assert convert(np.array([0x3C40], np.uint16), "e5m2x2", "f16x2", rounding="rn").tolist() == [0x3C004000]

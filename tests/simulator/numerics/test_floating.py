@@ -153,10 +153,7 @@ def test_large_arrays_equal_small_ones_and_broadcast(name, mode):
     a, b, c = operands(name, 20000, 5, 3)
     word = TYPES[name][1]
     whole = floating.fma(a, b, c, rounding=mode).view(word)
-    pieces = [
-        floating.fma(a[i : i + 100], b[i : i + 100], c[i : i + 100], rounding=mode)
-        for i in range(0, 20000, 100)
-    ]
+    pieces = [floating.fma(a[i : i + 100], b[i : i + 100], c[i : i + 100], rounding=mode) for i in range(0, 20000, 100)]
     assert np.array_equal(whole, np.concatenate(pieces).view(word))
     scalar = floating.fma(a.reshape(200, 100), b[:1], c[:100], rounding=mode)
     assert scalar.shape == (200, 100)
@@ -202,13 +199,8 @@ def test_flush_to_zero():
 def test_saturation():
     a = np.array([-1.0, -0.0, 0.25, 1.0, 3.0, np.inf, -np.inf, np.nan], np.float32)
     r = floating.add(a, np.array([-0.0], np.float32), sat=True)
-    assert (
-        r.view(np.uint32).tolist()
-        == np.array([0, 0, 0.25, 1, 1, 1, 0, 0], np.float32).view(np.uint32).tolist()
-    )
-    assert (
-        floating.fma(a, np.ones_like(a), a, rounding="rz", sat=True) == np.array([0, 0, 0.5, 1, 1, 1, 0, 0])
-    ).all()
+    assert r.view(np.uint32).tolist() == np.array([0, 0, 0.25, 1, 1, 1, 0, 0], np.float32).view(np.uint32).tolist()
+    assert (floating.fma(a, np.ones_like(a), a, rounding="rz", sat=True) == np.array([0, 0, 0.5, 1, 1, 1, 0, 0])).all()
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -38,9 +38,7 @@ def test_decode_matches_the_header_tables(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_parameters_match_the_header_tables(name):
     table, f = TABLES[name], formats.FORMATS[name]
-    assert (f.bits, f.exponent_bits, f.mantissa_bits, f.bias) == tuple(
-        table[k] for k in ("bits", "exp", "man", "bias")
-    )
+    assert (f.bits, f.exponent_bits, f.mantissa_bits, f.bias) == tuple(table[k] for k in ("bits", "exp", "man", "bias"))
     if "max" in table:
         assert f.max == eval(table["max"].replace("^", "**"))
     if "canonical_nan" in table:

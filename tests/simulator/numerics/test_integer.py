@@ -12,9 +12,7 @@ def sample(name: str, count: int = 200, seed: int = 1) -> np.ndarray:
     dtype = np.dtype(integer.TYPES[name])
     rng = np.random.default_rng(seed)
     bits = 8 * dtype.itemsize
-    values = rng.integers(0, 2**64 - 1, count, dtype=np.uint64) >> rng.integers(64 - bits, 64, count).astype(
-        np.uint64
-    )
+    values = rng.integers(0, 2**64 - 1, count, dtype=np.uint64) >> rng.integers(64 - bits, 64, count).astype(np.uint64)
     values[rng.integers(0, 2, count) == 0] *= np.uint64(2**64 - 1)  # negate
     edges = [0, 1, 2**64 - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1]
     values[: len(edges)] = edges
@@ -154,12 +152,8 @@ def test_bit_fields(name):
     a, b = sample(name, 600, 1), sample(name, 600, 2)
     rng = np.random.default_rng(3)
     edges = np.array([0, 1, bits - 1, bits, bits + 1, 255, 256, 300])
-    position = np.where(rng.integers(0, 2, 600), rng.choice(edges, 600), rng.integers(0, bits, 600)).astype(
-        np.uint32
-    )
-    length = np.where(rng.integers(0, 2, 600), rng.choice(edges, 600), rng.integers(0, bits, 600)).astype(
-        np.uint32
-    )
+    position = np.where(rng.integers(0, 2, 600), rng.choice(edges, 600), rng.integers(0, bits, 600)).astype(np.uint32)
+    length = np.where(rng.integers(0, 2, 600), rng.choice(edges, 600), rng.integers(0, bits, 600)).astype(np.uint32)
 
     def bfe(x: int, p: int, n: int) -> int:  # the manual's loop
         p, n, top = p & 0xFF, n & 0xFF, bits - 1

@@ -13,9 +13,7 @@ EDGES = np.array([0, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x80FF7F01, 0x0180FE7F]
 
 def registers(seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return np.concatenate(
-        [rng.permutation(EDGES), rng.integers(0, 1 << 32, 60, dtype=np.uint64).astype(np.uint32)]
-    )
+    return np.concatenate([rng.permutation(EDGES), rng.integers(0, 1 << 32, 60, dtype=np.uint64).astype(np.uint32)])
 
 
 A, B, C = registers(1), registers(2), registers(3)
@@ -135,9 +133,7 @@ def test_simd(op, lanes):
     selectors = {2: [(None, None), ("23", "00")], 4: [(None, None), ("7654", "0246")]}[lanes]
     masks = {2: [None, "1"], 4: [None, "310", "2"]}[lanes]
     for dtype, atype, btype in product(TYPES, repeat=3):
-        for (asel, bsel), mask, (sat, add) in product(
-            selectors, masks, [(False, False), (True, False), (False, True)]
-        ):
+        for (asel, bsel), mask, (sat, add) in product(selectors, masks, [(False, False), (True, False), (False, True)]):
             got = video.simd(
                 op,
                 A,

@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of one case a line)
 """Each rule of the sanitizer: a minimal kernel that breaks it, found at its line, and its corrected twin, silent."""
 
 from __future__ import annotations
