@@ -33,11 +33,13 @@ a GPU. Floor: 128 x 256 x 16 takes 128 clocks of an SM; shared memory feeds that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from examples.hopper.roles import arrive_at, elected, wait, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
+from pyptx.reg import Reg
 from pyptx.types import b32, b64, bf16, s32, u32
 
 ROWS, WIDTH, DEPTH = 128, 256, 64
@@ -48,12 +50,16 @@ PANEL = 64
 BUFFER = ROWS * PANEL * 2
 GROUP = 8
 """Tiles of M after which the next column of tiles comes: their operands stay in L2."""
+RowOfB = Callable[[Reg, Reg], Reg]
 
 
-def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm_100a") -> Kernel:
-    """The kernel for A (M, K) and B (N, K); result C (M, N). M is any size, N and K are multiples of 8.
+def plan(
+    M: int, N: int, K: int, *, pair: bool, sms: int, rows_b: int | None = None, row_b: RowOfB | None = None
+) -> tuple[dict[str, Any], Callable[[Any, Any, Any], None]]:
+    """The options of `@kernel`, and the function that traces the kernel for A, B and C.
 
-    pair: two CTAs share a tile. sms: CTAs to launch at most, the number of SMs of the GPU.
+    `grouped_gemm` gives `rows_b`, the rows of B if it holds several matrices of N rows, and `row_b(top, left)`, the row
+    of B for the column `left` of C in the tile that starts at row `top`.
     """
     ctas = 2 if pair else 1
     if N % 8 or K % 8:
@@ -68,7 +74,7 @@ def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm
     teams = min(tiles, sms // ctas)
     both = 3 if pair else None
 
-    def gemm(a: Any, b: Any, c: Any) -> None:
+    def trace(a: Any, b: Any, c: Any) -> None:
         map_a, map_b, map_c = a.tma_desc(), b.tma_desc(), c.tma_desc()
         stages_a = smem.alloc(bf16, (stages, ROWS, DEPTH), align=1024, name="stages_a")
         stages_b = smem.alloc(bf16, (stages, WIDTH // ctas, DEPTH), align=1024, name="stages_b")
@@ -129,8 +135,9 @@ def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm
             first_cta = rank == 0 if rank is not None else None
             for tile in ptx.range_(team, tiles, teams):
                 top, left = place(tile)
+                first_b = row_b(top, left) if row_b is not None else left
                 if rank is not None:
-                    left += rank * (WIDTH // ctas)
+                    first_b += rank * (WIDTH // ctas)
                 for step in ptx.range_(steps):
                     stage, parity = ring.advance()
                     wait_for(empty[stage], parity)
@@ -138,7 +145,7 @@ def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm
                     bar: Any = full[stage]
                     if pair:
                         bar = ptx.cluster.map_shared_u32(bar, 0)
-                    for stages_x, tensor_map, row in ((stages_a, map_a, top), (stages_b, map_b, left)):
+                    for stages_x, tensor_map, row in ((stages_a, map_a, top), (stages_b, map_b, first_b)):
                         ptx.cp.async_.bulk.tensor_2d(
                             dst=stages_x[stage], src=tensor_map, coord=(step * DEPTH, row), mbar=bar, cta_group=ctas
                         )
@@ -230,21 +237,31 @@ def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm
             ptx.tcgen05.dealloc(sums, 512, cta_group=ctas)
         ptx.ret()
 
+    options: dict[str, Any] = {
+        "in_specs": [
+            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(ROWS, DEPTH)),
+            Tile(rows_b or N, K, bf16, Layout.TMA_128B, tma_box=(WIDTH // ctas, DEPTH)),
+        ],
+        "out_specs": [Tile(M, N, bf16, Layout.TMA_128B, tma_box=(ROWS, PANEL))],
+        "grid": teams * ctas,
+        "block": THREADS,
+        "cluster": ctas,
+        "reqntid": (THREADS,),
+    }
+    return options, trace
+
+
+def build(M: int, N: int, K: int, *, pair: bool, sms: int = 148, arch: str = "sm_100a") -> Kernel:
+    """The kernel for A (M, K) and B (N, K); result C (M, N). M is any size, N and K are multiples of 8.
+
+    pair: two CTAs share a tile. sms: CTAs to launch at most, the number of SMs of the GPU.
+    """
+    options, trace = plan(M, N, K, pair=pair, sms=sms)
+
     def gemm_1sm(a, b, c):
-        gemm(a, b, c)
+        trace(a, b, c)
 
     def gemm_2sm(a, b, c):
-        gemm(a, b, c)
+        trace(a, b, c)
 
-    return kernel(
-        arch=arch,
-        in_specs=[
-            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(ROWS, DEPTH)),
-            Tile(N, K, bf16, Layout.TMA_128B, tma_box=(WIDTH // ctas, DEPTH)),
-        ],
-        out_specs=[Tile(M, N, bf16, Layout.TMA_128B, tma_box=(ROWS, PANEL))],
-        grid=teams * ctas,
-        block=THREADS,
-        cluster=ctas,
-        reqntid=(THREADS,),
-    )(gemm_2sm if pair else gemm_1sm)
+    return kernel(arch=arch, **options)(gemm_2sm if pair else gemm_1sm)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -27,10 +29,18 @@ from examples.gemms import LIMIT
 from examples.hopper.gemm_highperf import CLUSTER, ROWS, Plan
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernel import Kernel
+from pyptx.reg import Reg
 from pyptx.types import s32
 
 BLOCK = CLUSTER * ROWS
 """Rows of A that belong to one expert."""
+
+
+def row_of_expert(numbers: Reg, top: Reg, N: int) -> Reg:
+    """The first row of B of the expert to whom row `top` of A belongs."""
+    number = reg.scalar(s32)
+    ptx.inst.ld.global_.nc.s32(number, ptx.addr(numbers + ptx.mul(s32, top // BLOCK, 4, mode="wide")))
+    return number * N
 
 
 def build(M: int, experts: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> Kernel:
@@ -45,12 +55,7 @@ def build(M: int, experts: int, N: int, K: int, *, sms: int = 132, arch: str = "
     def grouped_gemm(a, b, expert, c):
         (numbers,) = ptx.global_ptrs(expert)
 
-        def row_b(top, left):
-            number = reg.scalar(s32)
-            ptx.inst.ld.global_.nc.s32(number, ptx.addr(numbers + ptx.mul(s32, top // BLOCK, 4, mode="wide")))
-            return number * N + left
-
-        plan.trace(a, b, c, row_b=row_b)
+        plan.trace(a, b, c, row_b=lambda top, left: row_of_expert(numbers, top, N) + left)
 
     return grouped_gemm
 
@@ -62,7 +67,7 @@ def reference(a: np.ndarray, b: np.ndarray, expert: np.ndarray) -> np.ndarray:
     return np.concatenate(blocks)
 
 
-def check(experts: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a") -> float:
+def check(experts: int, N: int, K: int, *, build: Callable[..., Kernel] = build, **options: Any) -> float:
     """Run it with 1 to 3 blocks of rows per expert and one of nobody; the relative error; prints a line."""
     rng = np.random.default_rng()
     expert = np.repeat(np.arange(experts), rng.integers(0, 4, experts)).astype(np.int32)
@@ -71,7 +76,7 @@ def check(experts: int, N: int, K: int, *, sms: int = 132, arch: str = "sm_90a")
     a = rng.uniform(-1, 1, (M, K)).astype(ml_dtypes.bfloat16)
     b = rng.uniform(-1, 1, (experts, N, K)).astype(ml_dtypes.bfloat16)
     start = time.perf_counter()
-    c = build(M, experts, N, K, sms=sms, arch=arch)(a, b.reshape(experts * N, K), expert)
+    c = build(M, experts, N, K, **options)(a, b.reshape(experts * N, K), expert)
     seconds = time.perf_counter() - start
     error = relative_error(c, reference(a, b, expert)) if len(expert) > 1 else float(np.abs(c.astype(float)).max())
     print(f"grouped_gemm {experts} experts, {M} x {N} x {K}  relative error {error:.1e}   {seconds:.2f} s")

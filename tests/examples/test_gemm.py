@@ -16,6 +16,7 @@ from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
 from examples.blackwell import gemm_1sm, gemm_2sm
+from examples.blackwell import grouped_gemm as blackwell_grouped
 from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
@@ -86,6 +87,13 @@ def test_grouped_gemm() -> None:
     assert grouped_gemm.check(3, 512, 320, sms=4) <= gemms.LIMIT
     with pytest.raises(ValueError, match="multiple of 256, and M = 300"):
         grouped_gemm.build(300, 2, 256, 64)
+
+
+def test_grouped_gemm_on_blackwell() -> None:
+    assert_legal(blackwell_grouped.build(1024, 4, 264, 136))
+    assert blackwell_grouped.check(3, 264, 136, sms=2) <= gemms.LIMIT
+    with pytest.raises(ValueError, match="multiple of 256, and M = 300"):
+        blackwell_grouped.build(300, 2, 256, 64)
 
 
 def test_fp8_gemm() -> None:
