@@ -51,12 +51,12 @@ class _Matrix:
         if not rest:
             self.stride: Array = np.array([columns if self.by_rows else rows])
         else:
-            self.stride = machine.source(rest[0], "u32", whole=True).astype(np.int64)
+            self.stride = machine.source(rest[0], "u32", whole=True)
 
     def _aim(self, lanes: Array, places: Array) -> Array:
         """Point the access of each lane at the element (row * columns + column) it is to have; its bit in the byte."""
         row, column = np.divmod(places, self.columns)
-        stride = self.stride if self.stride.size == 1 else self.stride[lanes]
+        stride = self.stride if self.stride.size == 1 else self.stride[lanes].astype(np.int64)
         at = (row * stride + column if self.by_rows else column * stride + row) * self.bits
         self.access.row[lanes] = self.start[lanes] + (at >> 3).astype(self.start.dtype)
         return at & 7
