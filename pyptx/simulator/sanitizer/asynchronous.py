@@ -16,13 +16,23 @@ from ..observe import Action
 from ..pending import Copy
 from ..program import SHARED_BASE, Inst
 from .clocks import Clock
-from .shadow import ASYNC, THREAD, Space
+from .shadow import ASYNC, GPU, THREAD, WEAK, Space
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
 TIME = (1 << 30) - 1
+
+
+def reduces(inst: Inst) -> bool:
+    """Whether an instruction is an atomic reduction, which others may meet in any order."""
+    return inst.opcode.startswith(("red", "atom", "cp.reduce", "multimem.red"))
+
+
+def generic(inst: Inst) -> bool:
+    """Whether an asynchronous instruction works in the generic proxy, where no proxy fence is needed."""
+    return inst.opcode.startswith(("st.async", "red.async"))
 
 
 @dataclass(slots=True, eq=False)
@@ -105,11 +115,11 @@ class Copies:
         for kind, start, size in copy.reads:
             found = self._range(kind, start, size, lane)
             if found is not None:
-                self._reads(state, *found, True)
+                self._reads(state, *found, not generic(inst))
         for kind, start, size in copy.writes:
             found = self._range(kind, start, size, lane)
             if found is not None:
-                self._writes(state, *found, True)
+                self._writes(state, *found, not generic(inst))
 
     def _range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
         shadow = self.s.shadow
@@ -143,13 +153,14 @@ class Copies:
         races, inst = self.s.races, state.copy.inst
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
         if not races.off:
+            kind = GPU if reduces(inst) else WEAK
             written = space.write[index]
             late = races._late(space, written, lanes)
             if len(late):
-                races.examine(inst, space, index[late], lanes[late], written[late], 0, "written", "written")
+                races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")
             if bulk:
                 self._proxy(inst, space, index, int(lanes[0]), written)
-            races._against_readers(inst, space, index, lanes, 0)
+            races._against_readers(inst, space, index, lanes, kind)
         space.write[index] = stamp
 
     def _proxy(self, inst: Inst, space: Space, index: Array, lane: int, stamps: Array) -> None:
@@ -339,6 +350,8 @@ class Copies:
         for time in np.unique(times).tolist():
             state = self.at.get(time)
             if state is None:
+                continue
+            if before == "written" and reduces(inst) and reduces(state.copy.inst):
                 continue
             at = np.flatnonzero(times == time)
             if state.copy.mechanism == "wgmma":

@@ -50,6 +50,8 @@ class Barriers:
         self.made: dict[int, Initialisation] = {}
         self.cluster: dict[int, Clock] = {}
         self.cluster_ended: dict[int, Clock] = {}
+        self.committed = Clock()
+        """What the threads knew that execute tcgen05.commit now."""
         self.at[...] = -1
 
     # -------------------------------------------------------------------------------------------------- binding
@@ -61,7 +63,21 @@ class Barriers:
         what = self.machine.meaning(inst)
         if isinstance(what, Collective):
             action = self._collective(inst, what, action)
+        if inst.opcode.startswith("tcgen05.commit"):
+            action = self._commit(inst, action)
         return action
+
+    def _commit(self, inst: Inst, action: Action) -> Action:
+        """tcgen05.commit arrives when the thread's tcgen05 operations are done, and orders what came before them."""
+        machine = self.machine
+
+        def commit(mask: Array) -> object:
+            lanes = np.flatnonzero(machine.active(inst, mask))
+            self.s.tick(inst)
+            self.committed = Clock() if self.s.clocks.too_large or not lanes.size else self.s.clocks.release(lanes)
+            return action(mask)
+
+        return commit
 
     def _fence(self, inst: Inst, action: Action, proxy: bool) -> Action:
         machine = self.machine
@@ -366,6 +382,9 @@ class Barriers:
                 groups = self.s.clocks.group_of[here]
                 if groups.size:
                     self.add(slot, self.s.clocks.release(here))
+        if inst.opcode.startswith("tcgen05.commit"):
+            for slot in np.unique(slots).tolist():
+                self.add(slot, self.committed)
         for slot in ended:
             self.ended[slot] = self.current.pop(slot, Clock())
 
