@@ -328,14 +328,19 @@ def test_bulk_reduction(operation: str, to: str) -> None:
     target, completion, bar = (
         ("%rd4", "bulk_group", "") if to == "global" else ("box+256", "mbarrier::complete_tx::bytes", ", [bar]")
     )
+    reduced = """mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 1;
+    @!%p1 bra $wait;""" if bar else ""  # fmt: skip
     text = f"""
     add.s64 %rd4, %rd2, 256;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd2], 512, [bar];
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {512 + (256 if bar else 0)};
-    cp.reduce.async.bulk.{to}.shared::cta.{completion}.{operation} [{target}], [box], 256{bar};
-$wait:
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;
+$loaded:
     mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
-    @!%p1 bra $wait;
+    @!%p1 bra $loaded;
+    cp.reduce.async.bulk.{to}.shared::cta.{completion}.{operation} [{target}], [box], 256{bar};
+    {reduced}
     {finish}
     cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
     kernel(text, 512).simulate(tensor_map(values.view(np.uint8), (1, 16)), values, places(()), grid=1, block=1)
