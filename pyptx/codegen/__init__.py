@@ -47,8 +47,11 @@ def text_to_python(
     with gc_paused():
         module = read_module(text, filename, allow_unknown=allow_unknown)
         if sugar:
-            return SugarWriter(module, kernel_name).text()
-        return FaithfulWriter(module, detect(style_samples(module)), trivia).text()
+            writer: FaithfulWriter = SugarWriter(module, kernel_name)
+        else:
+            writer = FaithfulWriter(module, detect(style_samples(module)), trivia)
+        writer.runnable = runnable
+        return writer.text()
 
 
 def read_module(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> ModuleText:

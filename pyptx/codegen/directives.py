@@ -55,8 +55,8 @@ def compact_section(words: Sequence[str]) -> str:
     return f"section({', '.join(literal(r) for r in (name, *rows))})"
 
 
-def parameter_call(declaration: DeclarationAttr) -> str:
-    """`param("u64", "x", ptr="global", ptr_align=16)`."""
+def parameter_call(declaration: DeclarationAttr, usual: str = "") -> str:
+    """`param("u64", "x", ptr="global", ptr_align=16)`; a parameter of the usual name goes without it."""
     head, items = declaration.data
     if len(items) == 1:
         name, tail = items[0]
@@ -86,6 +86,8 @@ def parameter_call(declaration: DeclarationAttr) -> str:
             words = [literal(dtype), literal(name)]
             if found[0] is not None:
                 words.append(_python(found[0]))
+            if usual and name == usual:
+                words = [words[0], *([f"shape={words[2]}"] if len(words) > 2 else [])]
             words += [f"{key}={_python(value)}" for key, value in options.items()]
             return f"param({', '.join(words)})"
     pairs = [f"({literal(name)}, {_python(text_of(tail))})" for name, tail in items]

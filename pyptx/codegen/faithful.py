@@ -30,7 +30,7 @@ from ..ssa.builder import FunctionSource
 from ..ssa.fastir import create
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement
-from . import directives, layout
+from . import directives, layout, runnable
 from .names import NameTable, identifier, literal
 from .operands import Expression
 
@@ -63,13 +63,17 @@ class Layouts:
 class FaithfulWriter:
     """Writes one module. `lines()` is the program."""
 
+    short_names = False
+    runnable = False
+    """Whether to add a `main` that runs the kernels, instead of printing the PTX."""
+
     def __init__(self, source: ModuleText, style: Style, trivia: bool):
         self.source = source
         self.style = style if trivia else DEFAULT
         self.trivia = trivia
         self.layouts = Layouts(trivia)
         self.version: Version = parse_version(source.version)
-        self.names = NameTable((*HELPERS, "m"))
+        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
         self.used: set[str] = {"Module"}
         self.out: list[str] = []
 
@@ -93,10 +97,15 @@ class FaithfulWriter:
             constructor = layout.lines(0, f"m = Module({', '.join(head)})")
         imports = ", ".join(sorted(self.used, key=str.lower))
         lines = ['"""A PTX module as pyptx statements; `m.ptx()` is its text."""', ""]
+        if self.runnable:
+            lines += ["import numpy as np", "", "import pyptx"]
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
         lines += ["", *constructor]
         lines += self.out
-        lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
+        if self.runnable:
+            lines += ["", "", *runnable.main_lines(self.source), "", "", 'if __name__ == "__main__":', "    main()", ""]
+        else:
+            lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
         return "\n".join(lines)
 
     # --------------------------------------------------------------------------------------------------------- module
@@ -166,11 +175,11 @@ class FaithfulWriter:
         is_entry = ".entry" in _words(properties["head"])
         options: list[str] = []
         if "returns" in properties:
-            options.append(f"returns={self._parameters(properties['returns'])}")
+            options.append(f"returns={self._parameters(properties['returns'], 'func_retval')}")
         if "params" not in properties:
             options.append("params=None")
         elif _declarations(properties["params"]):
-            options.append(f"params={self._parameters(properties['params'])}")
+            options.append(f"params={self._parameters(properties['params'], name + '_param_')}")
         kind = "entry" if is_entry else "func"
         if not source.has_body:
             kind = "prototype"
@@ -228,8 +237,12 @@ class FaithfulWriter:
         number = self.layouts.number(cast(TokensAttr, gaps).data, header_gaps(op, tokens))
         return [] if number is None else [f"layout={number}"]
 
-    def _parameters(self, attr: Attribute) -> str:
-        calls = [directives.parameter_call(d) for d in _declarations(attr)]
+    def _parameters(self, attr: Attribute, stem: str) -> str:
+        """A list of parameters; in readable programs those named `<stem><i>` go without their names."""
+        calls = [
+            directives.parameter_call(d, f"{stem}{i}" if self.short_names else "")
+            for i, d in enumerate(_declarations(attr))
+        ]
         self.used.update(c.partition("(")[0] for c in calls)
         return f"[{', '.join(calls)}]"
 
@@ -240,7 +253,7 @@ class FunctionWriter:
     def __init__(self, module: FaithfulWriter, source: FunctionSource):
         self.module, self.source = module, source
         self.out = module.out
-        self.names = NameTable((*HELPERS, "m"))
+        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
         self.expressions: dict[Reg, str] = {}
         self.singles: dict[tuple[int, str], str] = {}
         self.ranges: dict[int, list[tuple[str, int, str]]] = {}

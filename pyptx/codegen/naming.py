@@ -60,7 +60,7 @@ class Namer:
         read = {regs[i] for i in shape.read}
         for i in shape.written:
             if regs[i] in read:
-                counter = cls.opcode == "add" and len(shape.read) == 1 and "f" not in regs[i].register_class
+                counter = cls.opcode in ("add", "sub") and shape.modifiers[-1][0] in "bus"
                 self.updated.setdefault(regs[i], "i" if counter else "acc")
 
     def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
+from xdsl.dialects.builtin import ArrayAttr
+
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
 from ..dialects.ptx.style import DEFAULT
 from ..dialects.ptx.syntax import (
@@ -36,7 +38,7 @@ from ..ssa.statement import Kind, Reg, Shape, Statement
 from . import directives, layout
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
 from .names import NameTable, string
-from .naming import Namer, demangled
+from .naming import Namer, demangled, parameter_name
 from .operands import constant
 from .structure import Region, recover
 
@@ -124,6 +126,8 @@ def _integer_of(shape: Shape) -> int | None:
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
+    short_names = True
+
     def __init__(self, source: ModuleText, kernel_name: str):
         super().__init__(source, DEFAULT, False)
         self.kernel_name = kernel_name
@@ -170,7 +174,8 @@ def _few_blank_lines(lines: Sequence[str]) -> str:
             blank += 1
             continue
         if blank and found:
-            wide = line.startswith("@") or found[-1].startswith(" ")
+            wide = line.startswith(("@", "def ")) or found[-1].startswith(" ")
+            wide = wide and not line.startswith(" ")
             found += [""] * (2 if wide else 1)
         blank = 0
         found.append(line)
@@ -203,7 +208,9 @@ class SugarFunction(FunctionWriter):
     def __init__(self, module: SugarWriter, source: FunctionSource):
         super().__init__(module, source)
         self.sugar = module
-        self.names = NameTable((*HELPERS, "m", *self.arguments))
+        self.parameters: dict[str, str] = {}
+        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *self.arguments))
+        self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
         self.arrays: dict[Reg, tuple[str, int]] = {}
@@ -215,6 +222,7 @@ class SugarFunction(FunctionWriter):
         self.whole: set[tuple[Reg, ...]] = set()
         self.depth = 0
         self.mentioned: dict[Reg, int] = {}
+        self.symbol_uses: dict[str, int] = {}
         self.flat = False  # nothing is nested just now
         self.popped: list[Line] = []  # the lines that went into the latest
         self.runs: dict[int, Run] = {}
@@ -224,6 +232,26 @@ class SugarFunction(FunctionWriter):
         self.explicit: set[int] = set()
 
     # ------------------------------------------------------------------------------------------------------- analysis
+
+    def _name_parameters(self) -> None:
+        """All parameters become arguments of the Python function, those in registers among them."""
+        in_registers = iter(self.arguments)
+        arguments: list[str] = []
+        for which in ("returns", "params"):
+            attr = self.source.properties.get(which)
+            for declared in cast("ArrayAttr[DeclarationAttr]", attr) if attr is not None else ():
+                for name, _ in declared.items:
+                    if declared.space == "reg":
+                        arguments.append(next(in_registers))
+                        continue
+                    argument = self.names.fresh(parameter_name(name) if which == "params" else "result")
+                    self.parameters[name] = argument
+                    arguments.append(argument)
+        self.arguments = arguments
+
+    def symbol(self, name: str) -> str:
+        """A symbol as an operand: a parameter by its Python name."""
+        return self.parameters.get(name) or string(name)
 
     def write(self) -> None:
         self._collect()
@@ -269,6 +297,10 @@ class SugarFunction(FunctionWriter):
                 wanted.append((at, name, tuple(stack)))
             if shape.instruction is not None:
                 self._count(shape, regs)
+                for operand in shape.layout:
+                    for token in operand_tokens(operand):
+                        if token in self.parameters:
+                            self.symbol_uses[token] = self.symbol_uses.get(token, 0) + 1
 
         def find(name: str, path: tuple[int, ...]) -> int | None:
             return next((labels[s, name] for s in reversed(path) if (s, name) in labels), None)
@@ -362,6 +394,10 @@ class SugarFunction(FunctionWriter):
             and all(isinstance(e, Register) and not e.member and e.role != "$" for e in first.elements)
         ):
             found = tuple(regs[at : at + len(first.elements)])
+        elif isinstance(first, Pair) and all(
+            isinstance(e, Register) and not e.member and e.role != "$" for e in (first.first, first.second)
+        ):
+            found = tuple(regs[at : at + 2])
         else:
             return ()
         if len(set(found)) != len(found) or any(r in bound for r in found):
@@ -421,11 +457,25 @@ class SugarFunction(FunctionWriter):
             used.add("else_")
         else:
             region.name = self.names.fresh("again" if region.kind == "loop" else "part")
+            moved = self._condition_of(region)
             self._write_line(f"with {region.kind}() as {region.name}:")
             used.add(region.kind)
+            if moved is not None:
+                moved.depth = self.depth + 1
+                self.lines.append(moved)
         self.depth += 1
         region.opened = True
         self._mark = len(self.lines)
+
+    def _condition_of(self, region: Region) -> Line | None:
+        """The line that computes the condition of the branch which a block begins with: it may as well stand inside."""
+        shape, regs, _, _, _ = self.statements[region.start]
+        last = self.lines[-1] if self.lines else None
+        if region.kind != "block" or region.start not in self.targets or shape.guard < 0 or last is None:
+            return None
+        if last.target is not regs[shape.guard] or last.depth != self.depth:
+            return None
+        return self.lines.pop()
 
     def _close(self, region: Region) -> None:
         if self.lines[-1].depth < self.depth:
@@ -716,7 +766,7 @@ class SugarFunction(FunctionWriter):
         self.sugar.used.add(root)
         if not fresh:
             self._write_line(call)
-        elif isinstance(shape.layout[0], Vector):
+        elif isinstance(shape.layout[0], (Vector, Pair)):
             self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
         else:
             self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
@@ -814,6 +864,8 @@ class SugarFunction(FunctionWriter):
     def _into(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str:
         """The `into=` that the result needs; empty where the instruction's name says it."""
         classes = [r.register_class for r in fresh]
+        if isinstance(shape.layout[0], Pair):
+            return f"({string(classes[0])}, {string(classes[1])})"
         if not isinstance(shape.layout[0], Vector):
             predicted = result_class(result_type(words), self.sugar.bit_registers)
             return "" if classes[0] == predicted else string(classes[0])
@@ -829,7 +881,10 @@ class SugarFunction(FunctionWriter):
         self.bound.add(reg)
         self.kinds[reg] = kind
         suggested = self.namer.suggest(reg, shape, regs)
-        self.namer.known[reg] = suggested
+        symbol = shape.layout[-1].base if isinstance(shape.layout[-1], Address) else None
+        if isinstance(symbol, Symbol) and self.symbol_uses.get(symbol.name) == 1 and symbol.name in self.parameters:
+            suggested = self.parameters[symbol.name]  # the parameter is not needed any more once it is loaded
+            self.names.release(suggested)
         # a name is only needed where the expression is not nested into its use: it is given when that is known
         single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1
         name = self.expressions[reg] = self.names.fresh(suggested)
@@ -841,7 +896,7 @@ class SugarFunction(FunctionWriter):
         for reg in fresh:
             self.bound.add(reg)
             self.kinds[reg] = kind if reg.register_class != "pred" else "pred"
-        names = [self.names.fresh(suggested) for _ in fresh]
+        names = [self.names.fresh("p" if r.register_class == "pred" else suggested) for r in fresh]
         head = 4 * (self.depth + 1) + len(", ".join(names)) + len(" = ") + call.index("(") + 1
         if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole or head > layout.WIDTH:
             for name in names:
@@ -891,7 +946,7 @@ class _Reader:
                 written = constant(text, self.wide)
                 return (written if written[0] not in QUOTES else string(text)), _ATOM
             case Symbol(name, ""):
-                return string(name), _ATOM
+                return self.function.symbol(name), _ATOM
             case SpecialRegister(name):
                 return string(name), _ATOM
             case Target():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -109,6 +110,15 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"Kernel({self._fn.__name__}, arch={self._arch!r})"
+
+    @classmethod
+    def from_ptx(cls, source: str | os.PathLike[str], entry: str | None = None) -> Kernel:
+        """A kernel from PTX text (or a file of it): `.python()` is a program for it, `.ptx()` the text, `.check()` what
+        is wrong with it; `pyptx.simulate` runs it. `entry` names the one meant, if there are several.
+        """
+        from .imported import ImportedKernel
+
+        return ImportedKernel(source, entry)
 
     # -------------------------------------------------------------------------------------------------- what it is
 

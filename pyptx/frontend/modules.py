@@ -87,6 +87,16 @@ class Function:
         return tuple(attr) if isinstance(attr, ArrayAttr) else ()
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function, to be loaded: `op.ld.param.u32(addr(n))`."""
+
+    name: str
+
+    def __ptx_symbol__(self) -> tuple[str, int]:
+        return self.name, 0
+
+
 class Module:
     """A PTX module under construction. `ptx()` is its text, `module()` its IR.
 
@@ -201,7 +211,7 @@ class Module:
     def entry(self, name: Any, /, **options: Any) -> Any:
         """Decorator: a kernel. `params` are made by `param`, `directives` are tuples such as ("maxntid", 128, 1, 1).
 
-        The function takes no arguments: parameters are loaded by name. PTX ISA 11.2.
+        The function takes all parameters, as names to load from, or no arguments. PTX ISA 11.2.
         """
         if callable(name):
             return self.entry(name.__name__)(name)
@@ -217,7 +227,8 @@ class Module:
         end: tuple[str, str] | None = None,
     ) -> Callable[[Callable[..., object]], Function]: ...  # fmt: skip
     def func(self, name: Any, /, **options: Any) -> Any:
-        """Decorator: a device function. Its `.reg` return parameters and parameters are passed to the Python function.
+        """Decorator: a device function. The Python function takes all return parameters and parameters (those in
+        registers as registers, others as names to load from), or just those in registers.
 
         Call it with `inst.call.uni((ret,), f, (a, b))`. PTX ISA 7, 11.2.
         """
@@ -258,9 +269,9 @@ class Module:
     ) -> Function:  # fmt: skip
         properties: dict[str, Attribute] = {"head": TokensAttr(spelling.words(head)), "sym_name": string_attr(name)}
         if returns is not None:
-            properties["returns"] = ArrayAttr(returns)
+            properties["returns"] = ArrayAttr([_named(d, f"func_retval{i}") for i, d in enumerate(returns)])
         if params is not None:
-            properties["params"] = ArrayAttr(params)
+            properties["params"] = ArrayAttr([_named(d, f"{name}_param_{i}") for i, d in enumerate(params)])
         listed = _directive_words(directives)
         properties["directives"] = TokensAttr(listed)
         return Function(name, None, properties, is_entry, layout=layout)
@@ -339,11 +350,13 @@ class Module:
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<module>", 1)
         trace = ModuleTrace(function.name, self.target, self.version, place, self.layouts, self.bit_registers)
         source = FunctionSource(op_class, function.properties, attributes, locations=trace.locations)
-        arguments: list[Value] = []
+        arguments: list[Value | Parameter] = []
         for which, found in (("returns", source.outputs), ("params", source.inputs)):
             arguments += _register_parameters(trace, function.declarations(which), found)
         if code is not None:
             trace.follow(code)
+            if code.co_argcount < len(arguments):  # parameters go by name, but for those in registers
+                arguments = [a for a in arguments if isinstance(a, Value)]
         with trace_scope(trace):
             function.body(*arguments)
         if trace.failures:
@@ -363,6 +376,12 @@ class Module:
         return op, trace
 
 
+def _named(declared: DeclarationAttr, name: str) -> DeclarationAttr:
+    """A parameter without a name gets this one."""
+    head, items = declared.data
+    return DeclarationAttr((head, tuple([(own or name, tail) for own, tail in items])))
+
+
 def _directive_words(directives: Sequence[Any] | str) -> spelling.Words:
     if isinstance(directives, str):
         return spelling.words(directives)
@@ -373,13 +392,14 @@ def _directive_words(directives: Sequence[Any] | str) -> spelling.Words:
 
 def _register_parameters(
     trace: ModuleTrace, declarations: Sequence[DeclarationAttr], found: list[Variable]
-) -> list[Value]:
+) -> list[Value | Parameter]:
     """Declare the `.reg` parameters among a function's; other parameters are symbols."""
-    made: list[Value] = []
+    made: list[Value | Parameter] = []
     for declared in declarations:
         for name, _ in declared.items:
             if declared.space != "reg":
                 trace.symbols.add(name)
+                made.append(Parameter(name))
                 continue
             problem = trace.names.declare(name, declared.register_class)
             if problem is not None:

@@ -20,7 +20,7 @@ from ..ssa.statement import Reg as Variable
 from ..types import PtxType, from_name
 from .instructions import Opcode, inst, opcode, spelled
 from .module_trace import ModuleTrace, type_of
-from .registers import NegPred, Reg
+from .registers import NegPred, PipeRef, Reg
 from .trace import current
 
 __all__ = [
@@ -286,8 +286,8 @@ def operator_type(dtype: str) -> str:
 class ValueOpcode:
     """`op.<opcode>(sources)`: the instruction, writing fresh registers, which are returned.
 
-    into: the class of the result where the name does not say it; a number or list of classes makes a vector. `.v2` and
-    the like in the name make one too.
+    into: the class of the result where the name does not say it; a number or list of classes makes a vector, a tuple of
+    two the pair `d|p`. `.v2` and the like in the name make a vector too.
     """
 
     def __init__(self, words: tuple[str, ...]):
@@ -315,7 +315,7 @@ class ValueOpcode:
         classes = [element_class(self._words, into, trace.bit_registers)] * into if isinstance(into, int) else into
         dtype = from_name(operator_type(named))
         results = [_fresh(trace, c, dtype if c != "pred" else from_name("pred")) for c in classes]
-        self._opcode(results, *operands, pred=pred)
+        self._opcode(PipeRef(*results) if isinstance(into, tuple) else results, *operands, pred=pred)
         return results
 
 

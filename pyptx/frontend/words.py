@@ -78,12 +78,12 @@ def variable(head: Text, name: str, shape: object = None, init: object = None) -
 
 
 def parameter(
-    dtype: str, name: str, shape: object = None, *, align: int | None = None, ptr: bool | str = False,
+    dtype: str, name: str = "", shape: object = None, *, align: int | None = None, ptr: bool | str = False,
     ptr_align: int | None = None, space: str = "param",
 ) -> DeclarationAttr:  # fmt: skip
     """`.param .align 8 .b8 name[16]`, `.param .u64 .ptr .global .align 16 name`, `.reg .b32 name`.
 
-    ptr: True for `.ptr`, a state space for `.ptr .global` and the like; ptr_align: bytes that the pointee is aligned
+    Without a name it gets `<function>_param_<i>`. ptr: True for `.ptr`, a state space for `.ptr .global` and the like; ptr_align: bytes that the pointee is aligned
     to.
     """
     head = ["." + space]

@@ -1,0 +1,153 @@
+"""Readable mode: the program's PTX is the file's, up to the names of registers and labels."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pyptx
+from pyptx.codegen import ptx_to_python
+from pyptx.passes.equivalent import differences
+from tests.conftest import ROOT, corpus_files, corpus_id
+
+from .programs import read, run
+
+OWN = sorted((ROOT / "tests" / "data" / "ptx").glob("*.ptx"))
+REFUSED = {"llvm-22/nvvm-reflect-arch-O0__1_sm_70.ptx"}
+HEADER = ".version 8.7\n.target sm_90a\n.address_size 64\n"
+
+
+def assert_equivalent(text: str, program: str) -> None:
+    found = differences(pyptx.parse(text), pyptx.parse(run(program).ptx()))
+    assert not found, "\n".join(d.text for d in found[:3])
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda p: p.stem)
+def test_own_files_are_equivalent(path: Path) -> None:
+    text = read(path)
+    assert_equivalent(text, ptx_to_python(text, sugar=True))
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("folder", sorted({p.parent for p in corpus_files()}), ids=lambda p: p.name)
+def test_corpus_is_equivalent(folder: Path, corpus_dir: Path, tmp_path: Path) -> None:
+    for path in sorted(folder.glob("*.ptx")):
+        if corpus_id(path) in REFUSED:
+            continue
+        text = read(path)
+        program = ptx_to_python(text, sugar=True)
+        assert_equivalent(text, program)
+        (tmp_path / f"{path.stem}.py").write_text(program)
+    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
+    if Path(ruff).exists():
+        done = subprocess.run([ruff, "format", "--isolated", "--check", str(tmp_path)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
+def body(text: str) -> list[str]:
+    """The lines of the first function of a program, without indentation."""
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
+    return ast.unparse(function).split("\n")[2:]
+
+
+def kernel(statements: str, params: str = ".param .u64 k_param_0, .param .u32 k_param_1") -> str:
+    return f"{HEADER}.visible .entry k({params})\n{{\n{statements}\n}}\n"
+
+
+REGISTERS = ".reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .pred %p<9>; .reg .f32 %f<9>;\n"
+
+
+def program(statements: str) -> list[str]:
+    text = kernel(REGISTERS + statements)
+    written = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, written)
+    return body(written)
+
+
+def test_the_kernel_gets_the_name_asked_for() -> None:
+    written = ptx_to_python(kernel("ret;"), sugar=True, kernel_name="mine")
+    assert "def mine(arg0, arg1):" in written
+    assert run(written).ptx().count(".entry k(") == 1
+
+
+def test_if_else() -> None:
+    lines = program(
+        "setp.ge.s32 %p1, %r1, 5;\n@%p1 bra B;\nadd.s32 %r2, %r1, 1;\nbra.uni E;\nB:\nsub.s32 %r2, %r1, 1;\nE:\n"
+        "st.global.u32 [%rd1], %r2;\nret;"
+    )
+    assert "    with if_(~(r >= 5)):" in lines
+    assert "    with else_(uni=True):" in lines
+
+
+def test_loop_with_break_and_continue() -> None:
+    lines = program(
+        "mov.u32 %r1, 0;\nL:\nadd.s32 %r1, %r1, 1;\nsetp.eq.s32 %p1, %r1, 3;\n@%p1 bra L;\nsetp.gt.s32 %p2, %r1, 7;\n"
+        "@%p2 bra E;\nst.global.u32 [%rd1], %r1;\nsetp.gt.s32 %p3, %r2, 8;\n@%p3 bra E;\nbra.uni L;\nE:\nret;"
+    )
+    text = "\n".join(lines)
+    assert "with loop() as again:" in text
+    assert "again.again(i == 3)" in text
+    assert "leave(i > 7)" in text
+    assert "again.again(uni=True)" in text
+    assert "label(" not in text
+
+
+def test_a_branch_into_a_loop_keeps_its_label() -> None:
+    lines = program(
+        "setp.eq.s32 %p1, %r1, 3;\n@%p1 bra M;\nL:\nadd.s32 %r1, %r1, 1;\nM:\nadd.s32 %r1, %r1, 2;\n"
+        "setp.lt.s32 %p2, %r1, 9;\n@%p2 bra L;\nret;"
+    )
+    assert any("label(" in line for line in lines)
+
+
+def test_operators_only_where_they_are_the_instruction() -> None:
+    lines = program(
+        "add.s32 %r2, %r1, 1;\nadd.u32 %r3, %r2, 1;\nmul.lo.u32 %r4, %r3, 2;\nshr.s32 %r5, %r4, 2;\nshr.u32 %r6, %r5, 2;\n"
+        "add.f32 %f2, %f1, %f1;\nadd.rz.f32 %f3, %f2, %f2;\nst.global.u32 [%rd1], %r6;\nst.global.f32 [%rd1], %f3;\nret;"
+    )
+    text = "\n".join(lines)
+    assert "op.add.u32(" in text
+    assert "op.mul.lo.u32(" in text
+    assert "op.shr.s32(" in text
+    assert "op.add.rz.f32(" in text
+    assert ">> 2" in text
+
+
+def test_nesting_keeps_the_order() -> None:
+    """A load stays between two stores: what is used later is not nested over them."""
+    lines = program(
+        "ld.global.u32 %r1, [%rd1];\nst.global.u32 [%rd1], 0;\nadd.s32 %r2, %r1, 1;\nst.global.u32 [%rd2], %r2;\nret;"
+    )
+    loads = [i for i, line in enumerate(lines) if "op.ld.global_.u32" in line]
+    stores = [i for i, line in enumerate(lines) if "inst.st.global_.u32" in line]
+    assert loads[0] < stores[0] < stores[1]
+
+
+def test_runs_become_comprehensions() -> None:
+    moves = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(8))
+    stores = "".join(f"st.global.f32 [%rd1+{4 * i + 4}], %f{i};\n" for i in range(8))
+    text = "\n".join(program(moves + stores + "ret;"))
+    assert "[op.mov.f32(0.0) for _ in range(8)]" in text
+    assert "range(4, 36, 4)" in text
+
+
+def test_call_scopes_stay() -> None:
+    text = read(ROOT / "tests" / "data" / "ptx" / "param_call.ptx")
+    written = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, written)
+    assert "open_scope()" in written
+
+
+def test_a_wrong_program_is_found_out() -> None:
+    """The judge judges: a changed constant, operator or order is a difference."""
+    text = kernel(REGISTERS + "add.s32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\nret;")
+    written = ptx_to_python(text, sugar=True)
+    for old, new in (("r + 1", "r + 2"), ("r + 1", "r - 1"), ("inst.ret()", "inst.exit()")):
+        assert old in written
+        changed = run(written.replace(old, new)).ptx()
+        assert differences(pyptx.parse(text), pyptx.parse(changed))
