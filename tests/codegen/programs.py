@@ -73,3 +73,27 @@ def assert_harmless(program: str) -> None:
     ]
     clash = set(assigned + defined) & imported
     assert not clash, clash
+
+
+def assert_sugar_harmless(program: str) -> None:
+    """A readable program imports `pyptx.modules` alone, and calls its names, `m`, `range`, `zip` and blocks it opened."""
+    tree = ast.parse(program)
+    allowed = {"m", "print", "range", "zip"}
+    for node in ast.walk(tree):
+        assert not isinstance(node, (ast.Import, ast.Global, ast.Nonlocal, ast.Lambda, ast.ClassDef, ast.Await)), (
+            ast.dump(node)
+        )
+        if isinstance(node, ast.ImportFrom):
+            assert node.module == "pyptx.modules"
+            allowed |= {alias.name for alias in node.names}
+        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            allowed.add(node.optional_vars.id)
+        if isinstance(node, ast.Attribute):
+            assert not node.attr.startswith("__")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            root = node.func
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            assert isinstance(root, ast.Name), ast.dump(root)
+            assert root.id in allowed, root.id

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import pyptx
 from pyptx.codegen import ptx_to_python
 
-from .programs import assert_harmless, run
+from .programs import assert_harmless, assert_sugar_harmless, run
 
 ATTACKS = [
     "'); import os; os.system('id') #", '"""', "'''", "\\", "\\'", '\\"', "\n", "\r", "\x00", "{0}", "%s", "%(x)s", "${x}",
@@ -44,6 +44,10 @@ def check(text: str) -> None:
     assert program.isascii()
     assert_harmless(program)
     assert run(program).ptx() == text
+    readable = ptx_to_python(text, allow_unknown=True, sugar=True)
+    assert readable.isascii()
+    assert_sugar_harmless(readable)
+    run(readable).ptx()
 
 
 HEADER = ".version 8.7\n.target sm_90a\n.address_size 64\n"
