@@ -5,10 +5,12 @@ hide outer names, and statements laid out as told.
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from types import CodeType
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, StringAttr
 
+from ..diagnostics import Diagnostic
 from ..dialects.ptx.structure import TokensAttr
 from ..dialects.ptx.target import Version
 from ..ssa.fastir import line_location
@@ -97,11 +99,14 @@ class ModuleTrace(Trace):
         self._laid: dict[tuple[Shape, int], Shape] = {}
         self._body: CodeType | None = None
         self._body_places: dict[int, int] = {}
-        self._body_positions: list[tuple[int | None, int | None, int | None, int | None]] = []
+        self._line_starts: list[int] = []
+        self._lines: list[int] = []
 
     def follow(self, code: CodeType) -> None:
         """Find places in this function's code fast: it is where most statements come from."""
-        self._body, self._body_positions = code, list(code.co_positions())
+        self._body = code
+        spans = [(start, line) for start, _, line in code.co_lines() if line is not None]
+        self._line_starts, self._lines = [s for s, _ in spans], [line for _, line in spans]
 
     def place(self) -> int:
         frame = _getframe(2)
@@ -114,10 +119,21 @@ class ModuleTrace(Trace):
         at = frame.f_lasti
         found = self._body_places.get(at)
         if found is None:
-            line, _, column, _ = self._body_positions[at >> 1]
+            line = self._lines[bisect_right(self._line_starts, at) - 1]
             assert body is not None
-            found = self._body_places[at] = self._add_place(body.co_filename, line or 1, (column or 0) + 1)
+            found = self._body_places[at] = self._add_place(body.co_filename, line, 1)
         return found
+
+    def diagnostic(self, message: str, hint: str | None = None, at: int | None = None) -> Diagnostic:
+        """As `Trace.diagnostic`. Columns are looked up here only: a long function has very many."""
+        place = self.place() if at is None else at
+        offset = next((o for o, p in self._body_places.items() if p == place), None)
+        if offset is not None and self._body is not None:
+            _, _, column, _ = list(self._body.co_positions())[offset >> 1]
+            location = self.locations[place]
+            assert isinstance(location, FileLineColLoc)
+            self.locations[place] = line_location(location.filename, location.line.data, (column or 0) + 1)
+        return super().diagnostic(message, hint, place)
 
     def _add_place(self, filename: str, line: int, column: int) -> int:
         name = self._filenames.get(filename)
