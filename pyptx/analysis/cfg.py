@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from ..dialects.ptx.structure import FunctionOp
 from ..ssa.graph import Dominators, dominators
@@ -12,11 +12,13 @@ from ..ssa.graph import Dominators, dominators
 
 @dataclass(slots=True)
 class CFG:
-    """Blocks in layout order, with the numbers of their successors."""
+    """Blocks in layout order, with their ops and the numbers of their successors."""
 
     blocks: list[Block]
     index: dict[Block, int]
     successors: list[list[int]]
+    ops: list[list[Operation]] = field(default_factory=list[list[Operation]])
+    """The ops of each block: walking a block costs more than making this list once for all analyses."""
 
     def dominators(self) -> Dominators:
         return dominators(self.successors)
@@ -26,5 +28,6 @@ def cfg_of(function: FunctionOp) -> CFG:
     """The CFG of a function that has a body."""
     blocks = list(function.regions[0].blocks)
     index = {block: i for i, block in enumerate(blocks)}
-    successors = [[index[s] for s in block.last_op.successors] if block.last_op is not None else [] for block in blocks]
-    return CFG(blocks, index, successors)
+    ops = [list(block.ops) for block in blocks]
+    successors = [[index[s] for s in inner[-1].successors] if inner else [] for inner in ops]
+    return CFG(blocks, index, successors, ops)

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects.ptx.instruction import Instruction, silent_registers
 from ..dialects.ptx.structure import FallOp, FunctionOp, ModuleOp, ScopeBeginOp, ScopeEndOp
-from ..dialects.ptx.syntax import Layout, registers
+from ..dialects.ptx.syntax import registers
 from ..dialects.ptx.types import RegType
 from .cfg import CFG, cfg_of
 
@@ -46,19 +46,19 @@ def check_dominance(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     """Every operand is defined on every path to its use, and what a branch passes has the type of the block argument."""
     tree = cfg.dominators()
     enter, leave = tree.enter, tree.leave
-    where: dict[SSAValue, int] = {}
+    where: dict[int, int] = {}  # by id: hashing an SSA value is a Python call
+    defined_in = where.get
     for b in tree.preorder:
-        block = cfg.blocks[b]
         low = enter[b]
-        for argument in block.args:
-            where[argument] = b
-        for op in block.ops:
+        for argument in cfg.blocks[b].args:
+            where[id(argument)] = b
+        for op in cfg.ops[b]:
             for value in op._operands:
-                defined = where.get(value)
-                if defined is None or (defined != b and not enter[defined] <= low < leave[defined]):
+                defined = defined_in(id(value))
+                if defined != b and (defined is None or not enter[defined] <= low < leave[defined]):
                     yield Violation("dominance", f"{_name(value)} is used where it may not be defined", op)
             for result in op.results:
-                where[result] = b
+                where[id(result)] = b
     for block in cfg.blocks:
         yield from _check_branch(block)
 
@@ -84,54 +84,74 @@ def _check_branch(block: Block) -> Iterator[Violation]:
 def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     """Every operand still sits in the register its type names: nothing wrote that register in between."""
     by_register: dict[tuple[str, str, int], list[SSAValue]] = {}
-    for block in cfg.blocks:
-        for value in block.args:
-            by_register.setdefault(cast(RegType, value.type).data, []).append(value)
-        for op in block.ops:
-            for value in op.results:
-                by_register.setdefault(cast(RegType, value.type).data, []).append(value)
-    bit: dict[SSAValue, int] = {}
-    others: dict[SSAValue, int] = {}
-    total = 0
-    for register, values in by_register.items():
-        if len(values) < 2 or not register[1]:
-            continue
-        group = 0
-        for value in values:
-            bit[value] = 1 << total
-            group |= 1 << total
-            total += 1
-        for value in values:
-            others[value] = ~group
-    if not total:
+    first = by_register.get
+    for block, ops in zip(cfg.blocks, cfg.ops, strict=True):
+        defined: list[SSAValue] = list(block.args)
+        for op in ops:
+            if op.results:
+                defined += op.results
+        for value in defined:
+            register = value._type.data  # pyright: ignore
+            values = first(register)
+            if values is None:
+                by_register[register] = [value]
+            else:
+                values.append(value)
+    # only a register that holds several values can lose one
+    shared = {id(v) for register, values in by_register.items() if len(values) > 1 and register[1] for v in values}
+    if not shared:
         return
-    everything = (1 << total) - 1
-    count = len(cfg.blocks)
-    needed: list[list[tuple[int, Operation, SSAValue]]] = [[] for _ in range(count)]
-    generated, kept = [0] * count, [everything] * count
+    # inside a block the last write is known; what a block reads before it writes must hold on entry
+    needed: list[tuple[int, Operation, SSAValue]] = []
+    holding: list[dict[tuple[str, str, int], SSAValue]] = []
     for b, block in enumerate(cfg.blocks):
         current: dict[tuple[str, str, int], SSAValue] = {}
-        gen, keep = 0, everything
         for value in block.args:
-            if value in bit:
-                current[cast(RegType, value.type).data] = value
-                keep &= others[value]
-                gen = (gen & others[value]) | bit[value]
-        for op in block.ops:
+            if id(value) in shared:
+                current[value._type.data] = value  # pyright: ignore
+        for op in cfg.ops[b]:
             for value in op._operands:
-                if value not in bit:
-                    continue
-                holder = current.get(cast(RegType, value.type).data)
-                if holder is None:
-                    needed[b].append((bit[value], op, value))
-                elif holder is not value:
-                    yield Violation("registers", f"{_name(value)} was overwritten before this use", op, value)
+                if id(value) in shared:
+                    holder = current.get(value._type.data)  # pyright: ignore
+                    if holder is None:
+                        needed.append((b, op, value))
+                    elif holder is not value:
+                        yield Violation("registers", f"{_name(value)} was overwritten before this use", op, value)
             for value in op.results:
-                if value in bit:
-                    current[cast(RegType, value.type).data] = value
-                    keep &= others[value]
-                    gen = (gen & others[value]) | bit[value]
-        generated[b], kept[b] = gen, keep
+                if id(value) in shared:
+                    current[value._type.data] = value  # pyright: ignore
+        holding.append(current)
+    if needed:
+        yield from _check_entries(cfg, by_register, needed, holding)
+
+
+def _check_entries(
+    cfg: CFG,
+    by_register: dict[tuple[str, str, int], list[SSAValue]],
+    needed: list[tuple[int, Operation, SSAValue]],
+    holding: list[dict[tuple[str, str, int], SSAValue]],
+) -> Iterator[Violation]:
+    """The values needed on entry to a block (by block) are in their registers on every path that leads there.
+
+    Forward flow over one bit per value of the registers concerned; `holding` is what each block leaves in them.
+    """
+    bits: dict[int, tuple[int, int]] = {}
+    total = 0
+    for register in dict.fromkeys(value._type.data for _, _, value in needed):  # pyright: ignore
+        values = by_register[register]
+        group = ((1 << len(values)) - 1) << total
+        for value in values:
+            bits[id(value)] = (1 << total, ~group)
+            total += 1
+    everything = (1 << total) - 1
+    count = len(cfg.blocks)
+    generated, kept = [0] * count, [everything] * count
+    for b, current in enumerate(holding):
+        for value in current.values():
+            found = bits.get(id(value))
+            if found is not None:
+                generated[b] |= found[0]
+                kept[b] &= found[1]
     tree = cfg.dominators()
     entering = [everything] * count
     entering[0] = 0
@@ -140,26 +160,26 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     while changed:
         changed = False
         for b in tree.order[1:]:
-            bits = everything
+            held = everything
             for p in tree.predecessors[b]:
                 if tree.reachable(p):
-                    bits &= leaving[p]
-            if bits != entering[b]:
-                entering[b] = bits
-                leaving[b] = generated[b] | (bits & kept[b])
+                    held &= leaving[p]
+            if held != entering[b]:
+                entering[b] = held
+                leaving[b] = generated[b] | (held & kept[b])
                 changed = True
-    for b in tree.order:
-        for mask, op, value in needed[b]:
-            if mask & ~entering[b]:
-                yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op, value)
+    for b, op, value in needed:
+        if tree.reachable(b) and bits[id(value)][0] & ~entering[b]:
+            yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op, value)
 
 
 def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     """A register of an inner `{ }` scope is named only inside it; fallthrough goes to the next block in layout."""
     open_scopes = [0]
     ordinal = 0
-    for b, block in enumerate(cfg.blocks):
-        for op in block.ops:
+    scoped = any(op.__class__ is ScopeBeginOp for ops in cfg.ops for op in ops)
+    for b, ops in enumerate(cfg.ops):
+        for op in ops if scoped else ():
             cls = op.__class__
             if cls is ScopeBeginOp:
                 ordinal += 1
@@ -174,9 +194,9 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                     scope = value._type.data[2]  # pyright: ignore
                     if scope and scope not in open_scopes and not op.successors:
                         yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
-        last = block.last_op
-        if last is None:
+        if not ops:
             continue
+        last = ops[-1]
         falls = isinstance(last, FallOp) or (isinstance(last, Instruction) and last.terminator and last.guard)
         if falls and last.successors:
             following = last.successors[-1]
@@ -186,22 +206,24 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
 
 def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
     """The old value an instruction may leave in a register is that register's: tied operands have the results' types."""
-    tied_results: dict[Layout, list[int]] = {}
-    for block in cfg.blocks:
-        for op in block.ops:
-            if not op.results or "layout" not in op.properties:
+    tied_results: dict[int, list[int]] = {}  # by the identity of the layout attribute, which the op keeps alive
+    for ops in cfg.ops:
+        for op in ops:
+            properties = op.properties
+            layout = properties.get("layout")
+            if layout is None or not op.results:
                 continue
-            instruction = cast(Instruction, op)
-            if instruction.guard:
+            if "guard" in properties:
                 indices: Sequence[int] = range(len(op.results))
             else:
-                layout = instruction.layout
-                found = tied_results.get(layout)
+                found = tied_results.get(id(layout))
                 if found is None:
-                    written = [r.role for r in registers(layout) if r.role != "$"]
-                    found = tied_results[layout] = [i for i, role in enumerate(written) if role == "~"]
-                _, silent = silent_registers(instruction)
+                    written = [r.role for r in registers(cast(Instruction, op).layout) if r.role != "$"]
+                    found = tied_results[id(layout)] = [i for i, role in enumerate(written) if role == "~"]
+                silent = silent_registers(cast(Instruction, op))[1] if "silent" in properties else 0
                 indices = [*found, *range(len(op.results) - silent, len(op.results))] if silent else found
+                if not indices:
+                    continue
             first = len(op.operands) - len(indices)
             for position, index in enumerate(indices, first):
                 if op.operands[position].type != op.results[index].type:

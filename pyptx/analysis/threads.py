@@ -508,8 +508,8 @@ def _eval_mul(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Resu
 
 def _extended(lanes: Lanes, bits: int, signed: bool) -> Lanes | None:
     """Sign- or zero-extended. With unknowns the sum is taken not to wrap around."""
-    if lanes.known and not signed:
-        return Lanes(_unsigned(lanes.numbers, bits))
+    if lanes.known:
+        return Lanes(_wrap(lanes.numbers, bits) if signed else _unsigned(lanes.numbers, bits))
     return lanes
 
 
@@ -581,7 +581,7 @@ def _eval_shift(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Re
         elif a.known and by.known:
             yield d, Lanes(_wrap(a.numbers << np.clip(by.numbers, 0, 63), bits))
     elif a.known and by.known:
-        numbers = a.numbers if signed else _unsigned(a.numbers, bits)
+        numbers = _wrap(a.numbers, bits) if signed else _unsigned(a.numbers, bits)
         yield (
             d,
             Lanes(_wrap(numbers >> np.clip(by.numbers, 0, bits - (1 if signed else 0)).clip(0, 63), bits)),
@@ -603,7 +603,7 @@ def _elementwise(function: Callable[..., Numbers]) -> Evaluate:
         d, found = _result(bound), _sources(e, bound[1:])
         if not bits or d is None or found is None or any(not f.known for f in found):
             return
-        numbers = [f.numbers if signed else _unsigned(f.numbers, bits) for f in found]
+        numbers = [_wrap(f.numbers, bits) if signed else _unsigned(f.numbers, bits) for f in found]
         with np.errstate(all="ignore"):
             yield d, Lanes(_wrap(np.asarray(function(*numbers), np.int64), bits))
 

@@ -37,7 +37,7 @@ from ..dialects.ptx.syntax import (
     lex,
     transform,
 )
-from ..ssa.shapes import branch_target, fill_instruction
+from ..ssa.shapes import branch_target, fill_instruction, table_name
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType
@@ -133,12 +133,12 @@ class Opcode:
         if cls.resolve(self._modifiers, layout, classes).problem is not None:
             layout = self._constants(cls, classes, layout, wide)
         name = ""
-        if cls.terminator and cls.opcode != "brx.idx":
+        if cls.jumps:
             layout, name = branch_target(layout)
+        elif cls.terminator:
+            name = table_name(layout)
         shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, [], [])
         fill_instruction(shape, cls, self._modifiers, layout, classes, guard)
-        if cls.opcode == "brx.idx":
-            name = next((o.name for o in layout if isinstance(o, Symbol)), "")
         self._finish(shape)
         shape.bare = (guard_class, *classes) if guard else classes
         shape.styled = True

@@ -34,7 +34,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register, lex
 from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
-from ..ssa.shapes import branch_target, fill_instruction, guard_tokens
+from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
 from ..ssa.statement import Environment, Kind, Reg, Shape, Statement
 from .declarations import read_declaration, read_header
 from .extent import (
@@ -458,10 +458,10 @@ class Reader:
         regs = [environment[n] for n in all_names]
         cls = reading.cls
         layout, name = reading.layout, ""
-        if cls.terminator:
+        if cls.jumps:
             layout, name = branch_target(layout)
-            if cls.opcode == "brx.idx":
-                layout = reading.layout
+        elif cls.terminator:
+            name = table_name(layout)
         words, gaps = with_whole_constants(words, gaps, reading.constants, start)
         shape = Shape(Kind.TERMINATOR if cls.terminator else Kind.INSTRUCTION, words, gaps)
         classes = tuple(r.register_class for r in regs[1 if reading.guard else 0 :])

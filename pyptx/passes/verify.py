@@ -7,13 +7,14 @@ from typing import cast
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ..analysis.checks import check_module
 from ..analysis.entities import Fault
 from ..analysis.module_rules import ModuleRules, labels_of
 from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
+from ..dialects.ptx.attributes import LayoutAttr
 from ..dialects.ptx.instruction import Instruction, modifiers_of, plain_roles, problem_of
 from ..dialects.ptx.structure import (
     DirectiveOp,
@@ -28,7 +29,8 @@ from ..dialects.ptx.structure import (
     VariableOp,
 )
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
-from ..dialects.ptx.target import FIRST_PTX, TargetAttr, version_text
+from ..dialects.ptx.syntax import Operand, Symbol, transform
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of, version_text
 from ..printer.ptx import print_op
 
 
@@ -45,7 +47,10 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for ptx in ptx_modules(module):
         target = ptx.target
-        first = FIRST_PTX.get(target.target)
+        try:
+            first = FIRST_PTX.get(target_of(target.target).name)  # `compute_90` is another spelling of sm_90
+        except ValueError:
+            first = None
         if first is None:
             found.append(Diagnostic("error", f"unknown target {target.target}"))
             continue
@@ -55,14 +60,7 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
                     "error", f"target {target.target} needs PTX {version_text(first)} or newer, not {target.data[1]}"
                 )
             )
-        for function in ptx.functions:
-            for block in function.blocks:
-                for op in block.ops:
-                    if "layout" not in op.properties:
-                        continue
-                    problem = problem_of(cast(Instruction, op), target)
-                    if problem is not None:
-                        found.append(diagnostic_at(op, problem.message, problem.hint))
+        found += _judge(ptx)
         found += [diagnostic_at(v.op, v.message) for v in check_module(ptx)]
     return found
 
@@ -100,11 +98,12 @@ def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> I
     ordinal = 0
     label = ""
     for op in ops:
-        if isinstance(op, Instruction):
-            problem = problem_of(op, target)
+        layout = op.properties.get("layout")
+        if layout is not None:
+            problem = problem_of(cast(Instruction, op), target)
             if problem is not None:
                 yield diagnostic_at(op, problem.message, problem.hint)
-            elif (fault := _symbol_fault(op, names)) is not None:
+            elif _has_names(layout) and (fault := _symbol_fault(cast(Instruction, op), names)) is not None:
                 yield diagnostic_at(op, fault.message, fault.hint)
         elif isinstance(op, LabelOp):
             label = op.label
@@ -129,6 +128,8 @@ def _scopes(ops: Sequence[Operation]) -> list[tuple[str, str]]:
     events: list[tuple[str, str]] = []
     ordinal = 0
     for op in ops:
+        if "layout" in op.properties:
+            continue
         if isinstance(op, LabelOp):
             events.append(("label", op.label))
         elif isinstance(op, ScopeBeginOp):
@@ -139,6 +140,27 @@ def _scopes(ops: Sequence[Operation]) -> list[tuple[str, str]]:
         elif isinstance(op, LabelListOp) and not op.label and events and events[-1][0] == "label":
             events.pop()
     return events
+
+
+_named: dict[int, tuple[bool, Attribute]] = {}
+
+
+def _has_names(layout: Attribute) -> bool:
+    """Whether an operand list names a symbol; memoised on the attribute's identity."""
+    found = _named.get(id(layout))
+    if found is None:
+        if len(_named) > 100_000:
+            _named.clear()
+        names: list[Operand] = []
+
+        def note(operand: Operand) -> Operand:
+            if isinstance(operand, Symbol):
+                names.append(operand)
+            return operand
+
+        transform(cast(LayoutAttr, layout).data, note)
+        found = _named[id(layout)] = (bool(names), layout)
+    return found[0]
 
 
 _uses: dict[tuple[object, ...], tuple[tuple[SymbolUse, ...], object]] = {}

@@ -113,7 +113,8 @@ class _Builder:
             elif kind == Kind.CLOSE:
                 scope = stack.pop() if stack else 0
             elif kind == Kind.TABLE:
-                tables[name or previous_label] = (cast("list[str]", shape.payload), (*stack, scope))
+                if listed := name or previous_label:  # a list without a label can be no branch's table
+                    tables[listed] = (cast("list[str]", shape.payload), (*stack, scope))
             elif kind == Kind.TERMINATOR and name:
                 wanted.append((name, (*stack, scope)))
 

@@ -54,6 +54,11 @@ def fill_instruction(
         shape.attributes["written"] = string_attr("".join("." + m for m in modifiers))
 
 
+def table_name(layout: Layout) -> str:
+    """The label list that an indexed branch goes by; it stays in the operand list."""
+    return next((o.name for o in layout if isinstance(o, Symbol)), "")
+
+
 def branch_target(layout: Layout) -> tuple[Layout, str]:
     """Take the label out of a branch's operand list: the layout with `^0` in its place, and the label."""
     for i, operand in enumerate(layout):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pyptx
+from pyptx.passes.verify import module_diagnostics
 
 ROWS: list[tuple[str, bool]] = json.loads(
     gzip.open(Path(__file__).resolve().parent.parent / "data" / "isa" / "module_verdicts.json.gz", "rt").read()
@@ -45,3 +47,25 @@ def test_every_error_has_a_place_in_the_text() -> None:
         for found in pyptx.diagnose(text):
             assert 1 <= (found.line or 0) <= count
             assert (found.column or 0) >= 1
+
+
+HEADER = re.compile(
+    r"^\.(version|target|address_size) |^target sm|^there is no PTX version|^the module (does not start|has no)|texmode_"
+)
+"""Findings about the header lines as text: their order, number and spelling are not in the IR."""
+
+
+def test_the_ir_is_judged_as_the_text_is() -> None:
+    compared = 0
+    for text, _ in ROWS:
+        try:
+            module = pyptx.parse(text)
+        except pyptx.PTXError:
+            continue
+        of_text = {m for m in errors(text) if not HEADER.search(m)}
+        of_ir = {d.message for d in module_diagnostics(module) if d.severity == "error"}
+        assert of_text == {m for m in of_ir if not HEADER.search(m)}, text
+        if not errors(text):
+            assert not of_ir, text
+        compared += 1
+    assert compared > 850

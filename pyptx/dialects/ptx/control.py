@@ -17,6 +17,7 @@ class Branch(Instruction):
     section = "9.7.12.3"
     effect = "control"
     terminator = True
+    jumps = True
     forms = (form("bra{.uni} target:label"),)
 
 

@@ -95,6 +95,8 @@ class Instruction(Operation, Fragments):
     """
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
+    jumps: ClassVar[bool] = False
+    """Whether its operand is the label of the block it goes to, which prints from the block."""
     returns: ClassVar[bool] = False
     """Whether it leaves the function: it reads the function's return registers."""
     waits_for: ClassVar[str] = ""
@@ -444,12 +446,14 @@ def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | N
     if target is None:
         target = target_of_op(op)
     # the memo holds the attributes themselves, so their ids stay theirs
+    # one flat tuple: the None keeps operands and results apart, the counts of properties differ by class and layout
     key = (
         op.__class__,
-        tuple(map(id, properties.values())),
-        tuple([v._type.data[0] for v in op._operands]),  # pyright: ignore
-        tuple([v._type.data[0] for v in op.results]),  # pyright: ignore
         id(target),
+        *map(id, properties.values()),
+        *[v._type.data[0] for v in op._operands],  # pyright: ignore
+        None,
+        *[v._type.data[0] for v in op.results],  # pyright: ignore
     )
     found = _verdicts.get(key)
     if found is None:
