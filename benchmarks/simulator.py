@@ -1,5 +1,5 @@
 """Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20
-instructions.
+instructions, without and with the sanitizer (`check=True`, the default of a launch on the CPU).
 
 python -m benchmarks.simulator
 """
@@ -75,15 +75,15 @@ instructions.
 """
 
 
-def speed(ctas: int, rounds: int, repeats: int = 5) -> float:
+def speed(ctas: int, rounds: int, check: bool, repeats: int = 5) -> float:
     """Median thread-instructions per second."""
     kernel = load(LOOP)["loop"]
     out = np.zeros(ctas * 128, np.float32)
-    kernel.simulate(out, 10, grid=ctas, block=128)
+    kernel.simulate(out, 10, grid=ctas, block=128, check=check)
     found: list[float] = []
     for _ in range(repeats):
         start = time.process_time()
-        report = kernel.simulate(out, rounds, grid=ctas, block=128)
+        report = kernel.simulate(out, rounds, grid=ctas, block=128, check=check)
         found.append(report.instructions / (time.process_time() - start))
     return sorted(found)[repeats // 2]
 
@@ -91,12 +91,9 @@ def speed(ctas: int, rounds: int, repeats: int = 5) -> float:
 def main() -> None:
     table = Table("simulator: 20-instruction loop, 128 threads a CTA", "thread-instructions/s")
     for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 300e6), (256, 100, 300e6)):
-        table.add(
-            f"{ctas} CTA{'s' if ctas > 1 else ''}",
-            speed(ctas, rounds),
-            at_least=goal,
-            note=f"{rounds} rounds",
-        )
+        name = f"{ctas} CTA{'s' if ctas > 1 else ''}"
+        table.add(name, speed(ctas, rounds, check=False), at_least=goal, note=f"{rounds} rounds")
+        table.add(name + ", checked", speed(ctas, rounds, check=True), note=f"{rounds} rounds")
     table.print()
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Block, Operation, SSAValue
 
+from ..dialects.ptx.control import BranchIndexed
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import FunctionOp, UndefOp
 from ..dialects.ptx.syntax import Immediate, SpecialRegister, Symbol
@@ -341,7 +342,7 @@ class _Evaluation:
                 own = self.special.get(operand.name)
                 level = max(level, self._level_of(own) if own is not None else _SPECIAL_LEVEL.get(name, CTA))
         if opcode in ("vote", "match", "activemask", "redux"):
-            return VARYING if opcode == "match" and "any" in op.modifiers else max(min(level, PER_WARP), PER_WARP)
+            return VARYING if opcode == "match" and "any" in op.modifiers else PER_WARP
         if opcode in _VARYING or opcode.startswith(("atom", "tcgen05.ld", "wmma.load")):
             return VARYING
         return level
@@ -400,7 +401,7 @@ def branch_level(op: Instruction, threads: Threads) -> int:
     guard = guard_value(op)
     if guard is not None:
         return threads.level(guard)
-    if op.opcode == "brx.idx":
+    if isinstance(op, BranchIndexed):
         return threads.level(op.operands[0])
     return CTA
 

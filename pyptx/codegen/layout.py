@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 WIDTH = 88
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -42,9 +45,9 @@ def _split(indent: int, text: str) -> list[str]:
     return [" " * indent + head, *middle, " " * indent + tail]
 
 
-def _last_bracket(text: str) -> tuple[int, int] | None:
-    """The last pair of outermost brackets."""
-    depth, start, found, quote, escaped = 0, 0, None, "", False
+def _depths(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters outside of string literals, each with its place and how many brackets are open behind it."""
+    depth, quote, escaped = 0, "", False
     for i, c in enumerate(text):
         if quote:
             if escaped:
@@ -53,62 +56,33 @@ def _last_bracket(text: str) -> tuple[int, int] | None:
                 escaped = True
             elif c == quote:
                 quote = ""
-        elif c in "\"'":
+            continue
+        if c in "\"'":
             quote = c
-        elif c in _OPEN:
-            if depth == 0:
-                start = i
-            depth += 1
-        elif c in _CLOSE:
-            depth -= 1
-            if depth == 0:
-                found = start, i
+        depth += (c in _OPEN) - (c in _CLOSE)
+        yield i, c, depth
+
+
+def _last_bracket(text: str) -> tuple[int, int] | None:
+    """The last pair of outermost brackets."""
+    start, found = 0, None
+    for i, c, depth in _depths(text):
+        if c in _OPEN and depth == 1:
+            start = i
+        elif c in _CLOSE and depth == 0:
+            found = start, i
     return found
 
 
 def _clauses(body: str) -> list[str]:
     """A comprehension as its element and its `for`; anything else as it is."""
-    depth, quote, escaped = 0, "", False
-    for i, c in enumerate(body):
-        if quote:
-            if escaped:
-                escaped = False
-            elif c == "\\":
-                escaped = True
-            elif c == quote:
-                quote = ""
-        elif c in "\"'":
-            quote = c
-        elif c in _OPEN:
-            depth += 1
-        elif c in _CLOSE:
-            depth -= 1
-        elif depth == 0 and body.startswith(" for ", i):
+    for i, _, depth in _depths(body):
+        if depth == 0 and body.startswith(" for ", i):
             return [body[:i], body[i + 1 :]]
     return [body]
 
 
 def _arguments(body: str) -> list[str]:
-    parts: list[str] = []
-    depth, start, quote, escaped = 0, 0, "", False
-    for i, c in enumerate(body):
-        if quote:
-            if escaped:
-                escaped = False
-            elif c == "\\":
-                escaped = True
-            elif c == quote:
-                quote = ""
-        elif c in "\"'":
-            quote = c
-        elif c in _OPEN:
-            depth += 1
-        elif c in _CLOSE:
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(body[start:i].strip())
-            start = i + 1
-    last = body[start:].strip()
-    if last:
-        parts.append(last)
-    return parts
+    commas = [i for i, c, depth in _depths(body) if c == "," and depth == 0]
+    parts = [body[a + 1 : b].strip() for a, b in pairwise([-1, *commas, len(body)])]
+    return parts if parts[-1] else parts[:-1]

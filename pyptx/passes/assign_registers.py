@@ -29,6 +29,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import PLACEHOLDERS, Symbol, Target, transform
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create, set_type
+from ..ssa.shapes import table_name
 from .coalesce import name_blank_values
 from .fresh import FreshNames, FreshRegisters
 from .operands import passed_of, places_of
@@ -281,34 +282,31 @@ def _retarget(function: FunctionOp, op: Operation, old: Block, name: str, names:
     """Make the text of a branch name the new block: its label index, or the words of its table."""
     if not isinstance(op, Instruction):
         return
-    table_names = [o.name for o in op.layout if isinstance(o, Symbol)]
-    if op.opcode != "brx.idx":
+    if op.jumps:
         op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
         return
+    goes_by = table_name(op.layout)
     table = next(
-        op
-        for block in function.blocks
-        for op in block.ops
-        if isinstance(op, LabelListOp) and table_name(op) in table_names
+        o for block in function.blocks for o in block.ops if isinstance(o, LabelListOp) and list_name(o) == goes_by
     )
     old_labels = {label.label for label in head_labels(old)}
     words = tuple(name if w in old_labels else w for w in table.words)
     users = [o for b in function.blocks for o in b.ops if isinstance(o, Instruction)]
-    named = [o for o in users if any(isinstance(s, Symbol) and s.name == table_name(table) for s in o.layout)]
+    named = [o for o in users if any(isinstance(s, Symbol) and s.name == goes_by for s in o.layout)]
     if len(named) == 1:
         table.words = words
         return
-    fresh = names.name(table_name(table))
+    fresh = names.name(goes_by)
     copy = create(LabelListOp, (), (), {"label": string_attr(fresh), "words": TokensAttr(words)}, {})
     block = table.parent_block()
     assert block is not None
     block.insert_op_after(copy, table)
     op.layout = transform(
-        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == table_name(table) else o
+        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == goes_by else o
     )
 
 
-def table_name(table: LabelListOp) -> str:
+def list_name(table: LabelListOp) -> str:
     """The name of a list of labels, which may stand on a line of its own before it."""
     previous = table.prev_op
     return table.label or (previous.label if isinstance(previous, LabelOp) else "")
