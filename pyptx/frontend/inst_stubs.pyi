@@ -3248,7 +3248,7 @@ class _wgmma_fence(Opcode):
     """Order accesses to registers before `wgmma.mma_async`: needed before the first one and whenever the
     registers of D or A were touched.
 
-        wgmma.fence.sync.aligned
+        wgmma.fence.sync{.aligned}
 
     PTX ISA 9.7.15.7.1.
     """

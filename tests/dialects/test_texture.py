@@ -3,6 +3,7 @@
 import pytest
 
 from pyptx.dialects.ptx.target import parse_version
+from pyptx.tools.oracle import verdicts
 from tests.dialects.judge import refusal, resolve, roles
 
 D = "{%r0,%r1,%r2,%r3}"
@@ -65,3 +66,28 @@ def test_texture_mode():
 def test_roles():
     assert roles(f"tex.2d.v4.f32.f32 {D}|%p0, [%d0, {{%f0,%f1}}];") == "{=, =, =, =}|=, [$, {$, $}]"
     assert roles("sust.b.1d.b32.trap [%d0, {%r2}], %r1;") == "[$, {$}], $"
+
+
+@pytest.mark.parametrize(
+    ("text", "legal"),
+    [
+        (f"tex.3d.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3,%r3,%r5}}];", True),
+        (f"tex.cube.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3,%r3,%r5}}];", False),
+        (f"tex.level.3d.v4.f32.f32 {D}|%p2, [tx, %d2, {{%r6,%r3,%r3,%r5}}], %r7;", False),
+        (f"tex.level.cube.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3,%r3,%r5}}], %r7;", True),
+        (f"tex.level.2d.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3}}], %r7, {{%r1,%r2}};", False),
+        (f"tex.grad.2d.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3}}], {{%r1,%r2}}, {{%r1,%r2}};", True),
+        (f"tex.grad.a2d.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3,%r3,%r5}}], {{%r1,%r2}}, {{%r1,%r2}};", False),
+        (f"tld4.r.cube.v4.f32.f32 {D}, [tx, %d2, {{%r6,%r3,%r3,%r5}}];", False),
+    ],
+)
+def test_a_sampler_in_a_register(text: str, legal: bool):
+    """In unified mode it goes with fewer geometries than in independent mode, which takes them all."""
+    assert (refusal(text) == "") == legal
+    assert resolve(text).verdict(parse_version("9.0"), "sm_90", ("texmode_independent",)) is None
+    assert (verdicts([text], "9.5", "sm_100a") == [[]]) == legal
+
+
+def test_depth_is_of_the_type_of_the_coordinates():
+    assert refusal(f"tex.2d.v4.f32.s32 {D}, [tx, {{%r1,%r2}}], %r3;") == ""
+    assert "the register is .f32" in refusal(f"tex.2d.v4.f32.s32 {D}, [tx, {{%r1,%r2}}], %f3;")

@@ -11,7 +11,7 @@ from typing import Any
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .syntax import Immediate, Vector
+from .syntax import Immediate, SpecialRegister, Vector
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -49,11 +49,19 @@ def _same_types(use: Use) -> str | None:
     return f"A and B must have one type, not .{use.slots['atype']} and .{use.slots['btype']}"
 
 
-def no_predicates(use: Use) -> str | None:
-    """ptxas takes a predicate for a 32-bit register in most vectors; these instructions are lowered to ones
-    that do not.
+def plain_fragment(use: Use) -> str | None:
+    """ptxas takes predicates, special registers and floating-point constants of 64 bits for 32-bit registers
+    in most vectors; the instructions with this rule are lowered to ones that do not.
     """
-    return "a fragment takes no predicate" if "pred" in use.classes else None
+    if "pred" in use.classes:
+        return "a fragment takes no predicate"
+    for vector in use.layout:
+        for element in vector.elements if isinstance(vector, Vector) else ():
+            if isinstance(element, SpecialRegister):
+                return f"a fragment takes no special register such as {element.name}"
+            if isinstance(element, Immediate) and element.is_float and element.text[:2].lower() != "0f":
+                return f"a floating-point constant in a fragment is written as 0f and 8 digits, not {element.text}"
+    return None
 
 
 # -------------------------------------------------------------------------------------------------------- mma
@@ -296,7 +304,7 @@ def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: 
             ptx=ptx,
             sm=sm,
             needs=SHARED_CTA,
-            rule=no_predicates,
+            rule=plain_fragment,
         )
         for shape, type_, ptx, sm in rows
     )

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .matrix import no_predicates
+from .matrix import plain_fragment
 from .syntax import Immediate
 from .target import need
 
@@ -105,7 +105,7 @@ def _load_store(text: str, **more: Any) -> tuple[Form, ...]:
             num=_repeats(shape),
             ptx="8.6",
             sm=TCGEN05,
-            rule=no_predicates,
+            rule=plain_fragment,
             **more,
         )
         for shape in _PER_COLUMN
@@ -147,7 +147,7 @@ def _reduction(shape: str, modifiers: str, type_: str) -> Form:
         type=type_,
         ptx="8.8",
         sm="103af 107af 110af",
-        rule=no_predicates,
+        rule=plain_fragment,
     )
 
 
@@ -207,7 +207,7 @@ class Tcgen05LdSpcompress(_Compressed):
             shape="32x32b",
             ptx="9.4",
             sm="107a",
-            rule=no_predicates,
+            rule=plain_fragment,
             **_COMPRESSED,
         ),
     )
@@ -231,7 +231,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
             shape="32x32b",
             ptx="9.4",
             sm="107a",
-            rule=no_predicates,
+            rule=plain_fragment,
             **_COMPRESSED,
         ),
     )

@@ -7,6 +7,9 @@ texture, or from a register.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from .forms import Form, Slots, form
 from .instruction import Instruction, instruction
 from .target import Need, need
@@ -32,36 +35,58 @@ INDEPENDENT = need(option="texmode_independent")
 
 
 def _sampled(
-    opcode: str, vec: str, dtype: str, ctype: str, geometry: str, tail: str, ptx: str, needs: dict[str, Need]
+    opcode: str,
+    slots: dict[str, Any],
+    tail: str,
+    ptx: str,
+    needs: dict[str, Need],
+    *,
+    handle: str,
+    sm: str = "",
 ) -> tuple[Form, ...]:
-    """One line of syntax in its three spellings: no sampler, a sampler in a register, a `.samplerref`."""
+    """One line of syntax in its three spellings: no sampler, a sampler in a register, a `.samplerref`.
+
+    In the unified mode a sampler in a register goes with the geometries in `handle` only (probed with ptxas
+    13.5, one instruction per file: behind others its answer depends on what it read before).
+    """
+    head = ".".join((opcode, *slots))
+    separate = {
+        geometry: replace(needs.get(geometry, need()), option="texmode_independent")
+        for geometry in slots["geom"].split()
+        if geometry not in handle.split()
+    }
     return tuple(
         form(
-            f"{opcode}.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
-            geom=geometry,
-            vec=vec,
-            dtype=dtype,
-            ctype=ctype,
-            ptx=ptx,
-            needs={**needs, **more},
+            f"{head} d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}", ptx=ptx, sm=sm, needs=needs | more, **slots
         )
-        for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT}))
+        for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", separate), (", b:symbol", {"/d": INDEPENDENT}))
     )
 
 
-def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple[Form, ...]:
-    """The forms of one tex opcode; `level` is its level-of-detail operand (or operands)."""
+_ALL = "1d 2d 3d a1d a2d cube acube 2dms a2dms"
+_FLAT = "1d 2d 3d a1d a2d 2dms a2dms"
+
+
+def _tex(
+    opcode: str, level: str, ptx: str, sm: str, *, multisample: bool, handle: tuple[str, str, str, str]
+) -> tuple[Form, ...]:
+    """The forms of one tex opcode; `level` is its level-of-detail operand (or operands).
+
+    `handle` says for the plain form, with offset, with depth, and with both, which geometries take a sampler in
+    a register in unified mode.
+    """
     floats = ("f32", "1d 2d 3d a1d a2d cube acube", "1d 2d a1d a2d", "1d 2d a1d a2d cube acube", "1d 2d a1d a2d")
     samples = " 2dms a2dms" if multisample else ""
     integers = ("s32", "1d 2d 3d a1d a2d" + samples, "1d 2d a1d a2d" + samples, "1d 2d a1d a2d", "1d 2d a1d a2d")
+    with_plain, with_e, with_f, with_ef = handle
     found: list[Form] = []
-    for ctype, plain, with_offset, with_depth, with_both in (floats, integers):
-        for geometry, tail, since in (
-            (plain, "", ptx),
-            (with_offset, ", e:frag>", "4.3"),
-            ("3d", ", e:frag", "4.3"),
-            (with_depth, ", f:f32", "4.3"),
-            (with_both, ", e:frag>, f:f32", "4.3"),
+    for ctype, plain, offset, depth, both in (floats, integers):
+        for geometry, tail, since, unified in (
+            (plain, "", ptx, with_plain),
+            (offset, ", e:frag>", "4.3", with_e),
+            ("3d", ", e:frag", "4.3", with_e),
+            (depth, ", f:ctype", "4.3", with_f),
+            (both, ", e:frag>, f:ctype", "4.3", with_ef),
         ):
             for vec, dtype in (("v4", "u32 s32 f32 f16"), ("v2", "f16x2")):
                 needs = {
@@ -69,7 +94,8 @@ def _tex(opcode: str, level: str, ptx: str, sm: str, multisample: bool) -> tuple
                 }
                 if sm:
                     needs["ctype"] = need("1.0", sm)
-                found += _sampled(opcode, vec, dtype, ctype, geometry, level + tail, since, needs)
+                slots = {"geom": geometry, "vec": vec, "dtype": dtype, "ctype": ctype}
+                found += _sampled(opcode, slots, level + tail, since, needs, handle=unified)
     return tuple(found)
 
 
@@ -103,7 +129,7 @@ class Tex(_Texture):
     """
 
     name = "ptx.tex"
-    forms = _tex("tex", "", "1.5", "", True)
+    forms = _tex("tex", "", "1.5", "", multisample=True, handle=(_FLAT, _FLAT, _FLAT, _FLAT))
 
 
 @instruction
@@ -111,7 +137,7 @@ class TexBase(_Texture):
     """Read a texture at coordinates, filtered, at the base level of detail. Operands as for `tex`."""
 
     name = "ptx.tex.base"
-    forms = _tex("tex.base", "", "3.1", "20+", True)
+    forms = _tex("tex.base", "", "3.1", "20+", multisample=True, handle=(_FLAT, _FLAT, _FLAT, _FLAT))
 
 
 @instruction
@@ -121,7 +147,14 @@ class TexLevel(_Texture):
     """
 
     name = "ptx.tex.level"
-    forms = _tex("tex.level", ", lod:ctype*", "3.1", "20+", False)
+    forms = _tex(
+        "tex.level",
+        ", lod:ctype*",
+        "3.1",
+        "20+",
+        multisample=False,
+        handle=("1d 2d a1d a2d cube acube", "1d a1d", _ALL, _ALL),
+    )
 
 
 @instruction
@@ -133,7 +166,7 @@ class TexGrad(_Texture):
     """
 
     name = "ptx.tex.grad"
-    forms = _tex("tex.grad", ", dPdx:frag, dPdy:frag", "3.1", "20+", False)
+    forms = _tex("tex.grad", ", dPdx:frag, dPdy:frag", "3.1", "20+", multisample=False, handle=("2d", "2d", "", ""))
 
 
 def _tld4() -> tuple[Form, ...]:
@@ -142,23 +175,11 @@ def _tld4() -> tuple[Form, ...]:
         ("2d", "", "2.2"),
         ("a2d cube acube", "", "4.3"),
         ("2d a2d", ", e:frag>", "4.3"),
-        ("2d a2d cube acube", ", f:f32", "4.3"),
-        ("2d a2d", ", e:frag>, f:f32", "4.3"),
+        ("2d a2d cube acube", ", f:ctype", "4.3"),
+        ("2d a2d", ", e:frag>, f:ctype", "4.3"),
     ):
-        for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", {}), (", b:symbol", {"/d": INDEPENDENT})):
-            found.append(
-                form(
-                    f"tld4.comp.geom.vec.dtype.ctype d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
-                    comp="r g b a",
-                    geom=geometry,
-                    vec="v4",
-                    dtype="u32 s32 f32",
-                    ctype="f32",
-                    ptx=ptx,
-                    sm="20+",
-                    needs={"/p": need("7.1", "60+"), **more},
-                )
-            )
+        slots = {"comp": "r g b a", "geom": geometry, "vec": "v4", "dtype": "u32 s32 f32", "ctype": "f32"}
+        found += _sampled("tld4", slots, tail, ptx, {"/p": need("7.1", "60+")}, handle="2d a2d", sm="20+")
     return tuple(found)
 
 

@@ -18,8 +18,7 @@ SCALAR: dict[str, Any] = {"ptx": "2.0", "sm": "20+"}
 SIMD: dict[str, Any] = {"ptx": "3.0", "sm": "30+"}
 PART = r"b[0-3]|h[01]"
 SOURCES = {"a": PART, "b": PART}
-COMPARISONS = (("eq ne lt le gt ge", "u32 s32"), ("lo ls hi hs", "u32"))
-"""(comparisons, types of b that have them)"""
+COMPARISONS = "eq ne lt le gt ge"
 HALVES = {"d": r"h0|h1|h10", "a": r"h[0-3]{2}", "b": r"h[0-3]{2}"}
 BYTES = {"d": r"b(?=.)3?2?1?0?", "a": r"b[0-7]{4}", "b": r"b[0-7]{4}"}
 
@@ -53,7 +52,7 @@ def simd(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
 
 def simd_compare(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
     line = f"{opcode}.atype.btype.cmp{{.add}} d:u32, a:atype%, b:btype%, c:u32%"
-    return tuple(form(line, cmp=c, atype="u32 s32", btype=t, selectors=parts, **SIMD) for c, t in COMPARISONS)
+    return (form(line, cmp=COMPARISONS, atype="u32 s32", btype="u32 s32", selectors=parts, **SIMD),)
 
 
 def one_sign(use: Use) -> str | None:
@@ -162,9 +161,7 @@ class Vset(Instruction):
 
     name = "ptx.vset"
     section = "9.7.18.1.4"
-    forms = tuple(
-        f for c, t in COMPARISONS for f in scalar("vset.atype.btype.cmp", d="u32", cmp=c, atype="u32 s32", btype=t)
-    )
+    forms = scalar("vset.atype.btype.cmp", d="u32", cmp=COMPARISONS, atype="u32 s32", btype="u32 s32")
 
 
 @instruction

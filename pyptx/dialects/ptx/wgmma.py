@@ -118,7 +118,7 @@ class WgmmaFence(Instruction):
     name = "ptx.wgmma.fence"
     section = "9.7.15.7.1"
     effect = "order"
-    forms = (form("wgmma.fence.sync.aligned", ptx="8.0", sm="90a"),)
+    forms = (form("wgmma.fence.sync{.aligned}", ptx="8.0", sm="90a"),)
 
 
 @instruction
