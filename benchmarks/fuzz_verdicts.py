@@ -151,6 +151,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "a few instructions let a constant stand as destination",
     ),
     Explained(
+        "special register as destination",
+        True,
+        r"^(@!?%p\d )?(ld|ldu|suld|tex|tld4)\..*\{[^}]*%[a-z]+[a-z_\d]*\b[^}]*\}.*\[",
+        r"operand d must be \.\w+( or wider)?, not a special register",
+        "a loaded vector lets a read-only register stand among what it writes",
+    ),
+    Explained(
         "floating-point lane mask",
         True,
         r"shfl",
@@ -230,9 +237,9 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "reference as address",
         False,
-        r"\[tx",
-        r"Indirect access to texture",
-        "some address checks see the texture reference, most do not",
+        r"\[(tx|su)\b",
+        r"Indirect access to (texture|surface)",
+        "some address checks see the texture or surface reference, most do not",
     ),
     Explained(
         "register of a tensor map",

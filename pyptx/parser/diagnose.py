@@ -25,7 +25,7 @@ from ..dialects.ptx.target import FIRST_PTX, Version, parse_version, target_of, 
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.shapes import guard_tokens
-from ..ssa.statement import Kind, Shape, Statement
+from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .module import diagnostics, header_issues
 from .reader import Issue, ModuleText, Reader
 
@@ -143,24 +143,27 @@ class _Judge:
                     continue
                 classes = tuple([r.register_class for r in regs])
                 try:
-                    problem = shape.verdicts[classes]
+                    problem, symbols = shape.verdicts[classes]
                 except KeyError:
-                    problem = shape.verdicts[classes] = self._verdict(shape, classes)
+                    problem, symbols = shape.verdicts[classes] = self._verdict(shape, classes)
                 if problem is not None:
-                    yield issue_at(shape, problem, line)
-                elif shape.symbols:
-                    fault = self._symbols(shape, classes, names)
+                    if shape.constants_free:  # the verdict is shared, and its message may name another constant
+                        problem, _ = self._verdict(shape, classes)
+                    assert problem is not None
+                    yield issue_at(shape, regs, problem, line)
+                elif symbols:
+                    fault = self._symbols(shape, symbols, classes, names)
                     if fault is not None:
-                        yield fault_at(shape, fault, line)
+                        yield fault_at(shape, regs, fault, line)
                 elif name:
                     fault = names.branch(name)
                     if fault is not None:
-                        yield fault_at(shape, fault, line)
+                        yield fault_at(shape, regs, fault, line)
             elif kind == Kind.LABEL:
                 label = name
                 fault = names.label(name)
                 if fault is not None:
-                    yield fault_at(shape, fault, line)
+                    yield fault_at(shape, regs, fault, line)
                 continue
             elif kind == Kind.OPEN:
                 names.open(int(name))
@@ -177,21 +180,21 @@ class _Judge:
                 )
             label = ""
 
-    def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Problem | None:
+    def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Verdict:
         cls = shape.instruction
         if cls is None:
-            return None
+            return None, ()
         if shape.guard >= 0:
             if classes[0] != "pred":
-                return Problem(f"the guard must be a .pred register, and it is .{classes[0]}")
+                return Problem(f"the guard must be a .pred register, and it is .{classes[0]}"), ()
             classes = classes[1:]
         resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes)
-        if shape.symbols is None and resolution.uses:
-            shape.symbols = symbol_uses(resolution.uses[0])
-        return resolution.verdict(self.version, self.target, self.options)
+        symbols = symbol_uses(resolution.uses[0]) if resolution.uses else ()
+        return resolution.verdict(self.version, self.target, self.options), symbols
 
-    def _symbols(self, shape: Shape, classes: tuple[str, ...], names: Names) -> Fault | None:
-        uses = cast("tuple[SymbolUse, ...]", shape.symbols)
+    def _symbols(
+        self, shape: Shape, uses: tuple[SymbolUse, ...], classes: tuple[str, ...], names: Names
+    ) -> Fault | None:
         for use in uses:
             fault = names.check(use)
             if fault is not None:
@@ -249,24 +252,28 @@ def _labels(statements: Sequence[Statement]) -> dict[int, dict[str, int]]:
     return labels_of(events)
 
 
-def issue_at(shape: Shape, problem: Problem, line: int) -> Issue:
+def issue_at(shape: Shape, regs: Sequence[Reg], problem: Problem, line: int) -> Issue:
     """A problem with the line and column of the operand it is about."""
     at = guard_tokens(shape.guard_mark)
     if problem.operand >= 0:
         at = _operand_token(shape, problem.operand)
-    return _issue(shape, at, problem.message, line, problem.hint)
+    return _issue(shape, regs, at, problem.message, line, problem.hint)
 
 
-def fault_at(shape: Shape, fault: Fault, line: int) -> Issue:
+def fault_at(shape: Shape, regs: Sequence[Reg], fault: Fault, line: int) -> Issue:
     """A broken rule of names with the line and column of the name or operand it is about."""
     at = _operand_token(shape, fault.operand) if fault.operand >= 0 else guard_tokens(shape.guard_mark)
     if fault.word and fault.word in shape.tokens[at:]:
         at = shape.tokens.index(fault.word, at)
-    return _issue(shape, at, fault.message, line, fault.hint)
+    return _issue(shape, regs, at, fault.message, line, fault.hint)
 
 
-def _issue(shape: Shape, at: int, message: str, line: int, hint: str | None) -> Issue:
-    before = "".join(g + t for g, t in zip(shape.gaps[:at], shape.tokens[:at], strict=True)) + shape.gaps[at]
+def _issue(shape: Shape, regs: Sequence[Reg], at: int, message: str, line: int, hint: str | None) -> Issue:
+    tokens = shape.tokens
+    if sum(t[0] == "%" for t in tokens) == len(regs):  # a shared shape holds the names of the first statement
+        names = iter(regs)
+        tokens = [next(names).name if t[0] == "%" else t for t in tokens]
+    before = "".join(g + t for g, t in zip(shape.gaps[:at], tokens[:at], strict=True)) + shape.gaps[at]
     newline = before.rfind("\n")
     return Issue(message, line + before.count("\n"), len(before) - newline, hint)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
@@ -50,6 +51,7 @@ from .extent import (
 from .instruction import read_instruction
 from .positions import Positions
 from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
+from .templates import Templates
 
 _SPLIT = re.compile(r"(%[\w$]+)").split
 _LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
@@ -89,6 +91,11 @@ class ModuleText:
     lines: int = 0
 
 
+def _without_names(key: object) -> str:
+    """A cache key as one text."""
+    return "%".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
+
+
 class Reader:
     """One pass over a PTX text. `read()` returns the statements; nothing here builds IR."""
 
@@ -98,6 +105,7 @@ class Reader:
         self.module = ModuleText()
         self.cache: dict[object, Shape | str] = {}
         self.plain: dict[str, Shape] = {}
+        self.templates = Templates()
         self.function: FunctionSource | None = None
         self.environment: Environment | None = None
         self.depth = 0
@@ -149,7 +157,7 @@ class Reader:
                     else:
                         self.lead += line + "\n"
                         continue
-                if newline and self._quick(line, names, number):
+                if newline and (self._quick(line, names, number) or self._read_before(key, names, number)):
                     continue
             if chunk is None:
                 stripped = line.strip()
@@ -219,6 +227,24 @@ class Reader:
         except KeyError:
             return False
         self.function.statements.append((shape, regs, self.lead, number, match[2]))
+        self.lead = ""
+        return True
+
+    def _read_before(self, key: object, names: list[str], number: int) -> bool:
+        """A line read before in another file, or one that differs from a line read before in its constants only."""
+        assert self.function is not None and self.environment is not None
+        shape = self.templates.find(_without_names(key))
+        if shape is None:
+            return False
+        environment = self.environment
+        if any(word in environment for word in shape.bare):
+            return False
+        try:
+            regs = [environment[n] for n in names]
+        except KeyError:
+            return False
+        self.cache[key] = shape
+        self.function.statements.append((shape, regs, self.lead, number, shape.name))
         self.lead = ""
         return True
 
@@ -379,7 +405,7 @@ class Reader:
             elif kind == "id" and end - start == 2 and words[1] == ":":
                 self._record(label_shape(token, gaps[-1], words, gaps), (), line, token)
             elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
-                self._directive(tokens, start, end, words, gaps, position)
+                self._directive(tokens, start, end, words, gaps, position, single and bool(newline), text)
             else:
                 self._instruction(tokens, start, end, words, gaps, position, single, text, names, newline)
         except SyntaxProblem as problem:
@@ -480,7 +506,9 @@ class Reader:
             else:
                 shape.name = name
                 parts = _SPLIT(text)
-                self.cache[tuple(parts[::2]) if names else text] = shape
+                key: object = tuple(parts[::2]) if names else text
+                self.cache[key] = shape
+                self.templates.keep(shape, _without_names(key))
 
     def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
@@ -506,8 +534,9 @@ class Reader:
     # ----------------------------------------------------------------------------------------------------- directives
 
     def _directive(
-        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
-    ) -> None:
+        self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions,
+        whole_line: bool, text: str,
+    ) -> None:  # fmt: skip
         first = words[0]
         line = position.line(start)
         if first == ".reg":
@@ -523,6 +552,8 @@ class Reader:
             shape = directive_shape(LocOp, words, gaps)
             shape.repeatable = True
             self._record(shape, (), line)
+            if whole_line:
+                self.templates.keep(shape, text)
             return
         list_at = 2 if len(words) > 2 and words[1] == ":" else 0
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):

@@ -27,6 +27,7 @@ def fill_instruction(
         placed = use.layout
         properties: dict[str, Attribute] = slot_properties(use.form, use.slots)
         canonical = tuple(use.form.modifiers(use.slots))
+        shape.constants_free = not cls.judges_constants(modifiers)
     else:
         placed = cls.roles(modifiers, layout, classes)
         properties = {"modifiers": string_attr("".join("." + m for m in modifiers))}

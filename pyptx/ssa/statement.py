@@ -59,7 +59,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "symbols",
+        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "constants_free",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -81,15 +81,18 @@ class Shape:
         self.line_offset = 0
         self.properties: dict[str, Attribute] | None = None
         self.attributes: dict[str, Attribute] = {}
-        self.verdicts: dict[tuple[str, ...], Problem | None] = {}
+        self.verdicts: dict[tuple[str, ...], Verdict] = {}  # by register classes, on the module's target
         self.problem: Problem | None = None
         self.styled = False
         self.opcode_tokens = 0
         self.repeatable = False  # a scope bracket or declaration that may be recorded again for an equal line
         self.name = ""  # the branch target, when every statement of the shape has the same
-        self.symbols: tuple[SymbolUse, ...] | None = None  # its symbols, once looked for
+        self.constants_free = False  # legal, whatever the values of its constants
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions
 
+
+Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]"]
+"""What is wrong with an instruction, and the symbols it names."""
 
 Statement = tuple[Shape, "list[Reg] | tuple[()]", str, int, str]
 """(shape, registers in text order, text before the statement, line number, label or branch target or scope)."""

@@ -249,6 +249,7 @@ class MultimemStore(Instruction):
     name = "ptx.multimem.st"
     section = "9.7.9.14"
     effect = "order"
+    takes_references = False
     forms = (
         *_store(".type", type="b32 b64 u32 u64 s32 s64"),
         *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),

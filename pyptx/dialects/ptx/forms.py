@@ -46,7 +46,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from .special_registers import SPECIAL_REGISTERS, read_problem
+from .special_registers import SPECIAL_REGISTERS, own_bits, read_problem
 from .syntax import (
     Address,
     Arguments,
@@ -175,9 +175,12 @@ class Form:
         ranges: Mapping[str, Legal],
         selectors: Mapping[str, str],
         rule: Callable[[Use], str | None] | None,
+        judges_constants: bool,
     ):
         self.text, self.sets, self.whole, self.needs, self.rule = text, sets, whole, needs, rule
         self.ranges, self.selectors = ranges, selectors
+        self.judges_constants = judges_constants or bool(ranges)
+        """Whether the value of a constant operand matters, not only its kind."""
 
     def __repr__(self) -> str:
         return f"form({self.text!r})"
@@ -354,6 +357,7 @@ def form(
     ranges: Mapping[str, Legal] | None = None,
     selectors: Mapping[str, str] | None = None,
     rule: Callable[[Use], str | None] | None = None,
+    judges_constants: bool = False,
     **sets: str,
 ) -> Form:
     """Declare one syntax line. See the module docstring for the notation; `sets` gives the values of each slot.
@@ -361,11 +365,11 @@ def form(
     `ranges` bounds constant operands: name -> its `Legal` values. `selectors` gives the parts of a 32-bit register that
     a video operand may
     name (`%r1.b0`): name -> regular expression. `rule` is called with the `Use` for what
-    syntax cannot say and returns a message or None.
+    syntax cannot say and returns a message or None; `judges_constants` says that it looks at the values of constants.
     """
     plain = ptx == "1.0" and not sm and until is None
     whole = ANYWHERE if plain else need(ptx, sm, until=until, until_targets=until_sm)
-    return Form(text, sets, whole, needs or {}, ranges or {}, selectors or {}, rule)
+    return Form(text, sets, whole, needs or {}, ranges or {}, selectors or {}, rule, judges_constants)
 
 
 class Fragments:
@@ -590,7 +594,8 @@ class _OperandMatcher:
             if isinstance(element, Register):
                 members.append(next(classes).rpartition(".")[2])
             elif isinstance(element, SpecialRegister):
-                members.append("b64" if element.name.endswith("64") else "b32")
+                bits = own_bits(element.name)
+                members.append("pred" if bits == 1 else f"b{bits}")
             elif isinstance(element, Immediate):
                 single = element.text[:2] in ("0f", "0F")
                 members.append("float32" if single else "float" if element.is_float else "int")

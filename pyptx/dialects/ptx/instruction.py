@@ -208,6 +208,11 @@ class Instruction(Operation, Fragments):
         return found
 
     @classmethod
+    def judges_constants(cls, modifiers: tuple[str, ...]) -> bool:
+        """Whether the value of a constant, not only its kind, decides what is legal with these modifiers."""
+        return any(candidate.judges_constants for candidate, _ in cls.candidates(modifiers))
+
+    @classmethod
     def resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
         """All readings of an instruction: its modifiers, its operand list (roles ignored), its register classes in text
         order.

@@ -394,7 +394,7 @@ class CreatePolicyFractional(Instruction):
         form(
             "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
-            ptx="7.4", sm="80+", rule=_fraction,
+            ptx="7.4", sm="80+", rule=_fraction, judges_constants=True,
         ),
     )  # fmt: skip
 
@@ -415,7 +415,7 @@ class CreatePolicyRange(Instruction):
             "createpolicy.range{.global}.primary{.secondary}.b64"
             " d:u64, [a]{.unified}, primary_size:u32, total_size:u32",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
-            ptx="7.4", sm="80+", rule=_sizes,
+            ptx="7.4", sm="80+", rule=_sizes, judges_constants=True,
         ),
     )  # fmt: skip
 

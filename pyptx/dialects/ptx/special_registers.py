@@ -100,6 +100,12 @@ def is_special_register(name: str) -> bool:
     return name in SPECIAL_REGISTERS
 
 
+def own_bits(name: str) -> int:
+    """The size of a special register, given with or without element; 32 for a name that is none."""
+    found = SPECIAL_REGISTERS.get(name.partition(".")[0])
+    return found.bits[0] if found else 32
+
+
 def read_problem(name: str, bits: int, vector: int | None, narrower: bool = False) -> str | None:
     """Why `%tid.x` or `%laneid` cannot be read as `bits` bits, or None.
 

@@ -26,7 +26,7 @@ class Alloca(Instruction):
     effect = "order"
     forms = (
         form(
-            "alloca.type d, size{, align:imm}", type="u32 u64", ptx="7.3", sm="52+", rule=_alignment
+            "alloca.type d, size{, align:imm}", type="u32 u64", ptx="7.3", sm="52+", rule=_alignment, judges_constants=True
         ),
     )  # fmt: skip
 

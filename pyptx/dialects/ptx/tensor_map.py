@@ -10,7 +10,6 @@ from .instruction import Instruction, instruction
 
 MODIFIABLE = "90a 100af 103af 107af 110af 120af 121af"
 NEWER = "100af 103af 107af 110af 120af 121af"
-RUBIN = "107af"
 SPACES = "global shared::cta"
 
 
@@ -47,7 +46,9 @@ class TensormapReplace(Instruction):
         form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"value": (0, 3)}),
         form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
-             space=SPACES, ptx="9.4", sm=RUBIN, ranges={"value": (0, 4)}),
+             space=SPACES, ptx="8.8", sm="103a", ranges={"value": (0, 4)}),
+        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
+             space=SPACES, ptx="9.4", sm="107a", ranges={"value": (0, 4)}),
         form("tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32 [map], value:imm",
              space=SPACES, ptx="8.6", sm=NEWER, ranges={"value": (0, 3)}),
         form("tensormap.replace.tile.fill_mode{.space}.b1024.b32 [map], value:imm",

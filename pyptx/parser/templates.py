@@ -1,0 +1,205 @@
+"""Statements read before, in this file or another, and statements that differ from them in their constants only.
+
+The second one is read by putting its constants into the first. About half of the distinct lines of real files are of that kind (addresses, immediates, `.loc`). A constant is a whole
+number below 2**31, decimal or hexadecimal, or the bits of a float, and stands for others of its kind where no form looks at
+its value (`Form.judges_constants`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..dialects.ptx.attributes import layout_attr
+from ..dialects.ptx.structure import LocOp, TokensAttr
+from ..dialects.ptx.syntax import Address, Immediate, Layout, Not, Operand, Pair, Symbol, Vector
+from ..ssa.statement import Kind, Shape
+
+_NUMBER = re.compile(
+    r"(?<![\w$%.:])(?:(0[fF])[0-9a-fA-F]{8}|(0[dD])[0-9a-fA-F]{16}|(0[xX])[0-9a-fA-F]{1,7}|(?:0|[1-9]\d{0,8}|1\d{9}|20\d{8}|21[0-3]\d{7}))(?![\w.$])"
+)
+
+
+def generalised(text: str) -> str:
+    """The text with each constant replaced by a mark of its kind."""
+    return _NUMBER.sub(_mark, text)
+
+
+def _mark(match: re.Match[str]) -> str:
+    return f"\0{match.lastindex or 0}"
+
+
+def numbers(text: str) -> list[str]:
+    return [match.group() for match in _NUMBER.finditer(text)]
+
+
+class Template:
+    """A statement with holes for its constants."""
+
+    __slots__ = ("shape", "tokens", "places")
+
+    def __init__(self, shape: Shape, tokens: list[tuple[int, str]], places: tuple[int, ...] = ()):
+        self.shape = shape
+        self.tokens = tokens
+        """(index of the token, what stands before the number in it) for each constant."""
+        self.places = places
+        """The operands that hold constants."""
+
+    def filled(self, constants: Sequence[str]) -> Shape:
+        """The shape with other constants. Everything that does not depend on them is shared."""
+        first = self.shape
+        if not self.tokens:
+            return first
+        tokens = list(first.tokens)
+        for (at, sign), constant in zip(self.tokens, constants, strict=True):
+            tokens[at] = sign + constant
+        shape = _copied(first, tokens)
+        shape.attributes, shape.styled = first.attributes, first.styled
+        shape.verdicts = first.verdicts
+        if first.op_class is LocOp:
+            shape.properties = {"words": TokensAttr(tuple(tokens))}
+            return shape
+        assert first.properties is not None
+        shape.layout = self._layout(first.layout, constants)
+        shape.plain_layout = self._layout(first.plain_layout, constants)
+        shape.properties = {**first.properties, "layout": layout_attr(shape.layout)}
+        return shape
+
+    def fresh(self) -> Template:
+        """The same for another module: without what its target and its style say."""
+        shape = _copied(self.shape, self.shape.tokens)
+        shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
+        return Template(shape, self.tokens, self.places)
+
+    def _layout(self, layout: Layout, constants: Sequence[str]) -> Layout:
+        remaining = iter(constants)
+        operands = list(layout)
+        for at in self.places:
+            operands[at] = _filled(operands[at], remaining)
+        return tuple(operands)
+
+
+def _copied(first: Shape, tokens: list[str]) -> Shape:
+    """A shape with the fields that a parsed statement has before it is judged."""
+    shape = Shape(first.kind, tokens, first.gaps)
+    shape.op_class, shape.instruction, shape.properties = first.op_class, first.instruction, first.properties
+    shape.modifiers, shape.guard_mark, shape.opcode_tokens = first.modifiers, first.guard_mark, first.opcode_tokens
+    shape.layout, shape.plain_layout = first.layout, first.plain_layout
+    shape.written, shape.read, shape.tied, shape.guard = first.written, first.read, first.tied, first.guard
+    shape.bare, shape.name, shape.column, shape.line_offset = first.bare, first.name, first.column, first.line_offset
+    shape.repeatable, shape.constants_free = first.repeatable, first.constants_free
+    return shape
+
+
+def _filled(operand: Operand, constants: Iterator[str]) -> Operand:
+    match operand:
+        case Immediate(text):
+            return Immediate(("-" if text[0] == "-" else "") + next(constants))
+        case Symbol(name, offset):
+            return Symbol(name, _sign(offset) + next(constants)) if offset else operand
+        case Address(base, offset, rest, unified):
+            base = _filled(base, constants)
+            offset = _sign(offset) + next(constants) if offset else offset
+            return Address(base, offset, tuple(_filled(o, constants) for o in rest), unified)
+        case Vector(elements):
+            return Vector(tuple(_filled(o, constants) for o in elements))
+        case Not(inner, mark):
+            return Not(_filled(inner, constants), mark)
+        case Pair(first, second):
+            return Pair(_filled(first, constants), _filled(second, constants))
+        case _:
+            return operand
+
+
+def _sign(offset: str) -> str:
+    return offset[: len(offset) - len(offset.lstrip("+-"))]
+
+
+def _constants(operand: Operand) -> Iterator[str]:
+    """The constants of an operand in text order, without signs."""
+    match operand:
+        case Immediate(text):
+            yield text.removeprefix("-")
+        case Symbol(_, offset):
+            if offset:
+                yield offset.lstrip("+-")
+        case Address(base, offset, rest, _):
+            yield from _constants(base)
+            if offset:
+                yield offset.lstrip("+-")
+            for item in rest:
+                yield from _constants(item)
+        case Vector(elements):
+            for item in elements:
+                yield from _constants(item)
+        case Not(inner, _):
+            yield from _constants(inner)
+        case Pair(first, second):
+            yield from _constants(first)
+            yield from _constants(second)
+        case _:
+            pass
+
+
+_read_before: dict[str, Template] = {}
+_MOST = 20_000
+
+
+class Templates:
+    """The templates of one file, backed by those of the files read before in this process."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, Template] = {}
+
+    def find(self, text: str) -> Shape | None:
+        """The shape of a statement (its registers left out) of which one like it was read before."""
+        spelled = generalised(text)
+        template = self._here.get(spelled)
+        if template is None:
+            known = _read_before.get(spelled) or _read_before.get(text)
+            if known is None:
+                return None
+            template = known.fresh()
+            if template.tokens:
+                self._here[spelled] = template
+        return template.filled(numbers(text) if template.tokens else ())
+
+    def keep(self, shape: Shape, text: str) -> None:
+        """Remember a statement that was read in full."""
+        template = _with_holes(shape, text)
+        if template is not None:
+            text = generalised(text)
+            self._here[text] = template
+        if len(_read_before) >= _MOST:
+            _read_before.clear()
+        _read_before[text] = (template or Template(shape, [])).fresh()
+
+
+def _with_holes(shape: Shape, text: str) -> Template | None:
+    """The template that a statement gives, or None if it has no constants or their values matter."""
+    wanted = numbers(text)
+    if not wanted:
+        return None
+    tokens = _token_places(shape.tokens, wanted)
+    if tokens is None:
+        return None
+    if shape.op_class is LocOp:
+        return Template(shape, tokens)
+    if shape.kind != Kind.INSTRUCTION or not shape.constants_free:
+        return None
+    found = [list(_constants(operand)) for operand in shape.layout]
+    if [c for constants in found for c in constants] != wanted:
+        return None
+    return Template(shape, tokens, tuple(i for i, constants in enumerate(found) if constants))
+
+
+def _token_places(tokens: Sequence[str], wanted: Sequence[str]) -> list[tuple[int, str]] | None:
+    """Where the constants stand among the tokens; None if they are not these, in this order."""
+    places: list[tuple[int, str]] = []
+    for i, token in enumerate(tokens):
+        number = token.removeprefix("-")
+        if len(places) < len(wanted) and number == wanted[len(places)]:
+            places.append((i, token[: len(token) - len(number)]))
+        elif number[:1].isdigit():
+            return None
+    return places if len(places) == len(wanted) else None
