@@ -170,7 +170,7 @@ def _symbol_fault(op: Instruction, names: Names) -> Fault | None:
     """What is wrong with the symbols of a legal instruction. Memoised on its properties; branch targets are blocks and
     need no check.
     """
-    key = (op.__class__, tuple(map(id, op.properties.values())))
+    key = (op.__class__, *op.properties, *map(id, op.properties.values()))
     found = _uses.get(key)
     if found is None:
         if len(_uses) > 100_000:

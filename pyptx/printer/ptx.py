@@ -32,6 +32,13 @@ from ..dialects.ptx.style import DEFAULT, Style, StyleAttr
 from ..dialects.ptx.syntax import Layout, layout_tokens, registers
 
 _SILENT = (UndefOp, FallOp, ParameterOp)
+
+_Template = tuple[str, tuple[int, ...]]
+"""A printf format, and the operand (>= 0) or result (~index) for each of its slots; a label slot comes last."""
+
+_common: dict[tuple[object, ...], tuple[_Template, object]] = {}
+"""Templates of instructions without gaps of their own, for all modules, with the attributes whose ids are their keys."""
+_MOST = 50_000
 _LABEL = 1 << 30
 """Marks a slot of a template that takes a label; the low bits are the index among the labels of the target block."""
 
@@ -68,7 +75,8 @@ class _ModulePrinter:
         self.module = module
         style = module.attributes.get("style") if module is not None else None
         self.style: Style = style.data if isinstance(style, StyleAttr) else DEFAULT
-        self.templates: dict[tuple[object, ...], tuple[str, tuple[int, ...]]] = {}
+        self.templates: dict[tuple[object, ...], _Template] = {}
+        self.statements: dict[tuple[int, ...], str] = {}
         self.keep: list[object] = []
         self.labels: dict[Block, list[str]] = {}
         self.out: list[str] = []
@@ -119,14 +127,14 @@ class _ModulePrinter:
                         append(attributes["lead"].data)  # pyright: ignore
                     key = (
                         op.__class__,
+                        *properties,
                         *map(id, properties.values()),
                         id(attributes.get("gaps")),
                         id(attributes.get("written")),
                     )
                     entry = templates.get(key)
                     if entry is None:
-                        entry = templates[key] = self._template(cast(Instruction, op))
-                        self.keep.append((tuple(properties.values()), dict(attributes)))
+                        entry = templates[key] = self._known_template(cast(Instruction, op), key)
                     form, order = entry
                     if order and order[-1] >= _LABEL:
                         append(form % self._names(op, order))
@@ -163,8 +171,21 @@ class _ModulePrinter:
         form, order = self._template(op, bare=bare)
         return form % self._names(op, order)
 
-    def _template(self, op: Instruction, *, bare: bool = False) -> tuple[str, tuple[int, ...]]:
-        """printf template and the operand (>= 0) or result (~index) for each of its slots; a label slot comes last."""
+    def _known_template(self, op: Instruction, key: tuple[object, ...]) -> _Template:
+        held = (tuple(op.properties.values()), dict(op.attributes))
+        if "gaps" in op.attributes:
+            self.keep.append(held)
+            return self._template(op)
+        key = (self.style, *key)
+        known = _common.get(key)
+        if known is None:
+            if len(_common) >= _MOST:
+                _common.clear()
+            known = _common[key] = (self._template(op), held)
+        self.keep.append(known[1])
+        return known[0]
+
+    def _template(self, op: Instruction, *, bare: bool = False) -> _Template:
         tokens: list[str] = []
         order: list[int] = []
         layout: Layout = op.layout
@@ -218,6 +239,14 @@ class _ModulePrinter:
         lead = attributes.get("lead")
         if lead is not None:
             self.out.append(cast(TextAttr, lead).data)
+        key = (id(op.__class__), indent, id(attributes.get("gaps")), *map(id, op.properties.values()))
+        text = self.statements.get(key)
+        if text is None:
+            text = self.statements[key] = self._statement(op, indent)
+            self.keep.append((tuple(op.properties.values()), dict(attributes)))
+        self.out.append(text)
+
+    def _statement(self, op: Structural, indent: bool) -> str:
         tokens = op.tokens()
         gaps = _kept(op, len(tokens))
         if gaps is None:
@@ -225,7 +254,7 @@ class _ModulePrinter:
                 gaps = self.style.directive_gaps(tokens)
             else:
                 gaps = self.style.module_gaps(tokens)
-        self.out.append(_zip(gaps, tokens))
+        return _zip(gaps, tokens)
 
 
 def header_gaps(function: FunctionOp, tokens: Sequence[str]) -> list[str]:

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 import pyptx
+from benchmarks.fuzz_verdicts import FOOTER, Draw, balanced
 from pyptx.analysis.checks import check_module
 from pyptx.dialects.ptx.structure import ModuleOp
 from pyptx.parser.module import parse_text
+from pyptx.passes.verify import module_diagnostics
+from pyptx.tools.oracle import header
 from tests.conftest import corpus_files, corpus_id
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
@@ -70,3 +73,24 @@ def test_parsed_ops_know_their_place() -> None:
     }
     assert places["ptx.mov"] == ("k.ptx", 6, 2)
     assert places["ptx.ret"] == ("k.ptx", 7, 2)
+
+
+def test_instructions_of_every_form_in_one_module() -> None:
+    """What one prints never serves for another that differs in a flag, a modifier or a constant."""
+    draw = Draw("round trip")
+    lines = {line for _ in range(6000) if balanced(line := draw.instruction())}
+    lines |= {f"{a}.f32 %r1, %r2, %r3;" for a in ("div.full", "div.approx", "add.ftz", "add.sat")}
+    body = [
+        line for line in sorted(lines) if not line.startswith(("bra", "@%p1 bra", "@!%p2 bra", "brx", "ret", "exit"))
+    ]
+    head, foot = header("9.5", "sm_100a"), FOOTER
+    text = head + "\n".join(body) + "\n" + foot
+    problems = {d.line for d in pyptx.diagnose(text)}
+    first = head.count("\n") + 1
+    kept = [line for number, line in enumerate(body, first) if number not in problems]
+    assert len(kept) > 800
+    text = head + "\n".join(kept) + "\n" + foot
+    module = pyptx.parse(text)
+    printed = pyptx.to_ptx(module)
+    assert printed == text
+    assert not module_diagnostics(module)

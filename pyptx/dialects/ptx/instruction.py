@@ -451,10 +451,11 @@ def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | N
     if target is None:
         target = target_of_op(op)
     # the memo holds the attributes themselves, so their ids stay theirs
-    # one flat tuple: the None keeps operands and results apart, the counts of properties differ by class and layout
+    # one flat tuple: the None keeps operands and results apart
     key = (
         op.__class__,
         id(target),
+        *properties,  # the names too: all flags have one value
         *map(id, properties.values()),
         *[v._type.data[0] for v in op._operands],  # pyright: ignore
         None,
