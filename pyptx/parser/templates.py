@@ -54,7 +54,7 @@ class Template:
         for (at, sign), constant in zip(self.tokens, constants, strict=True):
             tokens[at] = sign + constant
         shape = _copied(first, tokens)
-        shape.attributes, shape.styled = first.attributes, first.styled
+        shape.model, shape.attributes = first, first.attributes
         shape.verdicts = first.verdicts
         if first.op_class is LocOp:
             shape.properties = {"words": TokensAttr(tuple(tokens))}

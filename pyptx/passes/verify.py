@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
+from ..analysis.cfg import ops_of
 from ..analysis.checks import check_module
 from ..analysis.entities import Fault
 from ..analysis.module_rules import ModuleRules, labels_of
@@ -93,7 +94,7 @@ def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> I
     if not defined:
         return
     entry = function.is_entry
-    ops = [op for block in function.blocks for op in block.ops]
+    ops = [op for block in function.blocks for op in ops_of(block)]
     names = rules.body(params or (), returns or (), entry, labels_of(_scopes(ops)))
     ordinal = 0
     label = ""

@@ -343,7 +343,6 @@ class _Builder:
                 properties = shape.properties
                 if not shape.styled:
                     add_trivia(shape, style)
-                    shape.styled = True
                 attributes = shape.attributes
                 assert properties is not None and shape.op_class is not None
                 if lead:

@@ -72,6 +72,11 @@ def branch_target(layout: Layout) -> tuple[Layout, str]:
 
 def add_trivia(shape: Shape, style: Style) -> None:
     """Keep the shape's gaps as an attribute where they differ from the style."""
+    shape.styled = True
+    if shape.model is not None:  # they share their attributes
+        if not shape.model.styled:
+            add_trivia(shape.model, style)
+        return
     if shape.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
         canonical = style.instruction_gaps(shape.tokens, guard_tokens(shape.guard_mark), shape.opcode_tokens)
     else:

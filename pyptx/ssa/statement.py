@@ -59,7 +59,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "constants_free",
+        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "constants_free", "model",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -85,6 +85,7 @@ class Shape:
         self.problem: Problem | None = None
         self.styled = False
         self.opcode_tokens = 0
+        self.model: Shape | None = None  # the one it was made from by changing constants, which has the same trivia
         self.repeatable = False  # a scope bracket or declaration that may be recorded again for an equal line
         self.name = ""  # the branch target, when every statement of the shape has the same
         self.constants_free = False  # legal, whatever the values of its constants
