@@ -153,7 +153,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "special register as destination",
         True,
-        r"^(@!?%p\d )?(ld|ldu|suld|tex|tld4)\..*\{[^}]*%[a-z]+[a-z_\d]*\b[^}]*\}.*\[",
+        r"^(@!?%p\d )?(ld|ldu|suld|tex|tld4|atom)\..*\{[^}]*%[a-z]+[a-z_\d]*\b[^}]*\}.*\[",
         r"operand d must be \.\w+( or wider)?, not a special register",
         "a loaded vector lets a read-only register stand among what it writes",
     ),
@@ -188,9 +188,9 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector without .v2",
         True,
-        r"su(ld|st|red)|tex",
+        r"su(ld|st|red)|tex|st\.async",
         r"must have \d elements",
-        "surface accesses of one element let two stand in braces, offsets of textures fewer",
+        "surface accesses and st.async of one element let more stand in braces, offsets of textures fewer",
     ),
     Explained(
         "constants and special registers in fragments",
@@ -272,7 +272,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "narrow address",
         False,
-        r"(ldmatrix|stmatrix|multimem|st\.async|tensormap).*\[%[bh]",
+        r"(ldmatrix|stmatrix|multimem|st\.async|tensormap|fabric).*\[%[bh]",
         r"Arguments mismatch",
         "8 and 16-bit registers as address of ldmatrix, st.async and others: some forms refuse them",
     ),

@@ -626,11 +626,11 @@ class _cp_async_bulk(Opcode):
     is written; left and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with
     `.L2::cache_hint`.
 
-        cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar]{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar]{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar], mask:u16{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar], mask:u32{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar]
+        cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
+        cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
+        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}
+        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}
+        cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]
         cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint} [dst], [src], size:u32{, policy:u64}
         ...
 
@@ -659,7 +659,8 @@ class _cp_async_mbarrier_arrive(Opcode):
     Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
     raised by one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
 
-        cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]
+        cp.async.mbarrier.arrive{.noinc}.space.b64 [addr]
+        cp.async.mbarrier.arrive{.noinc}.b64 [addr:u32+]
 
     PTX ISA 9.7.13.15.15.
     """
@@ -1815,12 +1816,12 @@ class _multimem_red_async(Opcode):
 class _multimem_red(Opcode):
     """Combine all the memories behind a multimem address with b. Operands: a; b, or `{...}` of `.vec`.
 
-        multimem.red{.global}.op.type{.acc} [a], b
-        multimem.red.sem.scope{.global}.op.type{.acc} [a], b
-        multimem.red{.global}.add{.vec}.f32{.acc} [a], b[vec]*
-        multimem.red.sem.scope{.global}.add{.vec}.f32{.acc} [a], b[vec]*
-        multimem.red{.global}.add.f64{.acc} [a], b*
-        multimem.red.sem.scope{.global}.add.f64{.acc} [a], b*
+        multimem.red{.global}.op.type{.acc} [a:u64+], b
+        multimem.red.sem.scope{.global}.op.type{.acc} [a:u64+], b
+        multimem.red{.global}.add{.vec}.f32{.acc} [a:u64+], b[vec]*
+        multimem.red.sem.scope{.global}.add{.vec}.f32{.acc} [a:u64+], b[vec]*
+        multimem.red{.global}.add.f64{.acc} [a:u64+], b*
+        multimem.red.sem.scope{.global}.add.f64{.acc} [a:u64+], b*
         ...
 
     PTX ISA 9.7.9.14.
@@ -2238,7 +2239,7 @@ class _st_async(Opcode):
     the same CTA as a) whose transaction count gets the bytes written. ptxas 13.5 lets the mbarrier, its
     modifier, `.release` or the braces be missing; that has no meaning and is refused.
 
-        st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar]
+        st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar:u32+]
         st.async.release.scope{.global}.type [a], b
         st.async.mmio.release.sys{.global}.type [a], b
 
@@ -2252,8 +2253,8 @@ class _st_bulk(Opcode):
 
     Operands: a, the address; size in bytes, a multiple of 8; value, 0.
 
-        st.bulk{.weak}{.shared::cta} [a], size:u64, value:imm
-        st.bulk{.weak}{.shared::cta} [a], size:u32, value:imm
+        st.bulk{.weak}{.shared::cta} [a:u32+], size:u64, value:imm
+        st.bulk{.weak}{.shared::cta} [a:u32+], size:u32, value:imm
 
     PTX ISA 9.7.9.13.
     """

@@ -89,7 +89,7 @@ def test_illegal(text: str, reason: str):
         ),
         (f"{LOAD}.override::global_address [%r0], [%d0, %d1, {{%r1, %r2}}], [%r3];", "9.5", "sm_100a", "sm_107a"),
         ("tensormap.replace.tile.rank.global.b1024.b32 [%d0], 1;", "8.6", "sm_90", "sm_90a"),
-        ("tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%d0], 4;", "9.5", "sm_100a", "sm_107a"),
+        ("tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%d0], 4;", "9.5", "sm_100a", "sm_103a"),
         ("clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];", "8.6", "sm_90a",
          "sm_100 or newer"),
         ("cp.async.bulk.wait_group.sync_restrict::proxy::async 0;", "9.4", "sm_90", "PTX 9.5"),

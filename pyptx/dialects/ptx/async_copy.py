@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .movement import L2_PREFETCH, hinted
-from .syntax import Immediate
+from .syntax import Address, Immediate, Vector
 from .target import need
 
 BYTES = "mbarrier::complete_tx::bytes"
@@ -140,8 +140,9 @@ class CpAsyncMbarrierArrive(Instruction):
     section = "9.7.13.15.15"
     effect = "order"
     forms = (
-        form("cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]", space=OWN,
+        form("cp.async.mbarrier.arrive{.noinc}.space.b64 [addr]", space=OWN,
              ptx="7.0", sm="80+", needs={"shared::cta": need("7.8")}),
+        form("cp.async.mbarrier.arrive{.noinc}.b64 [addr:u32+]", ptx="7.0", sm="80+"),
     )  # fmt: skip
 
 
@@ -163,36 +164,36 @@ class CpAsyncBulk(Instruction):
     forms = (
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar]{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
             dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
             ptx="8.6", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, left:u32, right:u32, [mbar]{, policy:u64}",
+            " [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}",
             dst="shared::cta", src="global", completion=BYTES, report="mbarrier::report::disabled",
             ptx="9.2", sm="90+", needs=BULK, ranges=REMAINDER, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar]{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, report=REPORTS,
             ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar], mask:u16{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST, report=REPORTS,
             ptx="8.0", sm="90+", needs=BULK, ranges=MASK, rule=hinted,
         ),
         form(
             "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar], mask:u32{, policy:u64}",
+            " [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST32, report=REPORTS,
             ptx="9.4", sm=RUBIN, ranges=MASK32, rule=hinted,
         ),
         form(
-            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar]",
+            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]",
             dst="shared::cluster", src="shared::cta", completion=BYTES,
             ptx="8.0", sm="90+", needs=BULK, ranges=SIZE,
         ),
@@ -348,6 +349,17 @@ SHAPES = (
 )  # fmt: skip
 
 
+def _coordinates(use: Use) -> str | None:
+    """With the extents overridden, coordinates given as constants must be 0."""
+    if ".override::global_dim" in use.form.text:
+        for operand in use.layout:
+            last = operand.rest[-1] if isinstance(operand, Address) and operand.rest else None
+            for element in last.elements if isinstance(last, Vector) else ():
+                if isinstance(element, Immediate) and element.value != 0:
+                    return f"with .override::global_dim a constant coordinate must be 0, not {element.text}"
+    return hinted(use)
+
+
 def _tensor(
     line: str,
     modes: tuple[Mode, ...],
@@ -374,7 +386,7 @@ def _tensor(
                     text.replace("<override>", override).replace("<map>", address),
                     **slots, dim=dims, mode=mode.values,  # pyright: ignore[reportArgumentType]
                     ptx="9.4" if override else first, sm=RUBIN if override else targets,
-                    needs=needs, ranges=MASK32 if multicast == MULTICAST32 else MASK, rule=hinted,
+                    needs=needs, ranges=MASK32 if multicast == MULTICAST32 else MASK, rule=_coordinates,
                 )
             )  # fmt: skip
     return tuple(forms)

@@ -211,7 +211,7 @@ def _multimem(
 
 _load_reduce = partial(_multimem, "multimem.ld_reduce", "relaxed acquire", "d@, [a]{.unified}")
 _store = partial(_multimem, "multimem.st", "relaxed release", "[a], b@")
-_reduce = partial(_multimem, "multimem.red", "relaxed release", "[a], b@")
+_reduce = partial(_multimem, "multimem.red", "relaxed release", "[a:u64+], b@")
 _TINY = {"vec": PACKETS, "type": FP8, "ptx": "8.6", "sm": FP8_TARGETS}
 
 

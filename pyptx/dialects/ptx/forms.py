@@ -9,7 +9,7 @@ Modifiers. `.x` is required, `{.x}` optional, `{.x.y}` both or neither, `.^x` is
 other name is the
 modifier itself. A literal scalar type (`.s32`) fills the slot `type`. ptxas takes modifiers in any order, except among
 types,
-among state spaces and among row/col layouts: slots of those kinds must appear in the form's order.
+among state spaces, among row/col layouts and in `.xor.popc`: slots of those kinds must appear in the form's order.
 
 Operands. `name:type[count]flags`
   name    `d`, `d1`.. and `p`/`q` are written; a name followed by `=` is written, by `~` read and written, by `$` read;
@@ -102,6 +102,8 @@ class Slot:
             return "space"
         if set(self.values) <= {"b8x16", "b6x16_p32", "b4x16_p64"}:
             return "format"
+        if set(self.values) <= {"xor", "and", "popc"}:
+            return "bit operation"
         return "layout" if set(self.values) <= {"row", "col"} else ""
 
 
@@ -274,7 +276,7 @@ class Form:
             return None
         used = [False] * len(modifiers)
         slots: dict[str, str] = {}
-        last = {"type": -1, "space": -1, "layout": -1, "format": -1}
+        last: dict[str, int] = {}  # kind of modifier whose order counts -> where the last one stood
         for slot in self.slots:
             for i, token in enumerate(modifiers):
                 if used[i] or token not in slot.values:
@@ -283,7 +285,7 @@ class Form:
                     return None
                 kind = slot.ordered
                 if kind:
-                    if i < last[kind]:
+                    if i < last.get(kind, -1):
                         return None
                     last[kind] = i
                 used[i] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .forms import Slots, Use, count_in, form
 from .instruction import Instruction, instruction
-from .syntax import Immediate, Sink, Symbol, Vector
+from .syntax import Address, Immediate, Register, Sink, Symbol, Vector
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -243,7 +243,7 @@ class StoreAsync(Instruction):
     effect = "order"
     forms = (
         form(
-            "st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar]",
+            "st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar:u32+]",
             space=SHARED, vec="v2 v4", type="b32 b64 b128 u32 u64 s32 s64 f32 f64",
             ptx="8.1", sm="90+", needs={"b128": need("9.2")}, rule=_at_most_128,
         ),
@@ -262,6 +262,13 @@ def _multiple(use: Use, of: int) -> str | None:
     return None
 
 
+def _bulk(use: Use) -> str | None:
+    a = use.operand("a")
+    if use.has("shared::cta") and isinstance(a, Address) and not isinstance(a.base, Register):
+        return "with .shared::cta the address in operand a must be a register"
+    return _multiple(use, 8)
+
+
 @instruction
 class StoreBulk(Instruction):
     """Fill a range of shared memory with zeros.
@@ -274,8 +281,8 @@ class StoreBulk(Instruction):
     effect = "write"
     forms = tuple(
         form(
-            f"st.bulk{{.weak}}{{.shared::cta}} [a], size:{size}, value:imm",
-            ranges={"value": frozenset({0})}, ptx=ptx, sm="100+", rule=lambda use: _multiple(use, 8),
+            f"st.bulk{{.weak}}{{.shared::cta}} [a:u32+], size:{size}, value:imm",
+            ranges={"value": frozenset({0})}, ptx=ptx, sm="100+", rule=_bulk,
         )
         for size, ptx in (("u64", "8.6"), ("u32", "9.0"))
     )  # fmt: skip
@@ -345,7 +352,7 @@ class ApplyPriorityBulk(Instruction):
     forms = (
         form(
             "applypriority.async.bulk{.global}.bulk_group.L2::evict_normal [a], size:u32",
-            ptx="9.4", sm="107af", ranges={"size": (0, 0x7FFF_FFFF)}, rule=lambda use: _multiple(use, 16),
+            ptx="9.4", sm="107af", ranges={"size": (0, 0xF_FFF0)}, rule=lambda use: _multiple(use, 16),
         ),
     )  # fmt: skip
 
