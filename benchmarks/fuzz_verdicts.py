@@ -202,7 +202,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constants of the wrong kind in fragments",
         False,
-        r"mma|tex|tld4|su(ld|st|red)",
+        r"(mma|tex|tld4|su(ld|st|red)).*\{[^}]*\b(\d|0f|_)",
         r"Arguments mismatch|unexpected type|Result discard|Incompatible|declarations of the probe|Sink",
         "which constants and sinks may stand in fragments and coordinates depends on target and neighbours",
     ),
@@ -278,13 +278,6 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"
-    ),
-    Explained(
-        "special register as address",
-        False,
-        r"\[%(clock64|laneid)",
-        "",
-        "mbarrier, prefetchu and multimem say no, most others yes; none of them can use it",
     ),
     Explained(
         "sampler of a mip-mapped read",

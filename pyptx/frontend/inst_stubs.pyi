@@ -1448,12 +1448,12 @@ class _mbarrier_arrive(Opcode):
     expected bytes and then arrives once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to
     arrive in.
 
-        mbarrier.arrive{.space}.b64 d:u64, [addr]{, count:u32}
-        mbarrier.arrive{.space}.b64 _, [addr]{, count:u32}
-        mbarrier.arrive.noComplete{.space}.b64 d:u64, [addr], count:u32
-        mbarrier.arrive.noComplete{.space}.b64 _, [addr], count:u32
-        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [addr], count:u32
-        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [addr]{, count:u32}
+        mbarrier.arrive{.space}.b64 d:u64, [addr%]{, count:u32}
+        mbarrier.arrive{.space}.b64 _, [addr%]{, count:u32}
+        mbarrier.arrive.noComplete{.space}.b64 d:u64, [addr%], count:u32
+        mbarrier.arrive.noComplete{.space}.b64 _, [addr%], count:u32
+        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [addr%], count:u32
+        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [addr%]{, count:u32}
         ...
 
     PTX ISA 9.7.13.15.13.
@@ -1467,12 +1467,12 @@ class _mbarrier_arrive_drop(Opcode):
     Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count,
     bytes, cta.
 
-        mbarrier.arrive_drop{.space}.b64 d:u64, [addr]{, count:u32}
-        mbarrier.arrive_drop{.space}.b64 _, [addr]{, count:u32}
-        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [addr], count:u32
-        mbarrier.arrive_drop.noComplete{.space}.b64 _, [addr], count:u32
-        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [addr], count:u32
-        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [addr]{, count:u32}
+        mbarrier.arrive_drop{.space}.b64 d:u64, [addr%]{, count:u32}
+        mbarrier.arrive_drop{.space}.b64 _, [addr%]{, count:u32}
+        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [addr%], count:u32
+        mbarrier.arrive_drop.noComplete{.space}.b64 _, [addr%], count:u32
+        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [addr%], count:u32
+        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [addr%]{, count:u32}
         ...
 
     PTX ISA 9.7.13.15.14.
@@ -1497,8 +1497,8 @@ class _mbarrier_complete_tx(Opcode):
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves
     no data.
 
-        mbarrier.complete_tx{.relaxed.scope}{.space}.b64 [addr], bytes:u32
-        mbarrier.complete_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr], bytes:u32, cta:u32
+        mbarrier.complete_tx{.relaxed.scope}{.space}.b64 [addr%], bytes:u32
+        mbarrier.complete_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr%], bytes:u32, cta:u32
 
     PTX ISA 9.7.13.15.12.
     """
@@ -1511,8 +1511,8 @@ class _mbarrier_expect_tx(Opcode):
     Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
 
-        mbarrier.expect_tx{.relaxed.scope}{.space}.b64 [addr], bytes:u32
-        mbarrier.expect_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr], bytes:u32, cta:u32
+        mbarrier.expect_tx{.relaxed.scope}{.space}.b64 [addr%], bytes:u32
+        mbarrier.expect_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr%], bytes:u32, cta:u32
 
     PTX ISA 9.7.13.15.11.
     """
@@ -1526,7 +1526,7 @@ class _mbarrier_init(Opcode):
     to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
     threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
 
-        mbarrier.init{.format}{.space}.b64 [addr], count:u32
+        mbarrier.init{.format}{.space}.b64 [addr%], count:u32
 
     PTX ISA 9.7.13.15.9.
     """
@@ -1537,7 +1537,7 @@ class _mbarrier_inval(Opcode):
     """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init`
     again).
 
-        mbarrier.inval{.space}.b64 [addr]
+        mbarrier.inval{.space}.b64 [addr%]
 
     PTX ISA 9.7.13.15.10.
     """
@@ -1562,12 +1562,12 @@ class _mbarrier_test_wait(Opcode):
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
     whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
 
-        mbarrier.test_wait{.space}.b64 p:pred, [addr], state:u64
-        mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [addr], state:u64
-        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr], state:u64
-        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr], state:u64
-        mbarrier.test_wait.^parity{.space}.b64 p:pred, [addr], phase:u32
-        mbarrier.test_wait.^parity.sem.scope{.space}.b64 p:pred, [addr], phase:u32
+        mbarrier.test_wait{.space}.b64 p:pred, [addr%], state:u64
+        mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [addr%], state:u64
+        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr%], state:u64
+        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr%], state:u64
+        mbarrier.test_wait.^parity{.space}.b64 p:pred, [addr%], phase:u32
+        mbarrier.test_wait.^parity.sem.scope{.space}.b64 p:pred, [addr%], phase:u32
         ...
 
     PTX ISA 9.7.13.15.16.
@@ -1582,12 +1582,12 @@ class _mbarrier_try_wait(Opcode):
     Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as
     for `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
 
-        mbarrier.try_wait{.space}.b64 p:pred, [addr], state:u64{, hint:u32}
-        mbarrier.try_wait.sem.scope{.space}.b64 p:pred, [addr], state:u64{, hint:u32}
-        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr], state:u64{, hint:u32}
-        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr], state:u64{, hint:u32}
-        mbarrier.try_wait.^parity{.space}.b64 p:pred, [addr], phase:u32{, hint:u32}
-        mbarrier.try_wait.^parity.sem.scope{.space}.b64 p:pred, [addr], phase:u32{, hint:u32}
+        mbarrier.try_wait{.space}.b64 p:pred, [addr%], state:u64{, hint:u32}
+        mbarrier.try_wait.sem.scope{.space}.b64 p:pred, [addr%], state:u64{, hint:u32}
+        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr%], state:u64{, hint:u32}
+        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr%], state:u64{, hint:u32}
+        mbarrier.try_wait.^parity{.space}.b64 p:pred, [addr%], phase:u32{, hint:u32}
+        mbarrier.try_wait.^parity.sem.scope{.space}.b64 p:pred, [addr%], phase:u32{, hint:u32}
         ...
 
     PTX ISA 9.7.13.15.16.
@@ -1951,7 +1951,7 @@ class _prefetch(Opcode):
 class _prefetchu(Opcode):
     """Bring the line at a generic address into the uniform cache. Operand: a, the address.
 
-        prefetchu.L1 [a]
+        prefetchu.L1 [a%]
 
     PTX ISA 9.7.9.15.
     """

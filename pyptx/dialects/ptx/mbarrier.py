@@ -34,29 +34,29 @@ def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
     tx, far_tx = f"{opcode}.^expect_tx{{.sem.scope}}", f"{opcode}.^expect_tx{{.sem.scope}}.shared::cluster"
     old = f"{opcode}.noComplete{{.space}}.b64"
     return (
-        form(f"{opcode}{{.space}}.b64 d:u64, [addr]{{, count:u32}}", space=OWN,
+        form(f"{opcode}{{.space}}.b64 d:u64, [addr%]{{, count:u32}}", space=OWN,
              ptx="7.0", sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{opcode}{{.space}}.b64 _, [addr]{{, count:u32}}", space=OWN,
+        form(f"{opcode}{{.space}}.b64 _, [addr%]{{, count:u32}}", space=OWN,
              ptx=sink, sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{old} d:u64, [addr], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
-        form(f"{old} _, [addr], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
-        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr], count:u32",
+        form(f"{old} d:u64, [addr%], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{old} _, [addr%], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr%], count:u32",
              space=OWN, ptx="8.0", sm="80+", ranges=COUNT),
-        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr]{{, count:u32}}",
+        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr%]{{, count:u32}}",
              sem=RELEASE, scope=SCOPE, space=OWN, ptx="8.0", sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{far}.b64 _, [addr]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
+        form(f"{far}.b64 _, [addr%]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
              ptx="8.0", sm="90+", needs=_ORDERED, ranges=COUNT),
-        form(f"{tx}{{.space}}.b64 d:u64_, [addr], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
+        form(f"{tx}{{.space}}.b64 d:u64_, [addr%], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
              ptx="8.0", sm="90+", needs=_ORDERED),
-        form(f"{far_tx}.b64 _, [addr], bytes:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far_tx}.b64 _, [addr%], bytes:u32", sem=RELEASE, scope=SCOPE,
              ptx="8.0", sm="90+", needs=_ORDERED),
-        form(f"{near}.multicast.b64 d:u64_, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{near}.multicast.b64 d:u64_, [addr%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{far}.multicast.b64 _, [addr]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far}.multicast.b64 _, [addr%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{tx}.multicast.b64 d:u64_, [addr], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{tx}.multicast.b64 d:u64_, [addr%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{far_tx}.multicast.b64 _, [addr], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far_tx}.multicast.b64 _, [addr%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
     )  # fmt: skip
 
@@ -64,9 +64,9 @@ def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
 def _transactions(opcode: str) -> tuple[Form, ...]:
     """The forms of `expect_tx` and `complete_tx`."""
     return (
-        form(f"{opcode}{{.relaxed.scope}}{{.space}}.b64 [addr], bytes:u32", scope=SCOPE, space=ANY,
+        form(f"{opcode}{{.relaxed.scope}}{{.space}}.b64 [addr%], bytes:u32", scope=SCOPE, space=ANY,
              ptx="8.0", sm="90+"),
-        form(f"{opcode}{{.relaxed.scope}}{{.shared::cluster}}.multicast.b64 [addr], bytes:u32, cta:u32",
+        form(f"{opcode}{{.relaxed.scope}}{{.shared::cluster}}.multicast.b64 [addr%], bytes:u32, cta:u32",
              scope=SCOPE, multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
     """The forms of `test_wait` and `try_wait`; `ptx` and `parity`: since when, with a state and a parity."""
     by_parity = f"{opcode}.^parity"
     report = "{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}"
-    state, phase = f"[addr], state:u64{hint}", f"[addr], phase:u32{hint}"
+    state, phase = f"[addr%], state:u64{hint}", f"[addr%], phase:u32{hint}"
     return (
         form(f"{opcode}{{.space}}.b64 p:pred, {state}", space=OWN, ptx=ptx, sm=sm, needs=_CTA),
         form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, {state}",
@@ -112,7 +112,7 @@ class MbarrierInit(Instruction):
     effect = "order"
     forms = (
         form(
-            "mbarrier.init{.format}{.space}.b64 [addr], count:u32",
+            "mbarrier.init{.format}{.space}.b64 [addr%], count:u32",
             format="layout::v0 layout::v1", space=OWN, ptx="7.0", sm="80+",
             needs={**_CTA, "?format": need("9.3", "90+")}, ranges={"count": (1, (1 << 20) - 1)},
         ),
@@ -130,7 +130,7 @@ class MbarrierInval(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
-    forms = (form("mbarrier.inval{.space}.b64 [addr]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
+    forms = (form("mbarrier.inval{.space}.b64 [addr%]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
 @instruction

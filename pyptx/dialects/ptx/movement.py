@@ -317,7 +317,7 @@ class PrefetchUniform(Instruction):
     section = "9.7.9.15"
     generic_places = "global"
     effect = "order"
-    forms = (form("prefetchu.L1 [a]", ptx="2.0"),)
+    forms = (form("prefetchu.L1 [a%]", ptx="2.0"),)
 
 
 @instruction

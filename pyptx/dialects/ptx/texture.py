@@ -77,7 +77,7 @@ def _tex(
     """
     floats = ("f32", "1d 2d 3d a1d a2d cube acube", "1d 2d a1d a2d", "1d 2d a1d a2d cube acube", "1d 2d a1d a2d")
     samples = " 2dms a2dms" if multisample else ""
-    integers = ("s32", "1d 2d 3d a1d a2d" + samples, "1d 2d a1d a2d" + samples, "1d 2d a1d a2d", "1d 2d a1d a2d")
+    integers = ("s32", "1d 2d 3d a1d a2d" + samples, "1d 2d a1d a2d" + samples, "1d 2d a1d a2d", "")
     with_plain, with_e, with_f, with_ef = handle
     found: list[Form] = []
     for ctype, plain, offset, depth, both in (floats, integers):
@@ -88,6 +88,8 @@ def _tex(
             (depth, ", f:ctype", "4.3", with_f),
             (both, ", e:frag>, f:ctype", "4.3", with_ef),
         ):
+            if not geometry:
+                continue
             for vec, dtype in (("v4", "u32 s32 f32 f16"), ("v2", "f16x2")):
                 needs = {
                     key: n for key, n in _GEOMETRY_NEEDS.items() if key in ("/p", *geometry.split(), *dtype.split())
