@@ -277,6 +277,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "8 and 16-bit registers as address of ldmatrix, st.async and others: some forms refuse them",
     ),
     Explained(
+        "narrow address of a barrier",
+        True,
+        r"\[%[bh]",
+        r"operand mbar must be",
+        "8 and 16-bit registers as barrier of bulk copies: refused by some forms, and no address for any",
+    ),
+    Explained(
         "negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"
     ),
     Explained(

@@ -1,14 +1,17 @@
 """The `pyptx` command. Each subcommand is a module of `pyptx.tools.commands` with `add_arguments(parser)` and
 `run(options) -> int`.
 
-Exit status: 0 fine, 1 findings or differences, 2 usage (bad arguments, unreadable file, missing tool).
+Exit status: 0 fine, 1 findings, differences or PTX that cannot be read (`UNREADABLE` of the command, if it has one), 2
+usage (bad arguments, unreadable file, missing tool). With `--json`, errors in the PTX are `{"errors": [...]}`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 
 COMMANDS: dict[str, str] = {
@@ -42,11 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     from ..diagnostics import PTXError
 
+    command = _module(options.command)
     try:
-        return int(_module(options.command).run(options))
+        return int(command.run(options))
     except PTXError as error:
-        print(error, file=sys.stderr)
-        return 1
+        if getattr(options, "json", False):
+            print(json.dumps({"errors": [asdict(d) for d in error.diagnostics]}, indent=1))
+        else:
+            print(error, file=sys.stderr)
+        return getattr(command, "UNREADABLE", 1)
     except BrokenPipeError:
         return 0
     except OSError as error:

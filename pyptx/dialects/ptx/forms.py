@@ -596,8 +596,7 @@ class _OperandMatcher:
             if isinstance(element, Register):
                 members.append(next(classes).rpartition(".")[2])
             elif isinstance(element, SpecialRegister):
-                bits = own_bits(element.name)
-                members.append("pred" if bits == 1 else f"b{bits}")
+                members.append("b64" if own_bits(element.name) == 64 else "b32")
             elif isinstance(element, Immediate):
                 single = element.text[:2] in ("0f", "0F")
                 members.append("float32" if single else "float" if element.is_float else "int")

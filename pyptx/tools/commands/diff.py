@@ -11,6 +11,10 @@ from ...passes.equivalent import differences
 from ...text import parse
 
 
+UNREADABLE = 2
+"""Exit status for PTX that cannot be read: 1 says that the files differ."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="a PTX file, or - for standard input")
     parser.add_argument("b", help="a PTX file, or - for standard input")
