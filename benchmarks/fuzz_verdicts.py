@@ -133,7 +133,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "vector that starts with a constant",
         True,
         r"\{(_, )*(-?\d|0f|0d)",
-        r"of one type|or wider, and the register|and the register is",
+        r"of one type|or wider, and the register|and the register is|is read as",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
     Explained(
@@ -188,7 +188,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector without .v2",
         True,
-        r"su(ld|st|red)|tex|st\.async",
+        r"su(ld|st|red)|tex|tld4|st\.async",
         r"must have \d elements",
         "surface accesses and st.async of one element let more stand in braces, offsets of textures fewer",
     ),
@@ -272,9 +272,9 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "narrow address",
         False,
-        r"(ldmatrix|stmatrix|multimem|st\.async|tensormap|fabric).*\[%[bh]",
+        r"\[%[bh]\d",
         r"Arguments mismatch",
-        "8 and 16-bit registers as address of ldmatrix, st.async and others: some forms refuse them",
+        "8 and 16-bit registers as address: some forms of ldmatrix, st.async and others refuse them",
     ),
     Explained(
         "narrow address of a barrier",
