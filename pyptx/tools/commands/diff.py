@@ -10,7 +10,6 @@ from dataclasses import asdict
 from ...passes.equivalent import differences
 from ...text import parse
 
-
 UNREADABLE = 2
 """Exit status for PTX that cannot be read: 1 says that the files differ."""
 
