@@ -23,6 +23,7 @@ from .observe import Observer
 from .profile import Profile
 from .report import Line, Report
 from .tensor_map import tensor_map, with_tensor_maps
+from .texture import Sampler, Surface, Texture
 from .timeline import Timeline
 from .trace import Step, Stored, ThreadName, watchers
 
@@ -32,8 +33,11 @@ __all__ = [
     "Observer",
     "Profile",
     "Report",
+    "Sampler",
     "Step",
     "Stored",
+    "Surface",
+    "Texture",
     "Timeline",
     "load",
     "simulate",
@@ -63,7 +67,8 @@ def simulate(
     `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in
     parameter order: NumPy arrays and CPU
     torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs,
-    `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles).
+    `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles), `Texture`,
+    `Surface` and `Sampler` for handles.
     `grid`, `block`, `cluster`: an
     integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
     issued to one batch of CTAs.

@@ -16,6 +16,7 @@ from .launch import LoadedModule, simulate_entry
 from .observe import Observer
 from .program import Parameter
 from .report import Report
+from .texture import Sampler, Surface, Texture
 from .trace import Step, Stored, ThreadName, watchers
 
 __all__ = ["LoadedKernel", "load"]
@@ -47,6 +48,12 @@ class LoadedKernel:
                 f"the module has no variable {name}; it has {', '.join(self.loaded.contents) or 'none'}"
             )
         return self.loaded.contents[name]
+
+    def bind(self, name: str, item: Texture | Surface | Sampler) -> None:
+        """Say what a `.texref`, `.samplerref` or `.surfref` variable of the module stands for in simulated launches
+        from now on. SimulationError for an unknown name or the wrong kind of object.
+        """
+        self.loaded.bind(name, item)
 
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with arguments in parameter order: GPU tensors through the driver, on `stream` or torch's current one;

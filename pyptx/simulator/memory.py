@@ -16,6 +16,7 @@ import numpy as np
 
 from .program import (
     CLUSTER_SHIFT,
+    HANDLE_BASE,
     LOCAL_BASE,
     LOCAL_WINDOW,
     SHARED_BASE,
@@ -27,6 +28,7 @@ from .program import (
     Place,
     Reg,
 )
+from .texture import Handles
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -56,6 +58,7 @@ class GlobalMemory:
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
+        self.handles = Handles(HANDLE_BASE)
 
     def add(self, allocation: Allocation) -> None:
         at = bisect_right(self._bases, allocation.base)

@@ -43,6 +43,8 @@ same).
 ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
 HEAP_BASE = 0x0000_7500_0000_0000
+HANDLE_BASE = 0x0000_7700_0000_0000
+"""First handle of a texture, sampler or surface given as an argument; those of module variables are their addresses."""
 CODE_BASE = 0x0000_7600_0000_0000
 """Address of function 0; a function's address is `CODE_BASE + 16 * number`."""
 
