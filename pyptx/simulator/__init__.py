@@ -61,6 +61,8 @@ def simulate(
     threads: Sequence[ThreadName] | None = None,
     profile: bool = False,
     observers: Sequence[Observer] = (),
+    accumulate: str = "exact",
+    approx: str = "rounded",
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -78,6 +80,10 @@ def simulate(
     `trace`: called with a line per executed instruction of `threads` ((%ctaid or number of the CTA, number of the
     thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
     fill `Report.profile`; `observers`: more, such as a `Timeline`.
+
+    What PTX leaves open in arithmetic: `accumulate="random"` sums the products of matrix multiplications in random
+    groups and order, `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
+    defaults `"exact"` and `"rounded"` are as precise as can be.
 
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
     many steps.
@@ -110,6 +116,8 @@ def simulate(
         max_steps=max_steps,
         observers=watchers(observers, trace, on_instruction, on_store, threads),
         profile=profile,
+        accumulate=accumulate,
+        approx=approx,
     )
 
 

@@ -16,6 +16,7 @@ from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
+from .arithmetic import Arithmetic
 from .engine import Engine
 from .image import Image, build_image
 from .machine import Launch, Machine
@@ -111,6 +112,8 @@ def simulate_entry(
     max_steps: int | None = None,
     observers: Sequence[Observer] = (),
     profile: bool = False,
+    accumulate: str = "exact",
+    approx: str = "rounded",
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
@@ -130,8 +133,9 @@ def simulate_entry(
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if profile else None
     watching = [o for o in (*observers, report.profile, sanitizer) if o is not None]
+    arithmetic = Arithmetic(accumulate, approx, seed)
     with quiet():
-        machine = Machine(program, launch, memory, parameters, ctas, seed, watching)
+        machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
         engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
         try:
             while machine.next_cta < machine.grid_end:

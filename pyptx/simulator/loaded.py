@@ -79,6 +79,8 @@ class LoadedKernel:
         threads: Sequence[ThreadName] | None = None,
         profile: bool = False,
         observers: Sequence[Observer] = (),
+        accumulate: str = "exact",
+        approx: str = "rounded",
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -94,6 +96,8 @@ class LoadedKernel:
             max_steps=max_steps,
             observers=watchers(observers, trace, on_instruction, on_store, threads),
             profile=profile,
+            accumulate=accumulate,
+            approx=approx,
         )
 
 

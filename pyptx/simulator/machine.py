@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..diagnostics import Diagnostic, SimulationError
+from .arithmetic import Arithmetic
 from .memory import GlobalMemory
 from .observe import Observer
 from .pending import Pending
@@ -87,6 +89,7 @@ class Machine:
         ctas: int,
         seed: int = 0,
         observers: Sequence[Observer] = (),
+        arithmetic: Arithmetic | None = None,
     ):
         self.program, self.launch, self.memory, self.parameters, self.ctas = (
             program,
@@ -96,6 +99,7 @@ class Machine:
             ctas,
         )
         self.seed = seed
+        self.arithmetic = arithmetic or Arithmetic()
         self.padded = (launch.threads + 31) // 32 * 32
         self.lanes = ctas * self.padded
         self.warps = self.lanes // 32
@@ -488,6 +492,8 @@ class Machine:
             if made is None:
                 made = self._scratch[function] = function(self.lanes)
             function = made
+        if what.approximate and self.arithmetic.noise is not None:
+            function = partial(function, perturb=self.arithmetic.noise)
         flips = [isinstance(o, Not) for o, _ in what.sources]
         sources = [self.source(o.operand if isinstance(o, Not) else o, t, whole=what.whole) for o, t in what.sources]
         ufunc = what.ufunc

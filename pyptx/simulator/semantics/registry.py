@@ -51,6 +51,8 @@ class Pure:
     """`function(lanes)` makes the function for so many lanes, with buffers of its own that no two
     instructions use at once.
     """
+    approximate: bool = False
+    """The function takes `perturb`, a generator of errors within the documented ones."""
 
 
 @dataclass(slots=True)
