@@ -21,6 +21,7 @@ from .memory import GlobalMemory
 from .observe import Observer
 from .pending import Pending
 from .program import (
+    CLUSTER_SHIFT,
     LOCAL_BASE,
     Imm,
     Inst,
@@ -122,6 +123,9 @@ class Machine:
         self.stack_top = np.full(lanes, program.dynamic_start, np.uint32)
         """Where the next `alloca` of each lane begins."""
         self.cluster_size = launch.cluster_size
+        ranks = self.cta_of_lane % self.cluster_size
+        self.rank_bits: Array = (ranks << CLUSTER_SHIFT).astype(np.uint32) if self.cluster_size > 1 else None
+        """What the .shared addresses of each lane's CTA have in bits 24 and up; None without clusters."""
         self.first_cta = 0
         self.next_cta = 0
         self.grid_end = launch.grid_size
@@ -257,9 +261,10 @@ class Machine:
             case Imm():
                 array = operand.array(dtype)
             case Place():
-                array = (
-                    np.array([self.address_of(operand)], np.uint64).astype(np.dtype(f"u{dtype.itemsize}")).view(dtype)
-                )
+                unsigned = np.dtype(f"u{dtype.itemsize}")
+                array = np.array([self.address_of(operand)], np.uint64).astype(unsigned).view(dtype)
+                if operand.space == "shared" and self.rank_bits is not None:
+                    return self.rank_bits.astype(unsigned).view(dtype) + array
             case Special(name):
                 special = self.special(name)
                 if special.dtype.itemsize < dtype.itemsize:

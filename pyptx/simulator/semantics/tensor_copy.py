@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import address_of, span
+from ..memory import address_of, seen_by, span
 from ..pending import Copy
 from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
 from ..tensor_box import (
@@ -34,7 +34,8 @@ from .registry import Action, Collective, Mask, Step, dtype_of, meaning
 
 Array = Any
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-_ADDRESS = (1 << CLUSTER_SHIFT) - 1
+_PAIR = 1 << CLUSTER_SHIFT
+"""The bit of a shared address that tells the two CTAs of a pair apart."""
 
 
 def scalar(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> int:
@@ -249,23 +250,27 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         if multicast:
             mask = scalar(machine, rest[0], lane, "u32" if inst.has("multicast::cluster::32b") else "u16")
             receivers = receivers_of(machine, lane, mask)
-            target &= _ADDRESS
-            signal &= _ADDRESS if not two else -1
+
+        def signal_of(receiver: int) -> int:
+            """The mbarrier that hears of a receiver's bytes: in its CTA, or in the one of its pair that `mbar` names."""
+            there = seen_by(machine, signal, receiver, lane)
+            return there & ~_PAIR | signal & _PAIR if two and multicast else there
+
         if target % 128:
             machine.fault(inst, f"the box's place in shared memory 0x{target:x} must be a multiple of 128", lane)
-        views = [span(machine, inst, target, to, r, box.size, write=True) for r in receivers]
+        views = [span(machine, inst, seen_by(machine, target, r, lane), to, r, box.size, write=True) for r in receivers]
 
         def complete() -> None:
             data = box.read()
             for receiver, view in zip(receivers, views, strict=True):
                 place_box(view, data, box.m.swizzle, target)
-                complete_tx(machine, inst, signal, receiver, box.size)
+                complete_tx(machine, inst, signal_of(receiver), receiver, box.size)
 
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
         if machine.observers:
             copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
             copy.barriers = [
-                flat_offset(machine, span(machine, inst, signal, "shared::cluster", r, 8, write=True)) // 8
+                flat_offset(machine, span(machine, inst, signal_of(r), "shared::cluster", r, 8, write=True)) // 8
                 for r in receivers
             ]
         machine.pending.issue(copy)
