@@ -8,12 +8,14 @@ reported.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..observe import Action
 from ..program import Inst, Pair, Program, Reg, Segment, leaves
+from ..semantics.registry import Collective
 from .shadow import Space
 
 if TYPE_CHECKING:
@@ -156,6 +158,9 @@ class Registers:
         written = [defined[r] for r in inst.written if r in defined]
         if not read and not written:
             return action
+        shuffle = self.s.machine.meaning(inst)
+        if isinstance(shuffle, Collective) and shuffle.sources is not None:
+            return self._shuffled(inst, action, shuffle.sources(self.s.machine, inst))
         machine = self.s.machine
         moves = inst.opcode.split(".")[0] in MOVES
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.opcode == "copies" else []
@@ -200,6 +205,28 @@ class Registers:
                     row[self.fresh] = False
                 self.fresh = None
             return r
+
+        return watched
+
+    def _shuffled(self, inst: Inst, action: Action, sources: Callable[[], Array]) -> Action:
+        """A shuffle needs its value only in the lanes that others read: the rest may not have written theirs."""
+        defined, value = self.defined, inst.operands[1]
+        others = [r for r in reads_of(inst) if r in defined and r != value]
+        written = [defined[r] for r in inst.written if r in defined]
+
+        def watched(mask: Array) -> object:
+            if not self.active:
+                return action(mask)
+            here = self.s.machine.active(inst, mask)
+            for reg in others:
+                self._check(inst, reg, here)
+            if isinstance(value, Reg) and value in defined:
+                read = np.zeros_like(here)
+                read[sources()[here]] = True
+                self._check(inst, value, read)
+            for row in written:
+                row |= here
+            return action(mask)
 
         return watched
 

@@ -70,6 +70,8 @@ class Collective:
 
     bind: Callable[[Machine, Inst], Action]
     mask: Operand | str | None = None
+    sources: Callable[[Machine, Inst], Callable[[], Array]] | None = None
+    """For shuffles: gives the lane whose value (operand 1) each lane reads."""
 
 
 @dataclass(slots=True)
