@@ -128,6 +128,8 @@ class Registers:
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
+        self.shuffled: set[tuple[Inst, Reg]] = set()
+        """Shuffles and their values, which `_shuffled` checks."""
 
     def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:
         """Mark what a load of unwritten memory brings; False if its registers are not watched."""
@@ -213,6 +215,8 @@ class Registers:
         defined, value = self.defined, inst.operands[1]
         others = [r for r in reads_of(inst) if r in defined and r != value]
         written = [defined[r] for r in inst.written if r in defined]
+        if isinstance(value, Reg):
+            self.shuffled.add((inst, value))
 
         def watched(mask: Array) -> object:
             if not self.active:
@@ -251,7 +255,7 @@ class Registers:
         """A branch, call or return reads its guard and operands."""
         if self.active and self.defined and inst.opcode not in ("copies",):
             for reg in reads_of(inst):
-                if reg in self.defined:
+                if reg in self.defined and (inst, reg) not in self.shuffled:
                     self._check(inst, reg, mask)
             for reg in inst.written:
                 if reg in self.defined:

@@ -56,7 +56,7 @@ AGGREGATE = """
 $join:
     shfl.sync.idx.b32 %r12, %r11, 0, 31, -1;
     add.u32 %r12, %r12, %r10;
-    st.shared.u32 [%r3], %r12;
+    st.shared.u32 [%r5], %r12;
 """
 """Warp-aggregated atomics: one lane takes a place for all, and the others get it by a shuffle."""
 
