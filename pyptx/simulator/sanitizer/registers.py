@@ -128,7 +128,7 @@ class Registers:
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
-        self.shuffled: set[tuple[Inst, Reg]] = set()
+        self.shuffled = {(i, i.operands[1]) for i in program.instructions if i.opcode == "shfl"}
         """Shuffles and their values, which `_shuffled` checks."""
 
     def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:
@@ -215,8 +215,6 @@ class Registers:
         defined, value = self.defined, inst.operands[1]
         others = [r for r in reads_of(inst) if r in defined and r != value]
         written = [defined[r] for r in inst.written if r in defined]
-        if isinstance(value, Reg):
-            self.shuffled.add((inst, value))
 
         def watched(mask: Array) -> object:
             if not self.active:
