@@ -23,6 +23,7 @@ from .observe import Observer
 from .profile import Profile
 from .report import Line, Report
 from .tensor_map import tensor_map, with_tensor_maps
+from .texture import Sampler, Surface, Texture
 from .timeline import Timeline
 from .trace import Step, Stored, ThreadName, watchers
 
@@ -32,8 +33,11 @@ __all__ = [
     "Observer",
     "Profile",
     "Report",
+    "Sampler",
     "Step",
     "Stored",
+    "Surface",
+    "Texture",
     "Timeline",
     "load",
     "simulate",
@@ -57,13 +61,16 @@ def simulate(
     threads: Sequence[ThreadName] | None = None,
     profile: bool = False,
     observers: Sequence[Observer] = (),
+    accumulate: str = "exact",
+    approx: str = "rounded",
 ) -> Report:
     """Run a kernel on the CPU.
 
     `kernel`: a traced `Kernel`, a `LoadedKernel`, an entry op or a module with one entry. `args`, in
     parameter order: NumPy arrays and CPU
     torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs,
-    `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles).
+    `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles), `Texture`,
+    `Surface` and `Sampler` for handles.
     `grid`, `block`, `cluster`: an
     integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
     issued to one batch of CTAs.
@@ -73,6 +80,10 @@ def simulate(
     `trace`: called with a line per executed instruction of `threads` ((%ctaid or number of the CTA, number of the
     thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
     fill `Report.profile`; `observers`: more, such as a `Timeline`.
+
+    What PTX leaves open in arithmetic: `accumulate="random"` sums the products of matrix multiplications in random
+    groups and order, `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
+    defaults `"exact"` and `"rounded"` are as precise as can be.
 
     SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
     many steps.
@@ -105,6 +116,8 @@ def simulate(
         max_steps=max_steps,
         observers=watchers(observers, trace, on_instruction, on_store, threads),
         profile=profile,
+        accumulate=accumulate,
+        approx=approx,
     )
 
 

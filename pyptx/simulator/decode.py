@@ -203,24 +203,27 @@ class _Decoder:
         state: dict[str, int] = {}
         recursive: set[str] = set()
         path: list[str] = []
-
-        def visit(symbol: str) -> None:
-            state[symbol] = 1
-            path.append(symbol)
-            for callee in calls.get(symbol, ()):
-                if state.get(callee) == 1:
-                    recursive.update(path[path.index(callee) :])
-                elif callee not in state:
-                    visit(callee)
-                elif callee in recursive and _reaches(calls, callee, symbol):
-                    recursive.add(symbol)
-            path.pop()
-            state[symbol] = 2
-            order.append(symbol)
-
         for root in (*taken, self.entry.symbol):
-            if root not in state:
-                visit(root)
+            # depth first, without Python's stack: call chains may be long
+            work = [root] if root not in state else []
+            while work:
+                symbol = work[-1]
+                if symbol not in state:
+                    state[symbol] = 1
+                    path.append(symbol)
+                    for callee in calls.get(symbol, ()):
+                        if state.get(callee) == 1:
+                            recursive.update(path[path.index(callee) :])
+                    work += [c for c in reversed(calls.get(symbol, ())) if c not in state]
+                    continue
+                work.pop()
+                if state[symbol] == 2:
+                    continue
+                if any(c in recursive and _reaches(calls, c, symbol) for c in calls.get(symbol, ())):
+                    recursive.add(symbol)
+                path.pop()
+                state[symbol] = 2
+                order.append(symbol)
         return order, recursive
 
     def _place_shared(self, order: Sequence[str]) -> None:
@@ -422,7 +425,9 @@ class _FunctionDecoder:
                 segment.after = self.starts[after]
         function.entry = self.starts[blocks[0]]
         function.frame_size = align(self.limit, 16)
-        if not function.frame:
+        if function.frame:
+            function.frame_size = max(function.frame_size, 16)  # a return address at least, so that recursion ends
+        else:
             decoder.local_top = align(self.limit, 16)
         function.registers = {
             pool: (self.pool_start[pool], count)

@@ -16,6 +16,7 @@ from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
+from .arithmetic import Arithmetic
 from .engine import Engine
 from .image import Image, build_image
 from .machine import Launch, Machine
@@ -27,6 +28,7 @@ from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
 from .report import Line, Report
 from .sanitizer import Sanitizer
 from .tensor_map import TensorArgument
+from .texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
 
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
@@ -59,11 +61,28 @@ class LoadedModule:
         self.module = find_ptx_module(module)
         self.image: Image = build_image(self.module)
         self.contents = self.image.contents()
+        self.bound: dict[str, Texture | Surface | Sampler] = {}
+        """What `.texref`, `.samplerref` and `.surfref` variables stand for, by name."""
         self._programs: dict[str, Program] = {}
+        for v in self.image.variables.values():
+            if v.declaration.type == "samplerref":
+                self.bound[v.name] = sampler_of_words(v.declaration.items[v.index][1])
 
     @property
     def entries(self) -> dict[str, EntryOp]:
         return {op.symbol: op for op in self.module.functions if isinstance(op, EntryOp) and not op.is_declaration}
+
+    def bind(self, name: str, item: Texture | Surface | Sampler) -> None:
+        """Say what an opaque module variable stands for. SimulationError if there is none that it can be."""
+        variable = self.image.variables.get(name)
+        opaque = [v.name for v in self.image.variables.values() if v.declaration.type in OPAQUE]
+        if variable is None or variable.declaration.type not in OPAQUE:
+            known = did_you_mean(name, opaque) or f"it has {', '.join(opaque) or 'none'}"
+            raise SimulationError(f"the module has no texture, sampler or surface {name}: {known}")
+        wanted = OPAQUE[variable.declaration.type]
+        if not isinstance(item, wanted):
+            raise SimulationError(f"{name} is a .{variable.declaration.type}: bind a {wanted.__name__} to it")
+        self.bound[name] = item
 
     def program(self, name: str) -> Program:
         """The decoded entry. SimulationError if there is none of that name."""
@@ -93,6 +112,8 @@ def simulate_entry(
     max_steps: int | None = None,
     observers: Sequence[Observer] = (),
     profile: bool = False,
+    accumulate: str = "exact",
+    approx: str = "rounded",
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
@@ -103,6 +124,8 @@ def simulate_entry(
             memory.add(
                 Allocation(variable.name, variable.address, loaded.contents[variable.name], variable.space == "const")
             )
+    for variable_name, item in loaded.bound.items():
+        memory.handles.objects[loaded.image.variables[variable_name].address] = item
     parameters, finish = _place_arguments(program, args, memory)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     ctas = _batch_size(program, launch)
@@ -110,8 +133,9 @@ def simulate_entry(
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if profile else None
     watching = [o for o in (*observers, report.profile, sanitizer) if o is not None]
+    arithmetic = Arithmetic(accumulate, approx, seed)
     with quiet():
-        machine = Machine(program, launch, memory, parameters, ctas, seed, watching)
+        machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
         engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
         try:
             while machine.next_cta < machine.grid_end:
@@ -262,6 +286,13 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
                 raise SimulationError(f"{what} has {parameter.size} bytes, and a tensor map {len(raw)}")
             buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
             continue
+        if isinstance(value, (Texture, Surface, Sampler)):
+            wanted = OPAQUE.get(parameter.type, type(value))
+            if not isinstance(value, wanted) or parameter.size != 8 or parameter.type[0] == "f":
+                raise SimulationError(f"{what} is a .{parameter.type}, not a {type(value).__name__}")
+            raw = memory.handles.add(value).to_bytes(8, "little")
+            buffer[parameter.offset : parameter.offset + 8] = np.frombuffer(raw, np.uint8)
+            continue
         array = as_array(value, what)
         if array is not None and not parameter.array:
             if parameter.size != 8 or parameter.type[0] == "f":
@@ -317,7 +348,9 @@ def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
         return bytes(raw)
     scalar = SCALAR_TYPES.get(parameter.type)
     if scalar is None:
-        raise SimulationError(f"{what} is a .{parameter.type}, which the simulator does not take yet")
+        wanted = OPAQUE.get(parameter.type)
+        hint = f": pass a pyptx.simulator.{wanted.__name__}" if wanted else ", which the simulator does not take yet"
+        raise SimulationError(f"{what} is a .{parameter.type}{hint}")
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int)):

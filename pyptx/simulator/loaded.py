@@ -16,6 +16,7 @@ from .launch import LoadedModule, simulate_entry
 from .observe import Observer
 from .program import Parameter
 from .report import Report
+from .texture import Sampler, Surface, Texture
 from .trace import Step, Stored, ThreadName, watchers
 
 __all__ = ["LoadedKernel", "load"]
@@ -48,6 +49,12 @@ class LoadedKernel:
             )
         return self.loaded.contents[name]
 
+    def bind(self, name: str, item: Texture | Surface | Sampler) -> None:
+        """Say what a `.texref`, `.samplerref` or `.surfref` variable of the module stands for in simulated launches
+        from now on. SimulationError for an unknown name or the wrong kind of object.
+        """
+        self.loaded.bind(name, item)
+
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with arguments in parameter order: GPU tensors through the driver, on `stream` or torch's current one;
         CPU arrays on the simulator, changed in place. Options: see `pyptx.runtime.raw.launch_entry`.
@@ -72,6 +79,8 @@ class LoadedKernel:
         threads: Sequence[ThreadName] | None = None,
         profile: bool = False,
         observers: Sequence[Observer] = (),
+        accumulate: str = "exact",
+        approx: str = "rounded",
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -87,6 +96,8 @@ class LoadedKernel:
             max_steps=max_steps,
             observers=watchers(observers, trace, on_instruction, on_store, threads),
             profile=profile,
+            accumulate=accumulate,
+            approx=approx,
         )
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..diagnostics import Diagnostic, SimulationError
+from .arithmetic import Arithmetic
 from .memory import GlobalMemory
 from .observe import Observer
 from .pending import Pending
 from .program import (
+    CLUSTER_SHIFT,
     LOCAL_BASE,
     Imm,
     Inst,
@@ -87,6 +90,7 @@ class Machine:
         ctas: int,
         seed: int = 0,
         observers: Sequence[Observer] = (),
+        arithmetic: Arithmetic | None = None,
     ):
         self.program, self.launch, self.memory, self.parameters, self.ctas = (
             program,
@@ -96,6 +100,7 @@ class Machine:
             ctas,
         )
         self.seed = seed
+        self.arithmetic = arithmetic or Arithmetic()
         self.padded = (launch.threads + 31) // 32 * 32
         self.lanes = ctas * self.padded
         self.warps = self.lanes // 32
@@ -118,6 +123,9 @@ class Machine:
         self.stack_top = np.full(lanes, program.dynamic_start, np.uint32)
         """Where the next `alloca` of each lane begins."""
         self.cluster_size = launch.cluster_size
+        ranks = self.cta_of_lane % self.cluster_size
+        self.rank_bits: Array = (ranks << CLUSTER_SHIFT).astype(np.uint32) if self.cluster_size > 1 else None
+        """What the .shared addresses of each lane's CTA have in bits 24 and up; None without clusters."""
         self.first_cta = 0
         self.next_cta = 0
         self.grid_end = launch.grid_size
@@ -253,9 +261,10 @@ class Machine:
             case Imm():
                 array = operand.array(dtype)
             case Place():
-                array = (
-                    np.array([self.address_of(operand)], np.uint64).astype(np.dtype(f"u{dtype.itemsize}")).view(dtype)
-                )
+                unsigned = np.dtype(f"u{dtype.itemsize}")
+                array = np.array([self.address_of(operand)], np.uint64).astype(unsigned).view(dtype)
+                if operand.space == "shared" and self.rank_bits is not None:
+                    return self.rank_bits.astype(unsigned).view(dtype) + array
             case Special(name):
                 special = self.special(name)
                 if special.dtype.itemsize < dtype.itemsize:
@@ -488,6 +497,8 @@ class Machine:
             if made is None:
                 made = self._scratch[function] = function(self.lanes)
             function = made
+        if what.approximate and self.arithmetic.noise is not None:
+            function = partial(function, perturb=self.arithmetic.noise)
         flips = [isinstance(o, Not) for o, _ in what.sources]
         sources = [self.source(o.operand if isinstance(o, Not) else o, t, whole=what.whole) for o, t in what.sources]
         ufunc = what.ufunc

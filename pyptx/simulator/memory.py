@@ -16,6 +16,7 @@ import numpy as np
 
 from .program import (
     CLUSTER_SHIFT,
+    HANDLE_BASE,
     LOCAL_BASE,
     LOCAL_WINDOW,
     SHARED_BASE,
@@ -27,6 +28,7 @@ from .program import (
     Place,
     Reg,
 )
+from .texture import Handles
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -56,6 +58,7 @@ class GlobalMemory:
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
+        self.handles = Handles(HANDLE_BASE)
 
     def add(self, allocation: Allocation) -> None:
         at = bisect_right(self._bases, allocation.base)
@@ -96,7 +99,7 @@ class Window:
     start) >> shift.
     """
 
-    __slots__ = ("checked", "last", "low", "read_only", "rows", "shift", "start", "view")
+    __slots__ = ("checked", "last", "low", "ranked", "read_only", "rows", "shift", "start", "view")
 
     def __init__(
         self,
@@ -107,10 +110,15 @@ class Window:
         last: int,
         rows: Array,
         read_only: bool,
+        ranks: Array = None,
     ):
         wrap = (1 << (8 * dtype.itemsize)) - 1
         self.view = view
         self.start = np.array(start & wrap, dtype)
+        self.ranked = ranks is not None
+        """Whether it starts elsewhere for each lane (shared memory in clusters)."""
+        if self.ranked:
+            self.start = self.start + ranks.astype(dtype)
         self.low = np.array(size - 1, dtype)
         self.shift = np.array(size.bit_length() - 1, dtype)
         self.last = np.array(max(last, 0), dtype)
@@ -154,6 +162,8 @@ class Access:
                 self.offset += start
             else:
                 self.row = np.full(machine.lanes, start, np.uint32 if base.space in ("shared", "local") else np.uint64)
+                if base.space == "shared" and machine.rank_bits is not None:
+                    self.row += machine.rank_bits
                 if space == "generic" and base.space in ("shared", "local"):
                     self.space = base.space
         elif isinstance(base, Imm):
@@ -210,6 +220,7 @@ class Access:
             m.shared_size // self.size - 1,
             rows,
             False,
+            m.rank_bits,
         )
 
     def _local_window(self, window: int) -> Window:
@@ -250,7 +261,7 @@ class Access:
         a = self.row if lanes is None else self.row[lanes]
         w = self.window
         if w is not None:
-            off = a - w.start
+            off = a - (w.start if lanes is None or not w.ranked else w.start[lanes])
             if not np.count_nonzero(off & w.low):
                 i = off >> w.shift
                 # NumPy indexes several times faster with int64 than with any other type
@@ -277,7 +288,7 @@ class Access:
         a = self.row if lanes is None else self.row[lanes]
         w = self.window
         if w is not None and not w.read_only:
-            off = a - w.start
+            off = a - (w.start if lanes is None or not w.ranked else w.start[lanes])
             if not np.count_nonzero(off & w.low):
                 i = off >> w.shift
                 if not w.checked:
@@ -309,7 +320,7 @@ class Access:
             return []
         w = self.window
         if w is not None and not (write and w.read_only):
-            off = a - w.start
+            off = a - (w.start if lanes is None or not w.ranked else w.start[lanes])
             i = off >> w.shift
             if not np.count_nonzero((off & w.low) | (i > w.last)) and w.view.size:
                 i = i.astype(np.int64)
@@ -349,16 +360,20 @@ class Access:
             offset = full[where] - np.uint64(window)
             owner = numbers[where]
             if kind == "shared":
-                rank = offset >> np.uint64(CLUSTER_SHIFT)
+                rank = (offset >> np.uint64(CLUSTER_SHIFT)).astype(np.int64)
                 offset = offset & np.uint64((1 << CLUSTER_SHIFT) - 1)
-                cta = m.cta_of_lane[owner].copy()
-                remote = rank > 0
-                if np.count_nonzero(remote):
-                    cta = np.where(remote, m.cluster_start(cta) + rank.astype(np.int64) - 1, cta)
-                    bad = np.flatnonzero((rank > m.cluster_size) | (remote & (self.space == "shared")))
+                own = m.cta_of_lane[owner]
+                cta = own
+                if np.count_nonzero(rank) or (m.cluster_size > 1 and self.space != "shared"):
+                    first = m.cluster_start(own)
+                    # a .shared::cta address without a rank is the CTA's own
+                    cta = own if self.space == "shared" else first + rank
+                    outside = (rank > 0) & (first + rank != own) if self.space == "shared" else rank >= m.cluster_size
+                    bad = np.flatnonzero(outside)
                     if bad.size:
                         at = int(where[bad[0]])
-                        self._fault(full, numbers, at, "outside the shared memory of the cluster", write)
+                        whose = "CTA" if self.space == "shared" else "cluster"
+                        self._fault(full, numbers, at, f"outside the shared memory of the {whose}", write)
                 base, size, stride = SHARED_BASE, m.shared_size, m.shared.shape[1]
                 flat, row = m.shared, cta
                 what = f"shared memory of the CTA ({m.shared_size} bytes at 0x{SHARED_BASE:x})"
@@ -422,13 +437,12 @@ def span(
     if space == "generic" and SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         space, offset = "shared::cluster", address - SHARED_WINDOW
     if space.startswith("shared"):
-        cta = int(machine.cta_of_lane[lane])
         rank = offset >> CLUSTER_SHIFT
+        cta = _cta_of(machine, rank, space, lane)
         offset &= (1 << CLUSTER_SHIFT) - 1
-        if rank > machine.cluster_size:
-            machine.fault(inst, f"{what} outside the shared memory of the cluster", lane)
-        if rank:
-            cta = cta // machine.cluster_size * machine.cluster_size + rank - 1
+        if rank >= machine.cluster_size or (space != "shared::cluster" and rank and cta != machine.cta_of_lane[lane]):
+            whose = "cluster" if space == "shared::cluster" else "CTA"
+            machine.fault(inst, f"{what} outside the shared memory of the {whose}", lane)
         start = offset - SHARED_BASE
         if start < 0 or start + size > machine.shared_size:
             machine.fault(
@@ -445,16 +459,28 @@ def span(
     return found.data[address - found.base : address - found.base + size]
 
 
+def _cta_of(machine: Machine, rank: int, space: str, lane: int) -> int:
+    """The CTA of the batch that a shared address with a rank is in; without a rank, .shared::cta ones are the lane's."""
+    own = int(machine.cta_of_lane[lane])
+    if space != "shared::cluster" and not rank:
+        return own
+    return own // machine.cluster_size * machine.cluster_size + rank
+
+
+def seen_by(machine: Machine, address: int, receiver: int, lane: int) -> int:
+    """The .shared address that a multicast from `lane` reaches in the CTA of `receiver`: the same offset there."""
+    if receiver == lane or machine.rank_bits is None:
+        return address
+    return address & ~(0xFF << CLUSTER_SHIFT) | int(machine.rank_bits[receiver])
+
+
 def locate_span(machine: Machine, address: int, space: str, lane: int) -> tuple[str, int]:
     """("shared", byte in the flat shared memory of the batch) or ("global", address) of a checked address."""
     if space == "generic" and SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         space, address = "shared::cluster", address - SHARED_WINDOW
     if not space.startswith("shared"):
         return "global", address
-    cta = int(machine.cta_of_lane[lane])
-    rank = address >> CLUSTER_SHIFT
-    if rank:
-        cta = cta // machine.cluster_size * machine.cluster_size + rank - 1
+    cta = _cta_of(machine, address >> CLUSTER_SHIFT, space, lane)
     return "shared", cta * machine.shared.shape[1] + (address & ((1 << CLUSTER_SHIFT) - 1)) - SHARED_BASE
 
 
@@ -464,6 +490,8 @@ def address_of(machine: Machine, operand: Operand, lane: int) -> int:
     base = operand.base
     if isinstance(base, Place):
         start = machine.address_of(base) + (int(machine.row(base.frame)[lane]) if base.frame is not None else 0)
+        if base.space == "shared" and machine.rank_bits is not None:
+            start += int(machine.rank_bits[lane])
         return start + operand.offset
     if isinstance(base, Imm):
         return int(base.value) + operand.offset

@@ -28,8 +28,8 @@ sm_90.
 SHARED_WINDOW = 0x0000_7000_0000_0000
 """Generic address of .shared address 0."""
 CLUSTER_SHIFT = 24
-"""In a .shared::cluster address, bits 24 and up hold the CTA's rank in the cluster plus one; zero is the CTA
-itself.
+"""Bits 24 and up of a .shared address hold the rank of its CTA in the cluster, also in the CTA's own (.shared::cta)
+addresses. So clearing bit 24 gives the address in the even CTA of a pair, as CUTLASS does (`Sm100MmaPeerBitMask`).
 """
 LOCAL_WINDOW = 0x0000_7100_0000_0000
 """Generic address of .local address 0."""
@@ -43,6 +43,8 @@ same).
 ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
 HEAP_BASE = 0x0000_7500_0000_0000
+HANDLE_BASE = 0x0000_7700_0000_0000
+"""First handle of a texture, sampler or surface given as an argument; those of module variables are their addresses."""
 CODE_BASE = 0x0000_7600_0000_0000
 """Address of function 0; a function's address is `CODE_BASE + 16 * number`."""
 

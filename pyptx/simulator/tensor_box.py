@@ -214,10 +214,41 @@ def pixels_of(m: TensorMap, coordinates: Sequence[int], offsets: Sequence[int], 
     return found, good
 
 
-def im2col_size(m: TensorMap) -> int:
-    """Bytes of an im2col box."""
+def pixels_of_row(m: TensorMap, coordinates: Sequence[int], halo: int, offset: int) -> tuple[Array, Array]:
+    """As `pixels_of`, for the modes im2col::w and im2col::w::128: along W only, from one image to the next.
+
+    `halo` more pixels follow the last one, or every 32 with ::128; `offset` moves the box and the start along W. PTX ISA
+    5.5.5. The manual leaves open where the halo of a pixel at the end of its box lies: here it goes on in the same image.
+    """
+    step = m.steps[1]
+    low, length = m.lower[0] + offset, -(-(m.shape[1] + m.upper[0] - m.lower[0]) // step)
+    first, rest = divmod(coordinates[1] - m.lower[0], step)
+    if rest or first >= length:
+        raise BoxError(
+            f"the start pixel {coordinates[1]} is not on the left of the bounding box along W or in it: it begins at "
+            f"{m.lower[0]} and has {length} steps of {step}"
+        )
+    wide = m.kind == "im2col::w::128"
+    main = np.arange(128 if wide else m.pixels)
+    # steps on the left of the box belong to the first image
+    image = np.maximum(first + main, 0) // length
+    at = first + main - image * length
+    group = 32 if wide else main.size
+    images, places = image.reshape(-1, group), at.reshape(-1, group)
+    more = places[:, -1:] + 1 + np.arange(halo)
+    places = np.concatenate([places, more], axis=1).reshape(-1)
+    images = np.concatenate([images, np.broadcast_to(images[:, -1:], more.shape)], axis=1).reshape(-1)
+    found = np.empty((places.size, m.rank - 1), np.int64)
+    found[:, 0] = low + step * places
+    found[:, 1:-1] = coordinates[2:-1]
+    found[:, -1] = coordinates[-1] + images
+    return found, ((found >= 0) & (found < np.array(m.shape[1:]))).all(axis=1)
+
+
+def im2col_size(m: TensorMap, halo: int = 0) -> int:
+    """Bytes of an im2col box; `halo`: as in `pixels_of_row`."""
     bits = 8 if m.type in PADDED else m.bits
-    return m.channels * bits // 8 * (128 if m.kind == "im2col::w::128" else m.pixels)
+    return m.channels * bits // 8 * (128 + 4 * halo if m.kind == "im2col::w::128" else m.pixels + halo)
 
 
 def read_pixels(memory: GlobalMemory, m: TensorMap, channel: int, pixels: Array, good: Array) -> Array:

@@ -375,6 +375,48 @@ def test_im2col(example: dict[str, Any]) -> None:
         assert np.array_equal(out, model_swizzle(want.reshape(-1).view(np.uint8), "64B"))
 
 
+@pytest.mark.parametrize("mode", ["im2col::w", "im2col::w::128"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_im2col_along_w(mode: str, step: int) -> None:
+    """PTX ISA 5.5.5, walked pixel by pixel: images one after the other at one height, halos, an offset, a start on the
+    left of the box.
+    """
+    rng = np.random.default_rng()
+    c, w, h, n = 32, 9, 4, 40
+    array = rng.integers(1, 1000, (n, h, w, c)).astype(np.uint16)
+    low, high, halo, offset = -1, -1 + int(rng.integers(0, 3)), int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    for start in (low, low - 2 * step, low + 3 * step):
+        y, image = int(rng.integers(0, h)), int(rng.integers(0, 5))
+        count = 128 if mode.endswith("128") else 48
+        want: list[np.ndarray] = []
+
+        def pixel(i: int, x: int) -> np.ndarray:
+            inside = 0 <= x < w and i < n
+            return array[i, y, x] if inside else np.zeros(c, np.uint16)  # noqa: B023
+
+        x, at = start + offset, image
+        for k in range(count):
+            want.append(pixel(at, x))
+            last = k == count - 1 or (mode.endswith("128") and k % 32 == 31)
+            want += [pixel(at, x + step * (e + 1)) for e in range(halo)] if last else []
+            x += step
+            if x >= w + high + offset:
+                x, at = low + offset, at + 1
+        size = 64 * len(want)
+        argument = tensor_map(
+            array, (), swizzle="64B", element_strides=(1, 1, step, 1), lower=(0, low), upper=(0, high), channels=c,
+            pixels=1 if mode.endswith("128") else count, kind=mode,
+        )  # fmt: skip
+        text = (
+            f"mov.u16 %h0, {halo}; mov.u16 %h1, {offset};"
+            f"cp.async.bulk.tensor.4d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+            f" [box], [%rd1, {vector(4)}], [bar], {{%h0, %h1}};{wait_and_dump(size)}"
+        )
+        out = np.zeros(size, np.uint8)
+        kernel(text, size, "sm_100a").simulate(argument, out, places((0, start, y, image)), grid=1, block=1)
+        assert np.array_equal(out, model_swizzle(np.stack(want).reshape(-1).view(np.uint8), "64B"))
+
+
 def test_gather4_and_scatter4() -> None:
     array = np.random.default_rng().integers(0, 99, (40, 64)).astype(np.int32)
     rows = (7, 39, 0, 50)

@@ -1,7 +1,7 @@
 """Approximate functions of PTX (``.approx``, ``div.full``): PTX ISA 9.7.3.7 and 9.7.3.13-22, 9.7.4.10-11.
 
 The hardware's bits are not documented, only error bounds. By default results are computed in float64 and
-rounded once: well inside every bound and the same everywhere. With ``perturb`` (a seed), finite non-zero
+rounded once: well inside every bound and the same everywhere. With ``perturb`` (a seed or a generator), finite non-zero
 results move pseudo-randomly within the documented bound, to find code that relies on more accuracy than PTX
 promises.
 
@@ -14,6 +14,9 @@ import numpy as np
 
 from . import floating, half
 from .floating import Float32, Float64
+
+Perturb = int | np.random.Generator | None
+"""Where errors come from: a seed, a generator, or None for no errors."""
 
 ERROR: dict[str, tuple[Literal["relative", "absolute"], float]] = {
     "rcp": ("relative", 2.0**-23),
@@ -33,7 +36,7 @@ ERROR: dict[str, tuple[Literal["relative", "absolute"], float]] = {
 """Documented maximum errors, before the final rounding."""
 
 
-def _perturbed(exact: Float64, function: str, seed: int | None) -> Float64:
+def _perturbed(exact: Float64, function: str, seed: Perturb) -> Float64:
     if seed is None:
         return exact
     kind, bound = ERROR[function]
@@ -45,7 +48,7 @@ def _perturbed(exact: Float64, function: str, seed: int | None) -> Float64:
     return np.where(np.isfinite(exact) & (exact != 0), moved, exact)
 
 
-def _finish(exact: Float64, function: str, ftz: bool, perturb: int | None) -> Float32:
+def _finish(exact: Float64, function: str, ftz: bool, perturb: Perturb) -> Float32:
     r = _perturbed(exact, function, perturb).astype(np.float32)
     if ftz:
         r = floating.flush(r)
@@ -59,47 +62,47 @@ def _input(a: Float32, ftz: bool) -> Float64:
     return (floating.flush(a) if ftz else a).astype(np.float64)
 
 
-def rcp(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def rcp(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """rcp.approx{.ftz}.f32. 1/±0 = ±inf, 1/±inf = ±0."""
     return _finish(1.0 / _input(a, ftz), "rcp", ftz, perturb)
 
 
-def sqrt(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def sqrt(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """sqrt.approx{.ftz}.f32. sqrt(-0) = -0, negative gives NaN."""
     return _finish(np.sqrt(_input(a, ftz)), "sqrt", ftz, perturb)
 
 
-def rsqrt(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def rsqrt(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """rsqrt.approx{.ftz}.f32. ±0 gives ±inf, +inf gives +0, negative gives NaN."""
     return _finish(1.0 / np.sqrt(_input(a, ftz)), "rsqrt", ftz, perturb)
 
 
-def sin(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def sin(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """sin.approx{.ftz}.f32, argument in radians. ±inf gives NaN."""
     return _finish(np.sin(_input(a, ftz)), "sin", ftz, perturb)
 
 
-def cos(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def cos(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """cos.approx{.ftz}.f32, argument in radians. ±inf gives NaN."""
     return _finish(np.cos(_input(a, ftz)), "cos", ftz, perturb)
 
 
-def lg2(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def lg2(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """lg2.approx{.ftz}.f32. ±0 gives -inf, negative gives NaN, subnormals with ftz count as zero."""
     return _finish(np.log2(_input(a, ftz)), "lg2", ftz, perturb)
 
 
-def ex2(a: Float32, *, ftz: bool = False, perturb: int | None = None) -> Float32:
+def ex2(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """ex2.approx{.ftz}.f32. -inf gives +0; with ftz subnormal results are +0."""
     return _finish(np.exp2(_input(a, ftz)), "ex2", ftz, perturb)
 
 
-def tanh(a: Float32, *, perturb: int | None = None) -> Float32:
+def tanh(a: Float32, *, perturb: Perturb = None) -> Float32:
     """tanh.approx.f32. Subnormals are supported, ±inf gives ±1."""
     return _finish(np.tanh(_input(a, False)), "tanh", False, perturb)
 
 
-def div(a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, perturb: int | None = None) -> Float32:
+def div(a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, perturb: Perturb = None) -> Float32:
     """div.approx{.ftz}.f32 and, with ``full``, div.full{.ftz}.f32.
 
     div.approx multiplies by a reciprocal, so for 2**126 < abs(b) < 2**128 it gives 0, or NaN if a is
@@ -113,7 +116,7 @@ def div(a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, pertur
     return _finish(exact, "div", ftz, perturb)
 
 
-def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.Kind, seed: int | None) -> half.Register:
+def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.Kind, seed: Perturb) -> half.Register:
     element = kind.removesuffix("x2")
     x = half.to_f32(np.ascontiguousarray(a).view(np.uint16), element).astype(np.float64)
     if name == "ex2" and element == "bf16":
@@ -125,12 +128,12 @@ def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.K
     return r.view(np.uint32) if kind.endswith("x2") else r
 
 
-def ex2_half(a: half.Register, kind: half.Kind, *, perturb: int | None = None) -> half.Register:
+def ex2_half(a: half.Register, kind: half.Kind, *, perturb: Perturb = None) -> half.Register:
     """ex2.approx.f16/f16x2 and ex2.approx.ftz.bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.11."""
     return _half_function(np.exp2, "ex2", a, kind, perturb)
 
 
-def tanh_half(a: half.Register, kind: half.Kind, *, perturb: int | None = None) -> half.Register:
+def tanh_half(a: half.Register, kind: half.Kind, *, perturb: Perturb = None) -> half.Register:
     """tanh.approx.f16/f16x2/bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.10."""
     return _half_function(np.tanh, "tanh", a, kind, perturb)
 

@@ -8,12 +8,14 @@ reported.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..observe import Action
 from ..program import Inst, Pair, Program, Reg, Segment, leaves
+from ..semantics.registry import Collective
 from .shadow import Space
 
 if TYPE_CHECKING:
@@ -126,6 +128,8 @@ class Registers:
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
+        self.shuffled = {(i, i.operands[1]) for i in program.instructions if i.opcode == "shfl"}
+        """Shuffles and their values, which `_shuffled` checks."""
 
     def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:
         """Mark what a load of unwritten memory brings; False if its registers are not watched."""
@@ -156,6 +160,9 @@ class Registers:
         written = [defined[r] for r in inst.written if r in defined]
         if not read and not written:
             return action
+        shuffle = self.s.machine.meaning(inst)
+        if isinstance(shuffle, Collective) and shuffle.sources is not None:
+            return self._shuffled(inst, action, shuffle.sources(self.s.machine, inst))
         machine = self.s.machine
         moves = inst.opcode.split(".")[0] in MOVES
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.opcode == "copies" else []
@@ -203,6 +210,28 @@ class Registers:
 
         return watched
 
+    def _shuffled(self, inst: Inst, action: Action, sources: Callable[[], Array]) -> Action:
+        """A shuffle needs its value only in the lanes that others read: the rest may not have written theirs."""
+        defined, value = self.defined, inst.operands[1]
+        others = [r for r in reads_of(inst) if r in defined and r != value]
+        written = [defined[r] for r in inst.written if r in defined]
+
+        def watched(mask: Array) -> object:
+            if not self.active:
+                return action(mask)
+            here = self.s.machine.active(inst, mask)
+            for reg in others:
+                self._check(inst, reg, here)
+            if isinstance(value, Reg) and value in defined:
+                read = np.zeros_like(here)
+                read[sources()[here]] = True
+                self._check(inst, value, read)
+            for row in written:
+                row |= here
+            return action(mask)
+
+        return watched
+
     def _check(self, inst: Inst, reg: Reg, here: np.ndarray) -> None:
         bad = here & ~self.defined[reg]
         if np.count_nonzero(bad):
@@ -224,7 +253,7 @@ class Registers:
         """A branch, call or return reads its guard and operands."""
         if self.active and self.defined and inst.opcode not in ("copies",):
             for reg in reads_of(inst):
-                if reg in self.defined:
+                if reg in self.defined and (inst, reg) not in self.shuffled:
                     self._check(inst, reg, mask)
             for reg in inst.written:
                 if reg in self.defined:

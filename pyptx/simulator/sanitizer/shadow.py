@@ -142,7 +142,10 @@ class Shadow:
         space = access.space
         if space == "shared":
             rows = self.shared_rows if lanes is None else self.shared_rows[lanes]
-            return [(self.shared, rows + (a.astype(np.int64) + (access.offset - SHARED_BASE)), None)]
+            offset = a.astype(np.int64) + access.offset
+            if self.machine.rank_bits is not None:
+                offset &= (1 << CLUSTER_SHIFT) - 1
+            return [(self.shared, rows + (offset - SHARED_BASE), None)]
         if space == "local":
             rows = self.local_rows if lanes is None else self.local_rows[lanes]
             return [(self.local, rows + (a.astype(np.int64) + (access.offset - 0x10)), None)]
@@ -163,7 +166,7 @@ class Shadow:
         m = self.machine
         cta = m.cta_of_lane if lanes is None else m.cta_of_lane[lanes]
         rank = (full >> np.uint64(CLUSTER_SHIFT)).astype(np.int64) & 0xFF
-        cta = np.where(rank > 0, m.cluster_start(cta) + rank - 1, cta)
+        cta = m.cluster_start(cta) + rank
         offset = (full & np.uint64((1 << CLUSTER_SHIFT) - 1)).astype(np.int64) - SHARED_BASE
         return cta * m.shared.shape[1] + offset
 

@@ -30,6 +30,8 @@ CHAPTERS = (
     "tcgen05_mma",
     "video",
     "stack",
+    "texture",
+    "surface",
     "misc",
 )
 

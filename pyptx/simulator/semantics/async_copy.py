@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of, locate_span, span
+from ..memory import Access, address_of, locate_span, seen_by, span
 from ..pending import Copy
 from ..program import Address, Imm, Inst, Operand, Reg
 from .mbarrier import PHASE, advance, update
@@ -202,7 +202,10 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
                 mask = _value(machine, rest[1], lane, "u16" if machine.cluster_size <= 16 else "u32")
                 first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
                 receivers = [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
-            goals = [span(machine, inst, target, to, r, count, write=True, align=16) for r in receivers]
+            goals = [
+                span(machine, inst, seen_by(machine, target, r, lane), to, r, count, write=True, align=16)
+                for r in receivers
+            ]
             told = None if barrier is None else address_of(machine, barrier, lane)
             issue_bulk(machine, inst, lane, receivers, data, goals, told, (origin, start), (to, target), count, combine)
 
@@ -245,12 +248,17 @@ def issue_bulk(
         for receiver, goal in zip(receivers, goals, strict=True):
             combine(goal, moved)
             if barrier is not None:
-                complete_tx(machine, inst, barrier, receiver, count)
+                complete_tx(machine, inst, seen_by(machine, barrier, receiver, lane), receiver, count)
 
     copy = Copy(inst, np.array([lane]), "bulk_group" if barrier is None else "mbarrier", complete)
     if machine.observers:
         copy.reads.append((*locate_span(machine, source[1], source[0], lane), count))
-        copy.writes += [(*locate_span(machine, target[1], target[0], r), count) for r in receivers]
+        copy.writes += [
+            (*locate_span(machine, seen_by(machine, target[1], r, lane), target[0], r), count) for r in receivers
+        ]
         if barrier is not None:
-            copy.barriers = [locate_span(machine, barrier, "shared::cluster", r)[1] // 8 for r in receivers]
+            copy.barriers = [
+                locate_span(machine, seen_by(machine, barrier, r, lane), "shared::cluster", r)[1] // 8
+                for r in receivers
+            ]
     machine.pending.issue(copy)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..numerics import approximate, floating, half, integer
 from ..program import Inst
-from .operands import HALVES, PACKED_INTEGERS, Array, Function, float_options, lanewise, with_options
+from .operands import HALVES, PACKED_INTEGERS, Array, Function, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning
 
 
@@ -198,8 +198,7 @@ def div(inst: Inst) -> Pure:
     kind = inst.type
     if kind in ("f32", "f64"):
         if inst.has("approx") or inst.has("full"):
-            function = with_options(approximate.div, ftz=inst.has("ftz"), full=inst.has("full"))
-            return lanewise(inst, function, kind)
+            return approximated(inst, approximate.div, kind, ftz=inst.has("ftz"), full=inst.has("full"))
         return lanewise(inst, with_options(floating.div, **float_options(inst)), kind)
     return lanewise(inst, integer.div, kind)
 

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of
-from ..program import CLUSTER_SHIFT, Inst, Not, Operand, Pair, Reg, Sink
+from ..memory import Access, address_of, seen_by
+from ..program import Inst, Not, Operand, Pair, Reg, Sink
 from .movement import space_of
 from .registry import Action, Mask, Pure, Step, meaning
 
@@ -176,7 +176,7 @@ def _bind_multicast(machine: Machine, inst: Inst, address: Operand, rest: list[O
             sizes = -amount if expects else amount if not counts else 0
             arrivals = 0 if not counts else 1 if expects else amount
             for receiver in receivers_of(machine, lane, scalar(machine, rest[-1], lane)):
-                place = address_of(machine, address, lane) & ((1 << CLUSTER_SHIFT) - 1)
+                place = seen_by(machine, address_of(machine, address, lane), receiver, lane)
                 complete_tx(machine, inst, place, receiver, sizes, "shared::cluster", arrivals)
 
     return step

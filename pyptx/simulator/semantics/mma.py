@@ -80,7 +80,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
                 left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])
                 total = floating.fma(np.ascontiguousarray(left), np.ascontiguousarray(right), total, rounding=rounding)
         else:
-            total = np.matmul(x, y) + z
+            total = machine.arithmetic.product(x, y, dtype) + z
         bits = rounded(total, dtype, clamp).reshape(machine.warps, m * n)
         values = bits[:, out_of_d]  # (warps, 32, values)
         if dbits == 16:
@@ -183,7 +183,7 @@ def _bind_quads(machine: Machine, inst: Inst) -> Action:
         x = by_threads(values(a, abits, atype), alayout)
         y = by_threads(values(b, abits, btype), "row" if blayout == "col" else "col")
         z = spread(values(c, BITS[ctype], ctype), ctype)
-        total = np.matmul(x, y.transpose(0, 1, 3, 2)) + z
+        total = machine.arithmetic.product(x, y.transpose(0, 1, 3, 2), dtype) + z
         bits = rounded(np.ascontiguousarray(total), dtype, False)
         if dtype == "f32":
             parts = bits.reshape(machine.warps, 4, 2, 2, 2, 2, 2, 2)  # row 4, 2, 1; column 4, 2, 1

@@ -239,15 +239,13 @@ def cvta(inst: Inst) -> Pure | Step:
 
 
 @meaning("isspacep")
-def isspacep(inst: Inst) -> Pure:
+def isspacep(inst: Inst) -> Pure | Step:
     p, a = inst.operands
     space = space_of(inst)
-    cta_size = np.uint64(1 << CLUSTER_SHIFT)
+    wide = "u32" if isinstance(a, Reg) and a.pool == "32" else "u64"
 
     def test(x: Array) -> Array:
         x = x.astype(np.uint64)
-        if space in ("shared", "shared::cta"):
-            return x - np.uint64(SHARED_WINDOW) < cta_size
         if space == "shared::cluster":
             return x - np.uint64(SHARED_WINDOW) < np.uint64(1 << 32)
         if space == "local":
@@ -259,8 +257,25 @@ def isspacep(inst: Inst) -> Pure:
             return np.zeros(x.shape, np.bool_)
         return (high >= np.uint64(0x73)) & (high < np.uint64(0x76))
 
-    wide = not (isinstance(a, Reg) and a.pool == "32")
-    return Pure(test, [(p, "pred")], [(a, "u64" if wide else "u32")])
+    if space not in ("shared", "shared::cta"):
+        return Pure(test, [(p, "pred")], [(a, wide)])
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        source = machine.source(a, wide)
+        start = np.uint64(SHARED_WINDOW)
+        if machine.rank_bits is not None:
+            start = start + machine.rank_bits
+        if not isinstance(p, Reg):
+            return lambda m: None
+        row = machine.row(p)
+
+        def step(m: Mask) -> None:
+            inside = source.astype(np.uint64) - start < np.uint64(1 << CLUSTER_SHIFT)
+            np.copyto(row, inside, "unsafe", machine.executing(m))
+
+        return step
+
+    return Step(bind)
 
 
 @meaning("mapa")
@@ -270,25 +285,13 @@ def mapa(inst: Inst) -> Pure:
     target = dtype_of(kind)
 
     def mapped(x: Array, rank: Array) -> Array:
-        low = x & ~target.type(0xFF << CLUSTER_SHIFT)
-        return low | (rank.astype(target) + target.type(1)) << target.type(CLUSTER_SHIFT)
+        return x & ~target.type(0xFF << CLUSTER_SHIFT) | rank.astype(target) << target.type(CLUSTER_SHIFT)
 
     return Pure(mapped, [(d, kind)], [(a, kind), (b, "u32")])
 
 
 @meaning("getctarank")
-def getctarank(inst: Inst) -> Step:
-    def bind(machine: Machine, inst: Inst) -> Action:
-        d, a = inst.operands
-        assert isinstance(d, Reg)
-        row, x = machine.row(d), machine.source(a, inst.type)
-        own = (machine.cta_of_lane % machine.cluster_size).astype(np.uint32)
-
-        def step(m: Mask) -> None:
-            rank = (x >> x.dtype.type(CLUSTER_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
-            value = np.where(rank == 0, own, rank - np.uint32(1))
-            np.copyto(row, value, "unsafe", machine.executing(m))
-
-        return step
-
-    return Step(bind)
+def getctarank(inst: Inst) -> Pure:
+    d, a = inst.operands
+    shift, low = dtype_of(inst.type).type(CLUSTER_SHIFT), dtype_of(inst.type).type(0xFF)
+    return Pure(lambda x: (x >> shift & low).astype(np.uint32), [(d, "u32")], [(a, inst.type)])

@@ -38,6 +38,13 @@ def with_options(function: Function, **options: Any) -> Function:
     return partial(function, **chosen) if chosen else function
 
 
+def approximated(inst: Inst, function: Function, type_name: str = "f32", **options: Any) -> Pure:
+    """`lanewise` for a function of `numerics.approximate`, whose error a launch may choose."""
+    pure = lanewise(inst, with_options(function, **options), type_name)
+    pure.approximate = True
+    return pure
+
+
 def float_options(inst: Inst) -> dict[str, Any]:
     """rounding, ftz and sat of a floating-point instruction, as far as they are not the default."""
     options: dict[str, Any] = {}

@@ -51,6 +51,8 @@ class Pure:
     """`function(lanes)` makes the function for so many lanes, with buffers of its own that no two
     instructions use at once.
     """
+    approximate: bool = False
+    """The function takes `perturb`, a generator of errors within the documented ones."""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class Collective:
 
     bind: Callable[[Machine, Inst], Action]
     mask: Operand | str | None = None
+    sources: Callable[[Machine, Inst], Callable[[], Array]] | None = None
+    """For shuffles: gives the lane whose value (operand 1) each lane reads."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import address_of, locate_span, span
+from ..memory import address_of, locate_span, seen_by, span
 from ..pending import Copy
 from ..program import Inst, Operand, Reg, Sink, Vec
 from . import async_copy, atomic, movement
@@ -98,18 +98,23 @@ def try_cancel(inst: Inst) -> Step:
                 answer[:3] = [int(x) for x in machine.cta_index(first - machine.first_cta)]
                 answer[3] = 1
             receivers = receivers_of(machine, lane, -1) if every else [lane]
-            targets = [span(machine, inst, start, space, r, 16, write=True, align=16) for r in receivers]
+            targets = [
+                span(machine, inst, seen_by(machine, start, r, lane), space, r, 16, write=True, align=16)
+                for r in receivers
+            ]
 
             def complete() -> None:
                 for receiver, target in zip(receivers, targets, strict=True):
                     target[...] = answer.view(np.uint8)
-                    complete_tx(machine, inst, signal, receiver, 16, space)
+                    complete_tx(machine, inst, seen_by(machine, signal, receiver, lane), receiver, 16, space)
 
             copy = Copy(inst, np.array([lane]), "mbarrier", complete)
             if machine.observers:
                 for receiver in receivers:
-                    copy.writes.append((*locate_span(machine, start, space, receiver), 16))
-                    copy.barriers.append(locate_span(machine, signal, space, receiver)[1] // 8)
+                    there = seen_by(machine, start, receiver, lane)
+                    copy.writes.append((*locate_span(machine, there, space, receiver), 16))
+                    there = seen_by(machine, signal, receiver, lane)
+                    copy.barriers.append(locate_span(machine, there, space, receiver)[1] // 8)
             machine.pending.issue(copy)
 
         def step(m: Mask) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of
+from ..memory import Access, address_of, seen_by
 from ..numerics import floating
 from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..shared_operand import Descriptor, OperandError, blackwell_descriptor, read_patterns
@@ -352,7 +352,7 @@ def commit(inst: Inst) -> Step:
                 complete_tx(machine, inst, address, lane, 0, space, 1)
                 return
             for receiver in receivers_of(machine, lane, scalar(machine, rest[0], lane, "u32" if wide else "u16")):
-                complete_tx(machine, inst, address & _OFFSET, receiver, 0, "shared::cluster", 1)
+                complete_tx(machine, inst, seen_by(machine, address, receiver, lane), receiver, 0, "shared::cluster", 1)
 
         return each(machine, issue)
 

@@ -140,7 +140,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
                 x, z = _scaled(machine, inst, shape, scales, cta, lane, x, y, rows, group)
             else:
                 z = y
-            product = x @ z.T
+            product = machine.arithmetic.product(x, z.T, shape.d)
             if shape.negate:
                 product = -product
             keep = None if disabled is None else _disabled(machine, disabled, lane, i)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import address_of, span
+from ..memory import address_of, seen_by, span
 from ..pending import Copy
 from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
 from ..tensor_box import (
@@ -19,6 +19,7 @@ from ..tensor_box import (
     Combine,
     im2col_size,
     pixels_of,
+    pixels_of_row,
     read_pixels,
     read_tiled,
     tiled_size,
@@ -33,7 +34,8 @@ from .registry import Action, Collective, Mask, Step, dtype_of, meaning
 
 Array = Any
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-_ADDRESS = (1 << CLUSTER_SHIFT) - 1
+_PAIR = 1 << CLUSTER_SHIFT
+"""The bit of a shared address that tells the two CTAs of a pair apart."""
 
 
 def scalar(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> int:
@@ -77,6 +79,10 @@ def combine_of(operation: str | None, kind: str) -> Combine | None:
     return combine
 
 
+WIDE = ("im2col::w", "im2col::w::128")
+"""Modes that take a halo and an offset along W in place of the im2col offsets."""
+
+
 class _Box:
     """What a tensor copy moves, apart from where it lies in shared memory."""
 
@@ -93,7 +99,7 @@ class _Box:
         self.machine, self.inst, self.lane, self.m, self.mode = machine, inst, lane, m, mode
         self.at, self.offsets = at, offsets
         self.size = (
-            im2col_size(m)
+            im2col_size(m, offsets[0] if mode in WIDE else 0)
             if mode.startswith("im2col")
             else 4 * tiled_size(m)
             if mode in ("tile::gather4", "tile::scatter4")
@@ -110,7 +116,10 @@ class _Box:
                 return read_tiled(memory, m, at)
             if self.mode == "tile::gather4":
                 return np.concatenate([read_tiled(memory, m, (at[0], row)) for row in at[1:]])
-            pixels, good = pixels_of(m, at, self.offsets, m.pixels)
+            if self.mode in WIDE:
+                pixels, good = pixels_of_row(m, at, self.offsets[0], self.offsets[1])
+            else:
+                pixels, good = pixels_of(m, at, self.offsets, m.pixels)
             return read_pixels(memory, m, at[0], pixels, good)
         except BoxError as error:
             self._fault(error)
@@ -187,8 +196,8 @@ def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Se
     assert isinstance(tensor, Address)
     mode = _mode_of(inst)
     rank = int(next(x for x in inst.modifiers if len(x) == 2 and x[1] == "d" and x[0].isdigit())[0])
-    if any(x.startswith("override") for x in inst.modifiers) or mode in ("im2col::w", "im2col::w::128"):
-        machine.fault(inst, "the simulator does not execute .override, .im2col::w and .im2col::w::128")
+    if any(x.startswith("override") for x in inst.modifiers):
+        machine.fault(inst, "the simulator does not execute .override")
     places = tensor.rest[0]
     coordinates = places.elements if isinstance(places, Vec) else (places,)
     tiled = mode.startswith("tile")
@@ -198,6 +207,8 @@ def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Se
         if m.rank != rank:
             machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
         if (m.kind == "tiled") != tiled:
+            machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
+        if (mode in WIDE or m.kind in WIDE) and m.kind != mode:
             machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
         if "4" in mode and m.box[1] != 1:
             machine.fault(inst, f".{mode} needs a box of one row, not {m.box[1]}", lane)
@@ -224,7 +235,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
     to = "shared" if inst.has("shared::cta") else "shared::cluster"
     box_of = _prepare(machine, inst, tensor)
     offset_operands: tuple[Operand, ...] = ()
-    if inst.has("im2col"):
+    if inst.one_of("im2col", *WIDE):
         found = rest.pop(0)
         offset_operands = found.elements if isinstance(found, Vec) else (found,)
     multicast = any(m.startswith("multicast") for m in inst.modifiers)
@@ -239,23 +250,27 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         if multicast:
             mask = scalar(machine, rest[0], lane, "u32" if inst.has("multicast::cluster::32b") else "u16")
             receivers = receivers_of(machine, lane, mask)
-            target &= _ADDRESS
-            signal &= _ADDRESS if not two else -1
+
+        def signal_of(receiver: int) -> int:
+            """The mbarrier that hears of a receiver's bytes: in its CTA, or in the one of its pair that `mbar` names."""
+            there = seen_by(machine, signal, receiver, lane)
+            return there & ~_PAIR | signal & _PAIR if two and multicast else there
+
         if target % 128:
             machine.fault(inst, f"the box's place in shared memory 0x{target:x} must be a multiple of 128", lane)
-        views = [span(machine, inst, target, to, r, box.size, write=True) for r in receivers]
+        views = [span(machine, inst, seen_by(machine, target, r, lane), to, r, box.size, write=True) for r in receivers]
 
         def complete() -> None:
             data = box.read()
             for receiver, view in zip(receivers, views, strict=True):
                 place_box(view, data, box.m.swizzle, target)
-                complete_tx(machine, inst, signal, receiver, box.size)
+                complete_tx(machine, inst, signal_of(receiver), receiver, box.size)
 
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
         if machine.observers:
             copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
             copy.barriers = [
-                flat_offset(machine, span(machine, inst, signal, "shared::cluster", r, 8, write=True)) // 8
+                flat_offset(machine, span(machine, inst, signal_of(r), "shared::cluster", r, 8, write=True)) // 8
                 for r in receivers
             ]
         machine.pending.issue(copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,15 @@ def shfl(inst: Inst) -> Collective:
     mode = inst.one_of("up", "down", "bfly", "idx") or "idx"
     synced = inst.has("sync")
     operands = inst.operands
-    return Collective(lambda machine, inst: _bind_shfl(machine, inst, mode), operands[4] if synced else "active")
+    mask = operands[4] if synced else "active"
+    return Collective(lambda machine, inst: _bind_shfl(machine, inst, mode), mask, _shuffle_sources)
+
+
+def _shuffle_sources(machine: Machine, inst: Inst) -> Callable[[], Array]:
+    b, c = (machine.source(o, "u32") for o in inst.operands[2:4])
+    start = machine.lane_numbers - machine.lane_in_warp
+    mode = inst.one_of("up", "down", "bfly", "idx") or "idx"
+    return lambda: start + source_lanes(mode, machine.lane_in_warp, b, c)[0]
 
 
 def _bind_shfl(machine: Machine, inst: Inst, mode: str) -> Action:

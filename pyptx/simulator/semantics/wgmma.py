@@ -163,7 +163,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
                 assert selector is not None
                 x = place_nonzeros(x, metadata_codes(metadata_row[first : first + 128], selector, abits), abits)
             y = operand(b, first, n, k, bbits, btype, turned_b)
-            product = x @ y.T
+            product = machine.arithmetic.product(x, y.T, dtype)
             if negative:
                 np.negative(product, product)
             accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")

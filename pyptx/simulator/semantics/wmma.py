@@ -161,7 +161,7 @@ def _bind_mma(machine: Machine, inst: Inst) -> Action:
                 left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])
                 total = floating.fma(np.ascontiguousarray(left), np.ascontiguousarray(right), total, rounding=rounding)
         else:
-            total = x @ y + z
+            total = machine.arithmetic.product(x, y, dtype) + z
         if inst.has("satfinite") and dtype in ("f16", "f32"):
             most = 65504.0 if dtype == "f16" else float(np.finfo(np.float32).max)
             total = np.where(np.isnan(total), 0.0, np.clip(total, -most, most))

@@ -46,3 +46,21 @@ def test_bulk_reductions_of_many_ctas() -> None:
     cp.async.bulk.commit_group;
     cp.async.bulk.wait_group 0;
 $end:""", grid=3)  # fmt: skip
+
+
+AGGREGATE = """
+    and.b32 %r10, %r1, 31;
+    setp.ne.u32 %p3, %r10, LEADER;
+    @%p3 bra $join;
+    atom.global.add.u32 %r11, [%rd1], 32;
+$join:
+    shfl.sync.idx.b32 %r12, %r11, 0, 31, -1;
+    add.u32 %r12, %r12, %r10;
+    st.shared.u32 [%r5], %r12;
+"""
+"""Warp-aggregated atomics: one lane takes a place for all, and the others get it by a shuffle."""
+
+
+def test_shuffles_read_the_lanes_they_name() -> None:
+    silent(AGGREGATE.replace("LEADER", "0"))
+    breaks(AGGREGATE.replace("LEADER", "1").replace("-1;", "-1; //!"), "uninitialised-register")
