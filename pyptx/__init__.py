@@ -24,6 +24,7 @@ _WHERE = {
     "detect_arch": "frontend.device",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
+    "fat_kernel": "frontend.kernel",
     "intrinsic": "frontend.debug",
     "load": "simulator",
     "parse": "text",
@@ -43,6 +44,7 @@ __all__ = [
     "detect_arch",
     "diagnose",
     "differentiable_kernel",
+    "fat_kernel",
     "intrinsic",
     "kernel",
     "load",
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from .diagnostics import Diagnostic, PTXError, SimulationError
     from .frontend.debug import intrinsic
     from .frontend.device import detect_arch
-    from .frontend.kernel import Kernel, kernel
+    from .frontend.kernel import Kernel, fat_kernel, kernel
     from .frontend.tiles import Layout, Tile
     from .runtime.differentiable import differentiable_kernel
     from .simulator import LoadedKernel, load, simulate

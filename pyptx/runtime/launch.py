@@ -21,8 +21,9 @@ from typing import Any
 
 from ..diagnostics import PTXError
 from .call import _allocate, _check, _grid, _name, _parameter_names, bind_sizes, check_count
-from .compile import compile_kernel
+from .compile import Compiled, compile_kernel
 from .driver import CudaError, Driver, Function, LaunchShape, descriptor_store, find_driver
+from .targets import variant_on
 from .tensor_map import TensorMap, tensor_map
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
@@ -393,11 +394,13 @@ def make_plan(
         for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
             tensors.append(_allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
     accepted: dict[str, Any] = {**sizes, **kwargs}
-    traced = kernel.trace(**accepted)
     index = device.index or 0
+    kernel, arch = variant_on(kernel, driver.facts(index))
+    specs = kernel.specs
+    traced = kernel.trace(**accepted)
     shape = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
-    compiled = compile_kernel(kernel, target_for(kernel, driver, index), **accepted)
-    function = _function(driver, compiled.cubin, kernel.name, index, shape)
+    compiled = compile_kernel(kernel, arch, **accepted)
+    function = _function(driver, compiled, kernel.name, index, shape)
     alignment = access_alignment(kernel.ptx(**accepted))
     parameters: list[tuple[str, Any]] = []
     widths: list[int] = []
@@ -438,36 +441,12 @@ def make_plan(
     return plan, tensors
 
 
-def target_for(kernel: Any, driver: Driver, device: int) -> str:
-    """The arch to compile for on a GPU: the kernel's own where the GPU runs it. PTXError where it cannot.
-
-    PTX ISA 11.1.2: `sm_90a` runs on 9.0 only, `sm_100f` on its family, `sm_80` on 8.x from 8.0 on as a cubin, and on
-    anything newer if it is compiled for that.
-    """
-    facts = driver.facts(device)
-    arch = kernel.arch
-    found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
-    if found is None:
-        return arch
-    major, minor, suffix = int(found[1]), int(found[2]), found[3]
-    have = facts.capability
-    words = f"{_name(kernel)} is compiled for {arch}, and {facts.name} is sm_{have[0]}{have[1]}"
-    if suffix == "a" and (major, minor) != have:
-        raise PTXError(f"{words}: code for {arch} runs on that GPU alone; decorate it with arch='auto'")
-    if suffix == "f" and (major != have[0] or minor > have[1]):
-        raise PTXError(f"{words}, which is not of that family; decorate it with arch='auto'")
-    if (major, minor) > have:
-        raise PTXError(f"{words}: too old a GPU for this kernel")
-    return arch if suffix or major == have[0] else f"sm_{have[0]}{have[1]}"
-
-
 def _launch_shape(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any], smem: int) -> LaunchShape:
     grid = _extent(kernel, "grid", _grid(kernel, dict(sizes), accepted))
     block = _extent(kernel, "block", kernel.block)
     cluster = _extent(kernel, "cluster", kernel.cluster)
-    return checked_shape(
-        _name(kernel), LaunchShape(grid, block, cluster, smem, bool(getattr(kernel, "cooperative", False)))
-    )
+    shape = LaunchShape(grid, block, cluster, smem, bool(kernel.cooperative), bool(kernel.programmatic))
+    return checked_shape(_name(kernel), shape)
 
 
 def _extent(kernel: Any, what: str, value: Any) -> tuple[int, int, int]:
@@ -498,13 +477,13 @@ def checked_shape(name: str, shape: LaunchShape) -> LaunchShape:
     return shape
 
 
-def _function(driver: Driver, cubin: bytes, name: str, device: int, shape: LaunchShape) -> Function:
+def _function(driver: Driver, compiled: Compiled, name: str, device: int, shape: LaunchShape) -> Function:
     """The entry loaded on that GPU, once per cubin, and prepared for launches like `shape`."""
-    key = (id(driver), hash(cubin), len(cubin), name, device)
+    key = (id(driver), hash(compiled.cubin), len(compiled.cubin), name, device)
     with _functions_lock:
         found = _functions.get(key)
         if found is None:
-            found = _functions[key] = driver.load_function(cubin, name, device, shape)
+            found = _functions[key] = driver.load_function(compiled.cubin, name, device, shape, compiled.compiler)
         else:
             driver.prepare(found, shape)
         return found
