@@ -28,6 +28,7 @@ _WHERE = {
     "intrinsic": "frontend.debug",
     "load": "simulator",
     "parse": "text",
+    "register_sharding": "runtime.dtensor",
     "simulate": "simulator",
     "to_ptx": "text",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "parse",
     "ptx",
     "reg",
+    "register_sharding",
     "simulate",
     "smem",
     "to_ptx",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from .frontend.kernel import Kernel, fat_kernel, kernel
     from .frontend.tiles import Layout, Tile
     from .runtime.differentiable import differentiable_kernel
+    from .runtime.dtensor import register_sharding
     from .simulator import LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 

@@ -32,7 +32,7 @@ from .call import (
     torch_types,
 )
 
-__all__ = ["call_op", "call_traced", "operator_name"]
+__all__ = ["call_op", "call_traced", "operator_name", "operators_of"]
 
 _lock = threading.RLock()
 _owners: dict[str, Any] = {}
@@ -83,7 +83,17 @@ def operator_name(
         found = kernel._cubin_handles.get(key)
         if found is None:
             found = kernel._cubin_handles[key] = _register(kernel, dict(static), scalars, into, gradient)
+            if "sharding" in kernel._cubin_handles and not into:
+                from .dtensor import apply
+
+                apply(kernel, found)
         return found
+
+
+def operators_of(kernel: Any) -> list[str]:
+    """The names of the operators that the kernel has so far and that return their outputs."""
+    with _lock:
+        return [n for k, n in kernel._cubin_handles.items() if isinstance(k, tuple) and k[0] == "operator" and not k[3]]
 
 
 class Gradient:
