@@ -230,10 +230,23 @@ def _bind(text: str, outputs: Sequence[Any], args: Sequence[Any]) -> Sequence[An
         return []
     native = handlers()
     if native is None:
-        return jax.pure_callback(partial(_callback_on_arrays, text), list(outputs), *args, vmap_method="sequential")
+        return jax.lax.platform_dependent(*args, cpu=_in_python(text, outputs), default=_refused(outputs))
     target = "pyptx_cuda" if _fake_gpu() else "pyptx_kernel"
     call = jax.ffi.ffi_call(target, list(outputs), vmap_method="sequential", has_side_effect=False)
     return call(*args, key=np.int64(key_of(text)), program=text)
+
+
+def _in_python(text: str, outputs: Sequence[Any]) -> Any:
+    """The simulator, called back without the native handlers."""
+    return lambda *args: jax.pure_callback(
+        partial(_callback_on_arrays, text), list(outputs), *args, vmap_method="sequential"
+    )
+
+
+def _refused(outputs: Sequence[Any]) -> Any:
+    """A foreign function that nobody has registered, for GPUs without the native handlers: XLA's error is its name."""
+    name = "pyptx_has_no_native_handlers_because_there_is_no_gcc_or_PYPTX_NATIVE_is_0"
+    return jax.ffi.ffi_call(name, list(outputs), vmap_method="sequential")
 
 
 def _callback_on_arrays(text: str, *arrays: Any) -> list[Any]:
