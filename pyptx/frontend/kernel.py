@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import operator
 import os
 import re
 import sys
@@ -364,11 +365,12 @@ class Kernel:
         """Grid, block, cluster and dynamic shared memory for these dimensions (and template parameters in `kw`).
 
         `grid`, `block` and `cluster` may be functions of the dimensions, called with them by name, or in order if they
-        do not take names.
+        do not take names. A grid of 0, for empty tensors, is no launch. ValueError for what is no shape.
         """
         env = dict(dims or {})
         template, bound = self._split({n: v for n, v in kw.items()})
-        names = {**{n: v for n, v in template.items() if isinstance(v, int)}, **bound, **env}
+        given = {n: v for n, v in {**kw, **template}.items() if isinstance(v, int) and not isinstance(v, bool)}
+        names = {**given, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
         return Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
@@ -380,8 +382,13 @@ class Kernel:
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
             value = _call(value, names, env, f"{what} of kernel {self.name}")
-        parts = (value,) if isinstance(value, int) else tuple(value)
-        if not 1 <= len(parts) <= 3 or not all(isinstance(p, int) and p > 0 for p in parts):
+        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        least = 0 if what == "grid" else 1
+        try:
+            parts = tuple(map(operator.index, parts))  # NumPy's integers too
+        except TypeError:
+            parts = ()
+        if not 1 <= len(parts) <= 3 or min(parts) < least:
             raise ValueError(f"the {what} of kernel {self.name} is one to three positive ints, not {value!r}")
         return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
 

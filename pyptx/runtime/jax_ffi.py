@@ -50,7 +50,8 @@ from .call import (
 )
 from .compile import compile_ptx
 from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
-from .launch import _fixed_scalar, _function, _launch_shape
+from .launch import _fixed_scalar, _function
+from .shape import launch_shape, without_ctas
 from .targets import best_target, cubin_arch, refusal
 from .tensor_map import TensorMap, tensor_map
 
@@ -196,7 +197,9 @@ def _program_for(
     names = _parameter_names(kernel, len(specs))
     accepted: dict[str, Any] = {**sizes, **kwargs}
     traced = kernel.trace(**accepted)
-    launch = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
+    launch = launch_shape(kernel, sizes, kwargs)
+    count = len(kernel.in_specs)
+    without_ctas(kernel.name, launch, [(n, s) for n, (_, s) in zip(names[count:], buffers[count:], strict=True)])
     parameters: list[Any] = []
     grid = launch.grid
     for p in traced.parameters:
@@ -215,7 +218,7 @@ def _program_for(
             parameters.append(("c", _fixed_scalar(kernel, p, accepted).hex()))
     return Program(
         kernel.name, kernel.arch, kernel.ptx(**accepted), grid, launch.block, launch.cluster, launch.smem,
-        launch.cooperative, launch.programmatic, len(kernel.in_specs), tuple(buffers), tuple(parameters),
+        launch.cooperative, launch.programmatic, count, tuple(buffers), tuple(parameters),
     )  # fmt: skip
 
 

@@ -10,29 +10,24 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from ..diagnostics import PTXError
-from .call import _allocate, _check, _grid, _name, _parameter_names, bind_sizes, check_count
+from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
 from .compile import Compiled, compile_kernel
-from .driver import CudaError, Driver, Function, LaunchShape, descriptor_store, find_driver
+from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver
+from .scalars import pack_scalar, pack_scalars
+from .shape import launch_shape, without_ctas
 from .targets import variant_on
 from .tensor_map import TensorMap, tensor_map
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
-
-FORMATS = {
-    "u8": "B", "s8": "b", "b8": "B", "u16": "H", "s16": "h", "b16": "H", "f16": "e", "u32": "I", "s32": "i", "b32": "I",
-    "f32": "f", "tf32": "f", "u64": "Q", "s64": "q", "b64": "Q", "f64": "d", "pred": "?",
-}  # fmt: skip
-"""`struct` formats of PTX types."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +305,7 @@ class Launcher:
         raw = self._raw
         key = tuple(sorted((n, type(v), _hashable(v)) for n, v in kwargs.items() if n not in raw))
         names = tuple(n for n in raw if n in kwargs)
-        return (key, names), pack_scalars(self._kernel, [(n, raw[n][0], kwargs[n]) for n in names])
+        return (key, names), pack_scalars(_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
 
 
 def _hashable(value: Any) -> Any:
@@ -319,28 +314,6 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return repr(value)
     return value
-
-
-def pack_scalars(kernel: Any, scalars: Sequence[tuple[str, str, Any]]) -> bytes:
-    """Scalars (name, PTX type, value) at offsets that are multiples of 8. PTXError for values that do not fit."""
-    return b"".join(_scalar(kernel, n, t, v).ljust(8, b"\0") for n, t, v in scalars)
-
-
-def _scalar(kernel: Any, name: str, dtype: str, value: Any) -> bytes:
-    code = FORMATS.get(dtype.lstrip("."))
-    if code is None:
-        raise PTXError(f"{_name(kernel)}: the parameter {name} of type {dtype} cannot be passed to a call")
-    if hasattr(value, "item"):
-        value = value.item()
-    try:
-        return struct.pack("<" + code, value)
-    except (struct.error, OverflowError, TypeError) as error:
-        if code in "BHIQ" and isinstance(value, int) and value < 0:  # b32 and u32 take the signed spelling too
-            try:
-                return struct.pack("<" + code.lower(), value)
-            except struct.error:
-                pass
-        raise PTXError(f"{_name(kernel)}: {name}={value!r} is not a .{dtype.lstrip('.')}: {error}") from None
 
 
 def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -398,7 +371,12 @@ def make_plan(
     kernel, arch = variant_on(kernel, driver.facts(index))
     specs = kernel.specs
     traced = kernel.trace(**accepted)
-    shape = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
+    shape = launch_shape(kernel, sizes, kwargs)
+    without_ctas(
+        kernel.name,
+        shape,
+        [(n, t.shape) for n, t in zip(names[len(in_specs) :], tensors[len(in_specs) :], strict=True)],
+    )
     compiled = compile_kernel(kernel, arch, **accepted)
     function = _function(driver, compiled, kernel.name, index, shape)
     alignment = access_alignment(kernel.ptx(**accepted))
@@ -441,42 +419,6 @@ def make_plan(
     return plan, tensors
 
 
-def _launch_shape(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any], smem: int) -> LaunchShape:
-    grid = _extent(kernel, "grid", _grid(kernel, dict(sizes), accepted))
-    block = _extent(kernel, "block", kernel.block)
-    cluster = _extent(kernel, "cluster", kernel.cluster)
-    shape = LaunchShape(grid, block, cluster, smem, bool(kernel.cooperative), bool(kernel.programmatic))
-    return checked_shape(_name(kernel), shape)
-
-
-def _extent(kernel: Any, what: str, value: Any) -> tuple[int, int, int]:
-    parts = (
-        (value,)
-        if isinstance(value, int) or hasattr(value, "__index__")
-        else tuple(value if value is not None else (1,))
-    )
-    if not 1 <= len(parts) <= 3:
-        raise PTXError(f"{_name(kernel)}: the {what} is one to three ints, not {value!r}")
-    return tuple(int(p) for p in (*parts, 1, 1)[:3])  # pyright: ignore[reportReturnType]
-
-
-def checked_shape(name: str, shape: LaunchShape) -> LaunchShape:
-    """The shape, or PTXError for what no GPU launches. CUDA programming guide, compute capabilities."""
-    grid, block, cluster = shape.grid, shape.block, shape.cluster
-    if any(n < 0 for n in grid) or any(n < 1 for n in (*block, *cluster)):
-        raise PTXError(f"{name}: grid {grid}, block {block} and cluster {cluster} must be positive")
-    if grid[0] >= 1 << 31 or grid[1] > 65535 or grid[2] > 65535:
-        raise PTXError(f"{name}: grid {grid} is too large; x goes to 2**31 - 1, y and z to 65535")
-    threads = block[0] * block[1] * block[2]
-    if threads > 1024 or block[2] > 64:
-        raise PTXError(f"{name}: block {block} has {threads} threads; a CTA has at most 1024, and z at most 64")
-    if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise PTXError(f"{name}: cluster {cluster} does not divide grid {grid}")
-    if cluster[0] * cluster[1] * cluster[2] > 16:
-        raise PTXError(f"{name}: cluster {cluster} has more than 16 CTAs")
-    return shape
-
-
 def _function(driver: Driver, compiled: Compiled, name: str, device: int, shape: LaunchShape) -> Function:
     """The entry loaded on that GPU, once per cubin, and prepared for launches like `shape`."""
     key = (id(driver), hash(compiled.cubin), len(compiled.cubin), name, device)
@@ -503,7 +445,7 @@ def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> b
                 f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)"
             )
         raise TypeError(f"{_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
-    return _scalar(kernel, parameter.name, parameter.dtype.name, value)
+    return pack_scalar(_name(kernel), parameter.name, parameter.dtype.name, value)
 
 
 _VECTOR = re.compile(
@@ -524,10 +466,3 @@ def access_alignment(ptx: str) -> int:
     if "cp.async.bulk" in ptx and re.search(r"cp\.async\.bulk\.(?!tensor|commit|wait)", ptx):
         most = max(most, 16)
     return min(most, 32)
-
-
-def describe_error(error: Exception) -> str:
-    return str(error) if isinstance(error, (CudaError, PTXError)) else repr(error)
-
-
-Callback = Callable[[int], None]

@@ -13,11 +13,16 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .call import _parameter_names
 from .compile import compile_ptx
 from .driver import DeviceFacts, Driver, LaunchShape, find_driver
-from .launch import FORMATS, _function, checked_shape
+from .launch import _function
+from .scalars import FORMATS, plain_number
+from .shape import checked_shape
 from .streams import current_stream, stream_handle
 from .targets import cubin_arch, refusal, runs_on, variant_on
 
 __all__ = ["RawEntry", "launch_entry", "launch_kernel", "launch_loaded"]
+
+
+_OPTIONS = {"stream", "cluster", "smem", "cooperative", "programmatic", "device"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,10 @@ def launch_loaded(kernel: Any, grid: Any, block: Any, args: Sequence[Any], **opt
 
 
 def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Whether a launch is for the CPU: it has CPU arrays, and no GPU is asked for."""
+    """Whether a launch is for the CPU: it has CPU arrays, and no GPU is asked for. TypeError for unknown options."""
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise TypeError(f"launch has no option {unknown[0]!r}; it has: {', '.join(sorted(_OPTIONS))}")
     import numpy as np
 
     from .call import _fake_gpu
@@ -224,8 +232,7 @@ def _pack(entry: RawEntry, parameter: tuple[str, str, int, bool], value: Any) ->
         if size != 8 or dtype[0] == "f":
             raise PTXError(f"{what} is a .{dtype}, not a pointer")
         return pointer.to_bytes(8, "little")
-    if hasattr(value, "item"):
-        value = value.item()
+    value = plain_number(value)
     code = FORMATS.get(dtype)
     if code is None or dtype not in SCALAR_TYPES:
         raise PTXError(f"{what} is a .{dtype}, which cannot be passed")

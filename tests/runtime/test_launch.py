@@ -16,6 +16,7 @@ from pyptx.diagnostics import PTXError
 from pyptx.runtime import launch
 from pyptx.runtime.compile import compilers
 from pyptx.runtime.driver import CudaError, LaunchShape, NoDriver, find_driver
+from pyptx.runtime.shape import checked_shape
 
 from .conftest import FakeDriver
 from .kernels import add, described, scaled_sum
@@ -218,7 +219,7 @@ def test_alignment_of_vector_accesses() -> None:
 )
 def test_impossible_shapes(shape: LaunchShape, words: str) -> None:
     with pytest.raises(PTXError, match=words):
-        launch.checked_shape("k", shape)
+        checked_shape("k", shape)
 
 
 # --- what the driver refuses
