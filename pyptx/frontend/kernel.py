@@ -88,8 +88,8 @@ class Kernel:
         self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
-        self._cubin_handles: dict[Any, Any] = {}
         self._call: Callable[..., Any] | None = None
+        self._forget_launches()
         self.cooperative, self.programmatic = cooperative, programmatic
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
@@ -150,7 +150,8 @@ class Kernel:
         if found is None:
             made = copy.copy(self)
             made._archs, made._arch = _targets(arch), arch
-            made._variants, made._cubin_handles, made._cache, made._texts = {}, {}, {}, {}
+            made._variants, made._cache, made._texts = {}, {}, {}
+            made._forget_launches()
             found = self._variants.setdefault(arch, made)
         return found
 
@@ -352,6 +353,12 @@ class Kernel:
 
     # ---------------------------------------------------------------------------------------------------- launching
 
+    def _forget_launches(self) -> None:
+        """Be as a kernel that has not been launched; the runtime keeps what it makes here."""
+        self._cubin_handles: dict[Any, Any] = {}
+        self._compiling: Callable[[], bool] | None = None
+        self._attempt: Callable[..., Any] = lambda arrays, kw: NotImplemented
+
     def bind(self, *shapes: Sequence[int], **kw: Any) -> dict[str, int]:
         """The dimensions that inputs of these shapes bind, with those in `kw`. ValueError where they do not fit
         `in_specs`.
@@ -396,6 +403,11 @@ class Kernel:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
         TypeError for too few inputs.
         """
+        compiling = self._compiling
+        if compiling is not None and not compiling():  # what has been on a GPU before and is recognised
+            result = self._attempt(arrays, kw)
+            if result is not NotImplemented:
+                return result
         if self.in_specs is None:
             raise NotImplementedError(
                 f"kernel {self.name} has no in_specs: only kernels with in_specs and out_specs can be called"
@@ -521,7 +533,7 @@ def fat_kernel(*kernels: Kernel) -> Kernel:
     made._archs = _targets([a for k in kernels for a in k.archs])
     made._arch = made._archs[0]
     made._variants = {a: k.variant(a) for k in kernels for a in k.archs}
-    made._cubin_handles = {}
+    made._forget_launches()
     return made
 
 

@@ -79,12 +79,6 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
     """`call_kernel` outside of torch.compile; `torch` is the module, or None if it is not imported."""
-    if torch is not None:
-        attempt = kernel._cubin_handles.get("attempt")
-        if attempt is not None:  # it has been on a GPU before: whatever is recognised needs no more looking at
-            result = attempt(args, kwargs)
-            if result is not NotImplemented:
-                return result
     if kernel.in_specs is None:
         raise NotImplementedError(
             f"{_name(kernel)} has no in_specs, so it cannot be called; use "

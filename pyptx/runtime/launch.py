@@ -333,7 +333,8 @@ def _launcher_of(kernel: Any) -> Launcher:
         driver = find_driver()
         found = handles.setdefault("launcher", Launcher(kernel, driver, sys.modules["torch"]))
         if not found.sync and "out" not in kernel.template_params:
-            handles["attempt"] = found.dispatcher(()).attempt
+            kernel._attempt = found.dispatcher(()).attempt
+            kernel._compiling = found._torch.compiler.is_dynamo_compiling
     return found
 
 
