@@ -24,9 +24,11 @@ _WHERE = {
     "detect_arch": "frontend.device",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
+    "fat_kernel": "frontend.kernel",
     "intrinsic": "frontend.debug",
     "load": "simulator",
     "parse": "text",
+    "register_sharding": "runtime.dtensor",
     "simulate": "simulator",
     "to_ptx": "text",
 }
@@ -43,12 +45,14 @@ __all__ = [
     "detect_arch",
     "diagnose",
     "differentiable_kernel",
+    "fat_kernel",
     "intrinsic",
     "kernel",
     "load",
     "parse",
     "ptx",
     "reg",
+    "register_sharding",
     "simulate",
     "smem",
     "to_ptx",
@@ -59,9 +63,10 @@ if TYPE_CHECKING:
     from .diagnostics import Diagnostic, PTXError, SimulationError
     from .frontend.debug import intrinsic
     from .frontend.device import detect_arch
-    from .frontend.kernel import Kernel, kernel
+    from .frontend.kernel import Kernel, fat_kernel, kernel
     from .frontend.tiles import Layout, Tile
     from .runtime.differentiable import differentiable_kernel
+    from .runtime.dtensor import register_sharding
     from .simulator import LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 

@@ -31,7 +31,7 @@ from .frontend.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
 from .frontend.mbarriers import mbarrier
 from .frontend.raw import raw
 from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
-from .frontend.special import Special, sreg
+from .frontend.special import Special, sreg, target
 from .frontend.tcgen05 import tcgen05
 from .frontend.wgmma import wgmma
 
@@ -50,5 +50,5 @@ __all__ = [
     "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_",
     "param", "pipe", "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
-    "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
+    "target", "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip

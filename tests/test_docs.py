@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,7 +20,8 @@ def blocks(page: str) -> list[str]:
 def run(program: str, folder: Path) -> str:
     file = folder / "program.py"  # a file, so that the kernel's lines can be shown
     file.write_text(program)
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=ROOT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # this checkout's pyptx, whichever is installed
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -38,6 +42,21 @@ report = pyptx.simulate(block_max, x, out, grid=4, block=256)
 print(np.array_equal(out, want), report.findings)
 """
     assert run(blocks("docs/writing-kernels.md")[0] + check, tmp_path) == "True []\n"
+
+
+def test_launching(tmp_path: Path) -> None:
+    """The page is one program, from top to bottom."""
+    for package in ("torch", "jax"):
+        pytest.importorskip(package)
+    out = run("".join(blocks("docs/launching.md")), tmp_path)
+    said = "scaled_sum: w must be Tile(64, f32), so of size 64 along axis 0, and has shape (32,)"
+    assert said in out
+    assert said in (ROOT / "docs/launching.md").read_text()
+
+
+def test_distributed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    run("".join(blocks("docs/distributed.md")), tmp_path)
 
 
 def test_readme_messages(tmp_path: Path) -> None:

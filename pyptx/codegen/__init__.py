@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import PTXError
 from ..dialects.ptx.style import detect
@@ -12,11 +13,14 @@ from ..parser.reader import Issue, ModuleText, Reader
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.statement import Kind
-from ..text import read_source
+from ..text import read_source, to_ptx
 from .faithful import FaithfulWriter
 from .sugar import SugarWriter
 
-__all__ = ["ptx_to_python"]
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+__all__ = ["ir_to_python", "ptx_to_python"]
 
 
 def ptx_to_python(
@@ -38,6 +42,11 @@ def ptx_to_python(
         text, filename=path, sugar=sugar, kernel_name=kernel_name, trivia=trivia, allow_unknown=allow_unknown,
         runnable=runnable,
     )  # fmt: skip
+
+
+def ir_to_python(module: ModuleOp, *, sugar: bool = False, **options: Any) -> str:
+    """As `ptx_to_python`, of a module that `pyptx.parse` made."""
+    return ptx_to_python(to_ptx(module), sugar=sugar, **options)
 
 
 def text_to_python(

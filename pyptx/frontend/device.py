@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
 
@@ -30,7 +31,7 @@ def _from_driver() -> tuple[int, int] | None:
     import ctypes
 
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(os.environ.get("PYPTX_CUDA_DRIVER_LIBRARY") or "libcuda.so.1")
     except OSError:
         return None
     count, device = ctypes.c_int(), ctypes.c_int()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import operator
 import os
 import re
 import sys
@@ -25,7 +27,7 @@ from .trace import Trace, trace_scope
 if TYPE_CHECKING:
     from ..runtime.ptxas import PtxasResult, ResourceUsage
 
-__all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "kernel"]
+__all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "fat_kernel", "kernel"]
 
 
 class Launch(NamedTuple):
@@ -64,14 +66,18 @@ class Kernel:
     __wrapped__: Callable[..., Any]
 
     def __init__(
-        self, fn: Callable[..., Any], *, arch: str = "sm_90a", version: str | tuple[int, int] | None = None,
+        self, fn: Callable[..., Any], *, arch: str | Sequence[str] = "sm_90a",
+        version: str | tuple[int, int] | None = None,
         in_specs: Sequence[Tile] | None = None, out_specs: Sequence[Tile] | None = None,
         grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
         raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
         reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+        cooperative: bool = False, programmatic: bool = False,
     ):  # fmt: skip
         self._fn = fn
-        self._arch = arch
+        self._archs = _targets(arch)
+        self._arch = self._archs[0]
+        self._variants: dict[str, Kernel] = {}
         self._version = parse_version(version) if isinstance(version, str) else version
         self.in_specs = None if in_specs is None else tuple(in_specs)
         self.out_specs = None if out_specs is None else tuple(out_specs)
@@ -82,8 +88,9 @@ class Kernel:
         self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
-        self._cubin_handles: dict[Any, Any] = {}
         self._call: Callable[..., Any] | None = None
+        self._forget_launches()
+        self.cooperative, self.programmatic = cooperative, programmatic
         parameters = list(inspect.signature(fn).parameters.values())
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -100,16 +107,11 @@ class Kernel:
                 f"kernel {fn.__name__} has {len(self._positional)} tensor parameters "
                 f"({', '.join(self._positional)}) and {len(self.specs)} specs"
             )
-        if arch != "auto" and arch not in FIRST_PTX:
-            near = suggest(arch, FIRST_PTX)
-            raise ValueError(
-                f"unknown arch {arch!r}"
-                + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
-            )
         functools.update_wrapper(self, fn)
 
     def __repr__(self) -> str:
-        return f"Kernel({self._fn.__name__}, arch={self._arch!r})"
+        arch = self._arch if len(self._archs) == 1 else self._archs
+        return f"Kernel({self._fn.__name__}, arch={arch!r})"
 
     @classmethod
     def from_ptx(cls, source: str | os.PathLike[str], entry: str | None = None) -> Kernel:
@@ -124,10 +126,34 @@ class Kernel:
 
     @property
     def arch(self) -> str:
-        """The target, e.g. `sm_90a`. `"auto"` is resolved here at first use: the GPU's, or sm_90a without one."""
+        """The target, e.g. `sm_90a`; the first of several. `"auto"` is resolved here at first use: the GPU's, or sm_90a
+        without one.
+        """
         if self._arch == "auto":
             self._arch = _detected_arch()
         return self._arch
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """All its targets, of which a launch takes the one for the GPU; `("auto",)` where the GPU decides."""
+        return self._archs
+
+    def variant(self, arch: str) -> Kernel:
+        """The kernel for one of its targets (for any, if it is for `"auto"`), with no other. ValueError for a target
+        that it is not for.
+        """
+        if self._archs == (arch,):
+            return self
+        if arch not in self._archs and self._archs != ("auto",):
+            raise ValueError(f"kernel {self.name} is for {', '.join(self._archs)}, not {arch}")
+        found = self._variants.get(arch)
+        if found is None:
+            made = copy.copy(self)
+            made._archs, made._arch = _targets(arch), arch
+            made._variants, made._cache, made._texts = {}, {}, {}
+            made._forget_launches()
+            found = self._variants.setdefault(arch, made)
+        return found
 
     @property
     def name(self) -> str:
@@ -327,6 +353,12 @@ class Kernel:
 
     # ---------------------------------------------------------------------------------------------------- launching
 
+    def _forget_launches(self) -> None:
+        """Be as a kernel that has not been launched; the runtime keeps what it makes here."""
+        self._cubin_handles: dict[Any, Any] = {}
+        self._compiling: Callable[[], bool] | None = None
+        self._attempt: Callable[..., Any] = lambda arrays, kw: NotImplemented
+
     def bind(self, *shapes: Sequence[int], **kw: Any) -> dict[str, int]:
         """The dimensions that inputs of these shapes bind, with those in `kw`. ValueError where they do not fit
         `in_specs`.
@@ -340,11 +372,12 @@ class Kernel:
         """Grid, block, cluster and dynamic shared memory for these dimensions (and template parameters in `kw`).
 
         `grid`, `block` and `cluster` may be functions of the dimensions, called with them by name, or in order if they
-        do not take names.
+        do not take names. A grid of 0, for empty tensors, is no launch. ValueError for what is no shape.
         """
         env = dict(dims or {})
         template, bound = self._split({n: v for n, v in kw.items()})
-        names = {**{n: v for n, v in template.items() if isinstance(v, int)}, **bound, **env}
+        given = {n: v for n, v in {**kw, **template}.items() if isinstance(v, int) and not isinstance(v, bool)}
+        names = {**given, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
         return Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
@@ -356,8 +389,13 @@ class Kernel:
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
             value = _call(value, names, env, f"{what} of kernel {self.name}")
-        parts = (value,) if isinstance(value, int) else tuple(value)
-        if not 1 <= len(parts) <= 3 or not all(isinstance(p, int) and p > 0 for p in parts):
+        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        least = 0 if what == "grid" else 1
+        try:
+            parts = tuple(map(operator.index, parts))  # NumPy's integers too
+        except TypeError:
+            parts = ()
+        if not 1 <= len(parts) <= 3 or min(parts) < least:
             raise ValueError(f"the {what} of kernel {self.name} is one to three positive ints, not {value!r}")
         return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
 
@@ -365,6 +403,11 @@ class Kernel:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
         TypeError for too few inputs.
         """
+        compiling = self._compiling
+        if compiling is not None and not compiling():  # what has been on a GPU before and is recognised
+            result = self._attempt(arrays, kw)
+            if result is not NotImplemented:
+                return result
         if self.in_specs is None:
             raise NotImplementedError(
                 f"kernel {self.name} has no in_specs: only kernels with in_specs and out_specs can be called"
@@ -453,6 +496,53 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
     raise TypeError(f"the {what} needs {', '.join(missing)}, and the dimensions are {', '.join(names) or 'none'}")
 
 
+def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
+    """The targets that `arch=` names. ValueError for none, an unknown one, one named twice, or "auto" among others."""
+    archs = (arch,) if isinstance(arch, str) else tuple(arch)
+    if not archs or len(set(archs)) != len(archs):
+        raise ValueError(f"arch={arch!r}: name a target, or several different ones")
+    for name in archs:
+        if name == "auto" and len(archs) == 1:
+            continue
+        if name not in FIRST_PTX:
+            near = suggest(name, FIRST_PTX)
+            raise ValueError(
+                f"unknown arch {name!r}"
+                + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
+            )
+    return archs
+
+
+def fat_kernel(*kernels: Kernel) -> Kernel:
+    """One kernel of several that do the same on different targets: a launch takes the one for the GPU, everything else
+    (printing, the simulator) the first.
+
+    TypeError unless they agree in what a caller sees: dimensions and dtypes of `in_specs` and `out_specs`, raw and
+    template parameters. ValueError for two of one target. Layouts, TMA boxes, grid, block, cluster and shared memory
+    are each kernel's own.
+    """
+    if not kernels:
+        raise TypeError("fat_kernel needs a kernel for each target")
+    first = kernels[0]
+    for other in kernels[1:]:
+        for what in ("in_specs", "out_specs", "raw_params", "template_params"):
+            a, b = _seen(first, what), _seen(other, what)
+            if a != b:
+                raise TypeError(f"fat_kernel: {what} of {first!r} are {a}, of {other!r} {b}")
+    made = copy.copy(first)
+    made._archs = _targets([a for k in kernels for a in k.archs])
+    made._arch = made._archs[0]
+    made._variants = {a: k.variant(a) for k in kernels for a in k.archs}
+    made._forget_launches()
+    return made
+
+
+def _seen(kernel: Kernel, what: str) -> Any:
+    """What callers see of a kernel's specs and parameters."""
+    value: Any = getattr(kernel, what)
+    return tuple((t.dims, t.dtype.name) for t in value or ()) if what.endswith("specs") else value
+
+
 def _detected_arch() -> str:
     try:
         from pyptx import detect_arch
@@ -466,21 +556,24 @@ def _detected_arch() -> str:
 def kernel(fn: Callable[..., Any]) -> Kernel: ...
 @overload
 def kernel(
-    fn: None = None, *, arch: str = "sm_90a", version: str | tuple[int, int] | None = None,
+    fn: None = None, *, arch: str | Sequence[str] = "sm_90a", version: str | tuple[int, int] | None = None,
     in_specs: Sequence[Tile] | None = None, out_specs: Sequence[Tile] | None = None,
     grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
     raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
     reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+    cooperative: bool = False, programmatic: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
 def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator, bare or with options: make a `Kernel` of a function that uses `reg`, `smem` and `ptx`.
 
-    arch: the target, or "auto". version: the PTX version, "8.7" or (8, 7); default: the lowest that admits what is
+    arch: the target, several (a fat kernel: the function is traced for each, where `ptx.target()` tells which, and a
+    launch takes the one for the GPU), or "auto", the GPU's. version: the PTX version, "8.7" or (8, 7); default: the lowest that admits what is
     used. in_specs, out_specs: `Tile`s of the tensors. grid, block, cluster: launch shape, ints or tuples, or functions
     of the dimensions. smem: bytes of dynamic shared memory (the kernel's own allocations need not be counted).
     raw_params: (type, name) pairs of further parameters, see `parameters.raw_parameter`. extern_smem: declare an extern
     shared array, by name or `global_smem`. reqntid: `.reqntid`. raw_directives: (name, values) pairs of performance
-    directives, which replace reqntid.
+    directives, which replace reqntid. cooperative: all CTAs are on the GPU at once (a grid that is too large for that
+    is refused). programmatic: it may start before its predecessor on the stream ends (`griddepcontrol`).
     """
     if fn is None:
         return lambda function: Kernel(function, **options)

@@ -8,7 +8,7 @@ from ..types import PtxType, pred, u32, u64
 from .registers import SpecialReg
 from .trace import current
 
-__all__ = ["Special", "sreg"]
+__all__ = ["Special", "sreg", "target"]
 
 
 class _Vector:
@@ -79,3 +79,11 @@ def sreg(name: str) -> SpecialReg:
 
 
 _TYPES: dict[int, PtxType] = {1: pred, 32: u32, 64: u64}
+
+
+def target() -> str:
+    """The target that the kernel is being traced for, e.g. `sm_100a`: for kernels with several.
+
+    PTXError outside of a kernel.
+    """
+    return current().target

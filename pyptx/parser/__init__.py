@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .module import parse_text
+from .module import parse_text as parse
 
-__all__ = ["parse_text"]
+__all__ = ["parse", "parse_text"]

@@ -94,10 +94,27 @@ typedef struct {
   Slot *slots; /* tables * TABLE */
 } Plan;
 
+/* A function without arguments; a built-in one is called without CPython's machinery. */
+typedef struct { PyObject *callable, *self; PyCFunction direct; } Question;
+
+static Question question(PyObject *callable) {
+  Question made = {callable, NULL, NULL};
+  if (Py_TYPE(callable) == &PyCFunction_Type && PyCFunction_GetFlags(callable) == METH_NOARGS) {
+    made.direct = PyCFunction_GetFunction(callable);
+    made.self = PyCFunction_GetSelf(callable);
+  }
+  return made;
+}
+
+static PyObject *ask(const Question *q) { return q->direct ? q->direct(q->self, NULL) : PyObject_CallNoArgs(q->callable); }
+
 typedef struct {
   PyObject_HEAD
   PyObject *keep;
-  PyObject *dispatch_depth, *grad_enabled, *requires_grad, *is_neg, *out;
+  Question dispatch_depth, grad_enabled;
+  PyObject *requires_grad, *is_neg, *out;
+  PyObject *requires_grad_descriptor; /* the getter itself, without looking it up; NULL if it is none */
+  descrgetfunc get_descriptor;
   PyTypeObject *tensor, *parameter;
   const ExchangeAPI *api;
   LaunchKernelEx launch;
@@ -300,8 +317,8 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
   PyObject *scalars = NULL;
   if (nargs && PyBytes_Check(args[nargs - 1])) scalars = args[--nargs];
   if (nargs > MAX_TENSORS || !self->count || !self->api) return not_implemented();
-  if (self->dispatch_depth != Py_None) {
-    PyObject *depth = PyObject_CallNoArgs(self->dispatch_depth);
+  if (self->dispatch_depth.callable != Py_None) {
+    PyObject *depth = ask(&self->dispatch_depth);
     int busy = truth(depth);
     if (busy < 0) return NULL;
     if (busy) return not_implemented();
@@ -326,11 +343,13 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
   }
   if (!plan) return not_implemented();
 
-  int grad = truth(PyObject_CallNoArgs(self->grad_enabled));
+  int grad = truth(ask(&self->grad_enabled));
   if (grad < 0) return NULL;
   for (Py_ssize_t i = 0; i < nargs; i++) {
     if (grad) {
-      int wanted = truth(PyObject_GetAttr(args[i], self->requires_grad));
+      PyObject *descriptor = self->requires_grad_descriptor;
+      int wanted = truth(descriptor ? self->get_descriptor(descriptor, args[i], (PyObject *)Py_TYPE(args[i]))
+                                    : PyObject_GetAttr(args[i], self->requires_grad));
       if (wanted < 0) return NULL;
       if (wanted) return not_implemented();
     }
@@ -539,16 +558,23 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
   self->tensor = (PyTypeObject *)PyTuple_GetItem(types, 0);
   self->parameter = (PyTypeObject *)PyTuple_GetItem(types, 1);
   self->out = PyUnicode_InternFromString("out");
-  self->dispatch_depth = depth;
-  self->grad_enabled = grad;
+  self->dispatch_depth = question(depth);
+  self->grad_enabled = question(grad);
   self->requires_grad = PyUnicode_InternFromString("requires_grad");
   self->is_neg = PyUnicode_InternFromString("is_neg");
   self->launch = (LaunchKernelEx)address(launch);
   self->get_current = (CtxGetCurrent)address(get);
   self->push = (CtxPush)address(push);
   self->pop = (CtxPop)address(pop);
+  PyObject *descriptor = self->requires_grad ? PyObject_GetAttr((PyObject *)self->tensor, self->requires_grad) : NULL;
+  if (!descriptor) PyErr_Clear();
+  if (descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+    self->requires_grad_descriptor = descriptor;
+    self->get_descriptor = (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
+  }
   if (self->requires_grad && self->is_neg && self->out && !PyErr_Occurred())
-    self->keep = PyTuple_Pack(4, types, capsule, depth, grad);
+    self->keep = PyTuple_Pack(5, types, capsule, depth, grad, descriptor ? descriptor : Py_None);
+  Py_XDECREF(descriptor);
   if (!self->keep) {
     Py_DECREF(self);
     return NULL;

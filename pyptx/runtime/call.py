@@ -21,6 +21,9 @@ import numpy as np
 from ..diagnostics import PTXError, SimulationWarning
 from ..simulator.launch import load_module, simulate_entry
 from ..simulator.tensor_map import with_tensor_maps
+from .driver import LaunchShape
+from .scalars import FORMATS, pack_scalar, plain_number
+from .shape import launch_shape, without_ctas
 
 __all__ = ["call_eager", "call_kernel"]
 
@@ -76,12 +79,6 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
     """`call_kernel` outside of torch.compile; `torch` is the module, or None if it is not imported."""
-    if torch is not None:
-        attempt = kernel._cubin_handles.get("attempt")
-        if attempt is not None:  # it has been on a GPU before: whatever is recognised needs no more looking at
-            result = attempt(args, kwargs)
-            if result is not NotImplemented:
-                return result
     if kernel.in_specs is None:
         raise NotImplementedError(
             f"{_name(kernel)} has no in_specs, so it cannot be called; use "
@@ -104,9 +101,11 @@ def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tor
     if "out" in kwargs and "out" not in kernel.template_params:
         kwargs = dict(kwargs)
         given = kwargs.pop("out")
-        into = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        into = () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,)
         args = (*args, *into)
     _framework(kernel, args, _parameter_names(kernel, len(args)))
+    if into:
+        _check_out(kernel, args, into, torch)
     if args[0].device.type == "cuda" or _fake_gpu():
         from .launch import launch_into, launch_torch
 
@@ -122,6 +121,17 @@ def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tor
     if into:
         return into[0] if len(into) == 1 else into
     return result
+
+
+def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any) -> None:
+    """PTXError for outputs that cannot be written to as they lie, or that lose a gradient."""
+    if any(t.is_neg() for t in into):
+        raise PTXError(f"{_name(kernel)}: out= is a negated view, which holds other numbers than it shows: pass a copy")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in args):
+        raise PTXError(
+            f"{_name(kernel)}: out= has no gradient, and one of the tensors requires it: let the kernel allocate its "
+            "outputs, or call it under torch.no_grad()"
+        )
 
 
 def _plain(torch: Any, args: Sequence[Any]) -> bool:
@@ -161,10 +171,11 @@ def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, i
     if not into:
         for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
             outputs.append(_allocate(kernel, spec, name, framework, sizes))
-    accepted = {**sizes, **kwargs}
     arrays = [*args, *outputs]
-    if 0 not in _tuple(_grid(kernel, sizes, accepted)):  # an empty grid is no launch, as an empty tensor wants it
-        _simulate(kernel, arrays, sizes, kwargs, accepted)
+    shape = launch_shape(kernel, sizes, kwargs)
+    named = [(n, a.shape) for n, a in zip(names[len(in_specs) :], arrays[len(in_specs) :], strict=False)]
+    if not without_ctas(_name(kernel), shape, named):
+        _simulate(kernel, arrays, shape, {**sizes, **kwargs})
     if into:
         return None
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -188,31 +199,15 @@ def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: S
         raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}")
 
 
-def _simulate(
-    kernel: Any, arrays: Sequence[Any], sizes: dict[str, int], kwargs: Mapping[str, Any], accepted: Mapping[str, Any]
-) -> None:
+def _simulate(kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: Mapping[str, Any]) -> None:
     loaded = load_module(kernel.module(**accepted))
     entry = next(iter(loaded.entries))
     parameters = loaded.program(entry).parameters
     values = [*arrays, *_scalars(kernel, parameters[len(arrays) :], accepted)]
     if len(values) < len(parameters):
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
-    resolve = getattr(kernel, "resolve_launch", None)
-    if resolve is not None:
-        launch = resolve(sizes, **kwargs)
-        grid, block, cluster, smem = launch.grid, launch.block, launch.cluster, launch.smem
-    else:
-        grid, block, cluster = _grid(kernel, sizes, accepted), kernel.block, kernel.cluster
-        smem = int(getattr(kernel, "smem", 0) or 0)
-    report = simulate_entry(
-        loaded,
-        entry,
-        values,
-        grid=grid,
-        block=block,
-        cluster=None if tuple(_tuple(cluster)) == (1, 1, 1) else cluster,
-        smem=smem,
-    )
+    cluster = None if shape.cluster == (1, 1, 1) else shape.cluster
+    report = simulate_entry(loaded, entry, values, grid=shape.grid, block=shape.block, cluster=cluster, smem=shape.smem)
     if report.output:
         sys.stdout.write(report.output)
     for finding in report.findings:
@@ -222,11 +217,6 @@ def _simulate(
 
 def _name(kernel: Any) -> str:
     return getattr(kernel, "__name__", None) or repr(kernel)
-
-
-def _tuple(value: Any) -> tuple[int, ...]:
-    sizes = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    return (*map(int, sizes), 1, 1)[:3]
 
 
 def _dims(spec: Any) -> tuple[Any, ...]:
@@ -264,15 +254,16 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
             kinds.setdefault("torch", name)
         elif isinstance(value, np.ndarray):
             kinds.setdefault("numpy", name)
+        elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            kinds.setdefault("jax", name)
         else:
             raise TypeError(
                 f"{_name(kernel)}: {name} must be a NumPy array or a torch tensor, not {type(value).__name__}"
             )
     if len(kinds) > 1:
-        raise TypeError(
-            f"{_name(kernel)}: {kinds['torch']} is a torch tensor and "
-            f"{kinds['numpy']} a NumPy array; give all of one kind"
-        )
+        words = {"torch": "a torch tensor", "numpy": "a NumPy array", "jax": "a JAX array"}
+        listed = " and ".join(f"{name} is {words[kind]}" for kind, name in kinds.items())
+        raise TypeError(f"{_name(kernel)}: {listed}; give all of one kind")
     return next(iter(kinds), "numpy")
 
 
@@ -300,6 +291,8 @@ def _check(
 
     wanted = _dtype_name(spec)
     if framework == "torch":
+        if value.is_nested or str(value.layout) != "torch.strided":
+            raise wrong(f"a dense tensor, and is {'nested' if value.is_nested else value.layout}")
         if value.device.type != "cpu" and not on_gpu:
             raise PTXError(
                 f"{_name(kernel)}: {name} is on {value.device}; kernels take tensors that are all on one GPU, or CPU "
@@ -372,24 +365,6 @@ def _allocate(
     return made
 
 
-def _grid(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any]) -> Any:
-    grid = kernel.grid
-    if not callable(grid):
-        return grid
-    try:
-        wanted = inspect.signature(grid).parameters.values()
-    except (TypeError, ValueError):
-        return grid(**sizes)
-    if any(p.kind == p.VAR_KEYWORD for p in wanted):
-        return grid(**sizes)
-    named = [p.name for p in wanted]
-    if all(n in accepted for n in named):
-        return grid(**{n: accepted[n] for n in named})
-    if len(named) <= len(sizes):
-        return grid(*list(sizes.values())[: len(named)])
-    raise TypeError(f"{_name(kernel)}: grid takes {', '.join(named)}; known are {', '.join(accepted) or 'none'}")
-
-
 def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]) -> list[Any]:
     """Values of the entry's parameters after the arrays: raw parameters by name."""
     values: list[Any] = []
@@ -397,10 +372,11 @@ def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]
     for p in parameters:
         if p.name.endswith("_tma_desc"):
             continue  # made from the tiles
-        if p.name in accepted:
-            values.append(accepted[p.name])
-        elif defaults.get(p.name) is not None:
-            values.append(defaults[p.name])
-        else:
+        value = accepted.get(p.name, defaults.get(p.name))
+        if value is None:
             raise TypeError(f"{_name(kernel)} needs its parameter {p.name}: pass {p.name}=...")
+        if p.type in FORMATS and not p.array:
+            value = plain_number(value)
+            pack_scalar(_name(kernel), p.name, p.type, value)  # what the GPU would be refused is refused here
+        values.append(value)
     return values

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -175,6 +176,13 @@ _ADVICE = {
     "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": "a cooperative grid must fit on the GPU at once",
     "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED": "call the kernel once before capturing a graph",
 }
+_UNREADABLE = {
+    "CUDA_ERROR_INVALID_IMAGE",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+    "CUDA_ERROR_INVALID_SOURCE",
+}
+"""How a driver says that it does not understand a cubin."""
 _STICKY = {
     "CUDA_ERROR_ILLEGAL_ADDRESS",
     "CUDA_ERROR_MISALIGNED_ADDRESS",
@@ -316,8 +324,9 @@ class Driver:
 
     # ---------------------------------------------------------------------------------------------------- modules
 
-    def load_function(self, cubin: bytes, name: str, device: int, shape: LaunchShape) -> Function:
-        """Load a cubin on a GPU, and prepare its entry `name` for launches like `shape`.
+    def load_function(self, cubin: bytes, name: str, device: int, shape: LaunchShape, compiler: str = "") -> Function:
+        """Load a cubin on a GPU, and prepare its entry `name` for launches like `shape`. `compiler` (`nvjitlink
+        13.5.37`) made it.
 
         CudaError where the GPU or the driver is too old for it, or it needs more shared memory than there is.
         """
@@ -326,11 +335,7 @@ class Driver:
             module, handle, value = c_void_p(), c_void_p(), c_int()
             code = self._call("cuModuleLoadData", byref(module), cubin)
             if code:
-                raise self.error(
-                    code,
-                    f"loading {name} on {facts.name} (sm_{facts.capability[0]}{facts.capability[1]}, driver for CUDA "
-                    f"{self.version[0]}.{self.version[1]})",
-                )
+                raise self.load_error(code, name, facts, compiler)
             self.check(self._call("cuModuleGetFunction", byref(handle), module, name.encode()), f"finding {name}")
             self.check(
                 self._call("cuFuncGetAttribute", byref(value), Attribute.FUNCTION_STATIC_SHARED, handle),
@@ -345,6 +350,26 @@ class Driver:
             made = Function(name, handle.value or 0, context, device, static, module)
             self.prepare(made, shape)
             return made
+
+    def load_error(self, code: int, name: str, facts: DeviceFacts, compiler: str) -> CudaError:
+        """What it means that a cubin cannot be loaded. A cubin runs under drivers of the CUDA major version of its
+        compiler, and newer ones (CUDA C++ Best Practices Guide, CUDA compatibility).
+        """
+        version = f"{self.version[0]}.{self.version[1]}"
+        error = self.error(
+            code,
+            f"loading {name} on {facts.name} (sm_{facts.capability[0]}{facts.capability[1]}, driver for CUDA {version})",
+        )
+        made = re.search(r"\b(\d+)\.\d", compiler)
+        if made is None or int(made[1]) <= self.version[0] or error.name not in _UNREADABLE:
+            return error
+        package = "nvidia-nvjitlink" if self.version[0] >= 13 else f"nvidia-nvjitlink-cu{self.version[0]}"
+        return CudaError(
+            f"{error.args[0].partition('; ')[0]}; the driver is too old for code of {compiler}: update the driver to one "
+            f"for CUDA {made[1]}, or compile with CUDA {self.version[0]} ({package}, or a ptxas of it on PATH)",
+            error.name,
+            code,
+        )
 
     def prepare(self, function: Function, shape: LaunchShape) -> None:
         """Set the attributes without which the driver refuses large shared memory and clusters above 8."""

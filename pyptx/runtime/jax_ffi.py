@@ -23,7 +23,7 @@ import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_int, c_int64, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,10 @@ from .call import (
     describe_tile,
 )
 from .compile import compile_ptx
-from .driver import CudaError, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
-from .launch import _fixed_scalar, _function, _launch_shape, target_for
+from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
+from .launch import _fixed_scalar, _function
+from .shape import launch_shape, without_ctas
+from .targets import best_target, cubin_arch, refusal
 from .tensor_map import TensorMap, tensor_map
 
 __all__ = ["Program", "call_differentiable", "call_jax", "handlers", "program_of"]
@@ -59,7 +61,8 @@ __all__ = ["Program", "call_differentiable", "call_jax", "handlers", "program_of
 @dataclass(frozen=True)
 class Program:
     """All that is needed to run a kernel on buffers. `buffers`: (NumPy type name, shape), inputs then outputs.
-    `parameters`: ["t", buffer], ["c", hex of the bytes], ["d", buffer, map] in the entry's order.
+    `parameters`: ["t", buffer], ["c", hex of the bytes], ["d", buffer, map] in the entry's order. `others`: the same for
+    the other targets of a fat kernel; the simulator runs the first.
     """
 
     entry: str
@@ -70,9 +73,11 @@ class Program:
     cluster: tuple[int, int, int]
     smem: int
     cooperative: bool
+    programmatic: bool
     inputs: int
     buffers: tuple[tuple[str, tuple[int, ...]], ...]
     parameters: tuple[Any, ...]
+    others: tuple[Program, ...] = ()
 
     @property
     def __name__(self) -> str:
@@ -85,15 +90,27 @@ class Program:
     @staticmethod
     def from_text(text: str) -> Program:
         """The program that `text` says. Unknown fields of a newer pyptx are an error."""
-        fields = json.loads(text)
+        return Program._from_fields(json.loads(text))
+
+    @staticmethod
+    def _from_fields(fields: dict[str, Any]) -> Program:
         for name in ("grid", "block", "cluster"):
             fields[name] = tuple(fields[name])
         fields["buffers"] = tuple((d, tuple(s)) for d, s in fields["buffers"])
+        fields["others"] = tuple(Program._from_fields(other) for other in fields["others"])
         return Program(**fields)
+
+    def on(self, facts: DeviceFacts) -> Program:
+        """The program for a GPU. PTXError where none of its targets runs there."""
+        programs = {p.arch: p for p in (self, *self.others)}
+        arch = best_target(programs, facts.capability)
+        if arch is None:
+            raise refusal(self.entry, programs, facts)
+        return programs[arch]
 
     @property
     def shape(self) -> LaunchShape:
-        return LaunchShape(self.grid, self.block, self.cluster, self.smem, self.cooperative)
+        return LaunchShape(self.grid, self.block, self.cluster, self.smem, self.cooperative, self.programmatic)
 
 
 def key_of(text: str) -> int:
@@ -167,9 +184,22 @@ def program_of(kernel: Any, inputs: Sequence[tuple[tuple[int, ...], str]], kwarg
             )
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in _dims(spec))
         buffers.append((np.dtype(NUMPY_TYPES[_dtype_name(spec)]).name, shape))
+    archs = (kernel.arch,) if kernel.archs == ("auto",) else kernel.archs
+    first, *others = (_program_for(kernel.variant(a), buffers, sizes, kwargs) for a in archs)
+    return replace(first, others=tuple(others))
+
+
+def _program_for(
+    kernel: Any, buffers: Sequence[tuple[str, tuple[int, ...]]], sizes: dict[str, int], kwargs: Mapping[str, Any]
+) -> Program:
+    """The program of a kernel with one target, on buffers that fit its tiles."""
+    specs = kernel.specs
+    names = _parameter_names(kernel, len(specs))
     accepted: dict[str, Any] = {**sizes, **kwargs}
     traced = kernel.trace(**accepted)
-    launch = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
+    launch = launch_shape(kernel, sizes, kwargs)
+    count = len(kernel.in_specs)
+    without_ctas(kernel.name, launch, [(n, s) for n, (_, s) in zip(names[count:], buffers[count:], strict=True)])
     parameters: list[Any] = []
     grid = launch.grid
     for p in traced.parameters:
@@ -188,7 +218,7 @@ def program_of(kernel: Any, inputs: Sequence[tuple[tuple[int, ...], str]], kwarg
             parameters.append(("c", _fixed_scalar(kernel, p, accepted).hex()))
     return Program(
         kernel.name, kernel.arch, kernel.ptx(**accepted), grid, launch.block, launch.cluster, launch.smem,
-        launch.cooperative, len(in_specs), tuple(buffers), tuple(parameters),
+        launch.cooperative, launch.programmatic, count, tuple(buffers), tuple(parameters),
     )  # fmt: skip
 
 
@@ -203,10 +233,23 @@ def _bind(text: str, outputs: Sequence[Any], args: Sequence[Any]) -> Sequence[An
         return []
     native = handlers()
     if native is None:
-        return jax.pure_callback(partial(_callback_on_arrays, text), list(outputs), *args, vmap_method="sequential")
+        return jax.lax.platform_dependent(*args, cpu=_in_python(text, outputs), default=_refused(outputs))
     target = "pyptx_cuda" if _fake_gpu() else "pyptx_kernel"
     call = jax.ffi.ffi_call(target, list(outputs), vmap_method="sequential", has_side_effect=False)
     return call(*args, key=np.int64(key_of(text)), program=text)
+
+
+def _in_python(text: str, outputs: Sequence[Any]) -> Any:
+    """The simulator, called back without the native handlers."""
+    return lambda *args: jax.pure_callback(
+        partial(_callback_on_arrays, text), list(outputs), *args, vmap_method="sequential"
+    )
+
+
+def _refused(outputs: Sequence[Any]) -> Any:
+    """A foreign function that nobody has registered, for GPUs without the native handlers: XLA's error is its name."""
+    name = "pyptx_has_no_native_handlers_because_there_is_no_gcc_or_PYPTX_NATIVE_is_0"
+    return jax.ffi.ffi_call(name, list(outputs), vmap_method="sequential")
 
 
 def _callback_on_arrays(text: str, *arrays: Any) -> list[Any]:
@@ -367,13 +410,15 @@ class Handlers:
                 self._prepare(program, key, device)
             elif what == 2:
                 driver = find_driver()
+                program = program.on(driver.facts(device))
                 made = next(_tensor_map(p[2]) for p in program.parameters if p[0] == "d" and p[1] == index)
                 pointer = int(buffers[0] or 0)
                 store = descriptor_store(driver, device)
                 words = f"{program.entry}: array {index}"
                 result[0] = store.address((made, pointer), lambda: made.encode(driver, pointer, words))
             else:
-                raise find_driver().launch_error(index, program.entry, program.shape)
+                driver = find_driver()
+                raise driver.launch_error(index, program.entry, program.on(driver.facts(device)).shape)
         except (PTXError, CudaError, NoDriver) as error:
             _say(message, room, str(error))
             return 1
@@ -387,9 +432,10 @@ class Handlers:
             if (key, device) in self._planned:
                 return
             driver = find_driver()
-            arch = target_for(program, driver, device)
-            compiled = compile_ptx(program.ptx, arch)
-            function = _function(driver, compiled.cubin, program.entry, device, program.shape)
+            facts = driver.facts(device)
+            program = program.on(facts)
+            compiled = compile_ptx(program.ptx, cubin_arch(program.arch, facts.capability))
+            function = _function(driver, compiled, program.entry, device, program.shape)
             plan = _Plan(key=key, device=device, parameter_count=len(program.parameters))
             for slot, parameter in zip(plan.parameters, program.parameters, strict=False):
                 slot.kind = {"t": 0, "c": 1, "d": 2}[parameter[0]]

@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from ..diagnostics import PTXError
-from .call import _allocate, _check, _grid, _name, _parameter_names, bind_sizes, check_count
-from .compile import compile_kernel
-from .driver import CudaError, Driver, Function, LaunchShape, descriptor_store, find_driver
+from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
+from .compile import Compiled, compile_kernel
+from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver
+from .scalars import pack_scalar, pack_scalars
+from .shape import launch_shape, without_ctas
+from .targets import variant_on
 from .tensor_map import TensorMap, tensor_map
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
-
-FORMATS = {
-    "u8": "B", "s8": "b", "b8": "B", "u16": "H", "s16": "h", "b16": "H", "f16": "e", "u32": "I", "s32": "i", "b32": "I",
-    "f32": "f", "tf32": "f", "u64": "Q", "s64": "q", "b64": "Q", "f64": "d", "pred": "?",
-}  # fmt: skip
-"""`struct` formats of PTX types."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +305,7 @@ class Launcher:
         raw = self._raw
         key = tuple(sorted((n, type(v), _hashable(v)) for n, v in kwargs.items() if n not in raw))
         names = tuple(n for n in raw if n in kwargs)
-        return (key, names), pack_scalars(self._kernel, [(n, raw[n][0], kwargs[n]) for n in names])
+        return (key, names), pack_scalars(_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
 
 
 def _hashable(value: Any) -> Any:
@@ -318,28 +314,6 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return repr(value)
     return value
-
-
-def pack_scalars(kernel: Any, scalars: Sequence[tuple[str, str, Any]]) -> bytes:
-    """Scalars (name, PTX type, value) at offsets that are multiples of 8. PTXError for values that do not fit."""
-    return b"".join(_scalar(kernel, n, t, v).ljust(8, b"\0") for n, t, v in scalars)
-
-
-def _scalar(kernel: Any, name: str, dtype: str, value: Any) -> bytes:
-    code = FORMATS.get(dtype.lstrip("."))
-    if code is None:
-        raise PTXError(f"{_name(kernel)}: the parameter {name} of type {dtype} cannot be passed to a call")
-    if hasattr(value, "item"):
-        value = value.item()
-    try:
-        return struct.pack("<" + code, value)
-    except (struct.error, OverflowError, TypeError) as error:
-        if code in "BHIQ" and isinstance(value, int) and value < 0:  # b32 and u32 take the signed spelling too
-            try:
-                return struct.pack("<" + code.lower(), value)
-            except struct.error:
-                pass
-        raise PTXError(f"{_name(kernel)}: {name}={value!r} is not a .{dtype.lstrip('.')}: {error}") from None
 
 
 def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -359,7 +333,8 @@ def _launcher_of(kernel: Any) -> Launcher:
         driver = find_driver()
         found = handles.setdefault("launcher", Launcher(kernel, driver, sys.modules["torch"]))
         if not found.sync and "out" not in kernel.template_params:
-            handles["attempt"] = found.dispatcher(()).attempt
+            kernel._attempt = found.dispatcher(()).attempt
+            kernel._compiling = found._torch.compiler.is_dynamo_compiling
     return found
 
 
@@ -393,11 +368,18 @@ def make_plan(
         for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
             tensors.append(_allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
     accepted: dict[str, Any] = {**sizes, **kwargs}
-    traced = kernel.trace(**accepted)
     index = device.index or 0
-    shape = _launch_shape(kernel, sizes, accepted, traced.dynamic_smem)
-    compiled = compile_kernel(kernel, target_for(kernel, driver, index), **accepted)
-    function = _function(driver, compiled.cubin, kernel.name, index, shape)
+    kernel, arch = variant_on(kernel, driver.facts(index))
+    specs = kernel.specs
+    traced = kernel.trace(**accepted)
+    shape = launch_shape(kernel, sizes, kwargs)
+    without_ctas(
+        kernel.name,
+        shape,
+        [(n, t.shape) for n, t in zip(names[len(in_specs) :], tensors[len(in_specs) :], strict=True)],
+    )
+    compiled = compile_kernel(kernel, arch, **accepted)
+    function = _function(driver, compiled, kernel.name, index, shape)
     alignment = access_alignment(kernel.ptx(**accepted))
     parameters: list[tuple[str, Any]] = []
     widths: list[int] = []
@@ -438,73 +420,13 @@ def make_plan(
     return plan, tensors
 
 
-def target_for(kernel: Any, driver: Driver, device: int) -> str:
-    """The arch to compile for on a GPU: the kernel's own where the GPU runs it. PTXError where it cannot.
-
-    PTX ISA 11.1.2: `sm_90a` runs on 9.0 only, `sm_100f` on its family, `sm_80` on 8.x from 8.0 on as a cubin, and on
-    anything newer if it is compiled for that.
-    """
-    facts = driver.facts(device)
-    arch = kernel.arch
-    found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
-    if found is None:
-        return arch
-    major, minor, suffix = int(found[1]), int(found[2]), found[3]
-    have = facts.capability
-    words = f"{_name(kernel)} is compiled for {arch}, and {facts.name} is sm_{have[0]}{have[1]}"
-    if suffix == "a" and (major, minor) != have:
-        raise PTXError(f"{words}: code for {arch} runs on that GPU alone; decorate it with arch='auto'")
-    if suffix == "f" and (major != have[0] or minor > have[1]):
-        raise PTXError(f"{words}, which is not of that family; decorate it with arch='auto'")
-    if (major, minor) > have:
-        raise PTXError(f"{words}: too old a GPU for this kernel")
-    return arch if suffix or major == have[0] else f"sm_{have[0]}{have[1]}"
-
-
-def _launch_shape(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any], smem: int) -> LaunchShape:
-    grid = _extent(kernel, "grid", _grid(kernel, dict(sizes), accepted))
-    block = _extent(kernel, "block", kernel.block)
-    cluster = _extent(kernel, "cluster", kernel.cluster)
-    return checked_shape(
-        _name(kernel), LaunchShape(grid, block, cluster, smem, bool(getattr(kernel, "cooperative", False)))
-    )
-
-
-def _extent(kernel: Any, what: str, value: Any) -> tuple[int, int, int]:
-    parts = (
-        (value,)
-        if isinstance(value, int) or hasattr(value, "__index__")
-        else tuple(value if value is not None else (1,))
-    )
-    if not 1 <= len(parts) <= 3:
-        raise PTXError(f"{_name(kernel)}: the {what} is one to three ints, not {value!r}")
-    return tuple(int(p) for p in (*parts, 1, 1)[:3])  # pyright: ignore[reportReturnType]
-
-
-def checked_shape(name: str, shape: LaunchShape) -> LaunchShape:
-    """The shape, or PTXError for what no GPU launches. CUDA programming guide, compute capabilities."""
-    grid, block, cluster = shape.grid, shape.block, shape.cluster
-    if any(n < 0 for n in grid) or any(n < 1 for n in (*block, *cluster)):
-        raise PTXError(f"{name}: grid {grid}, block {block} and cluster {cluster} must be positive")
-    if grid[0] >= 1 << 31 or grid[1] > 65535 or grid[2] > 65535:
-        raise PTXError(f"{name}: grid {grid} is too large; x goes to 2**31 - 1, y and z to 65535")
-    threads = block[0] * block[1] * block[2]
-    if threads > 1024 or block[2] > 64:
-        raise PTXError(f"{name}: block {block} has {threads} threads; a CTA has at most 1024, and z at most 64")
-    if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise PTXError(f"{name}: cluster {cluster} does not divide grid {grid}")
-    if cluster[0] * cluster[1] * cluster[2] > 16:
-        raise PTXError(f"{name}: cluster {cluster} has more than 16 CTAs")
-    return shape
-
-
-def _function(driver: Driver, cubin: bytes, name: str, device: int, shape: LaunchShape) -> Function:
+def _function(driver: Driver, compiled: Compiled, name: str, device: int, shape: LaunchShape) -> Function:
     """The entry loaded on that GPU, once per cubin, and prepared for launches like `shape`."""
-    key = (id(driver), hash(cubin), len(cubin), name, device)
+    key = (id(driver), hash(compiled.cubin), len(compiled.cubin), name, device)
     with _functions_lock:
         found = _functions.get(key)
         if found is None:
-            found = _functions[key] = driver.load_function(cubin, name, device, shape)
+            found = _functions[key] = driver.load_function(compiled.cubin, name, device, shape, compiled.compiler)
         else:
             driver.prepare(found, shape)
         return found
@@ -524,7 +446,7 @@ def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> b
                 f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)"
             )
         raise TypeError(f"{_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
-    return _scalar(kernel, parameter.name, parameter.dtype.name, value)
+    return pack_scalar(_name(kernel), parameter.name, parameter.dtype.name, value)
 
 
 _VECTOR = re.compile(
@@ -545,10 +467,3 @@ def access_alignment(ptx: str) -> int:
     if "cp.async.bulk" in ptx and re.search(r"cp\.async\.bulk\.(?!tensor|commit|wait)", ptx):
         most = max(most, 16)
     return min(most, 32)
-
-
-def describe_error(error: Exception) -> str:
-    return str(error) if isinstance(error, (CudaError, PTXError)) else repr(error)
-
-
-Callback = Callable[[int], None]

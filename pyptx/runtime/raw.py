@@ -10,12 +10,19 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.types import SCALAR_TYPES
+from .call import _parameter_names
 from .compile import compile_ptx
-from .driver import Driver, LaunchShape, find_driver
-from .launch import FORMATS, _function, checked_shape, target_for
+from .driver import DeviceFacts, Driver, LaunchShape, find_driver
+from .launch import _function
+from .scalars import FORMATS, plain_number
+from .shape import checked_shape
 from .streams import current_stream, stream_handle
+from .targets import cubin_arch, refusal, runs_on, variant_on
 
 __all__ = ["RawEntry", "launch_entry", "launch_kernel", "launch_loaded"]
+
+
+_OPTIONS = {"stream", "cluster", "smem", "cooperative", "programmatic", "device"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,12 @@ def launch_kernel(
     **options: Any,
 ) -> None:
     """`Kernel.launch`. `template`: template parameters and dimensions. Options as for `launch_entry`."""
+    simulated = _simulated(args, options)
+    if not simulated:
+        driver = find_driver()
+        names = [*_parameter_names(kernel, len(kernel.specs)), *(n for _, n in kernel.raw_params)]
+        index = options["device"] = _device_of(kernel.name, names, args, options.get("device"))
+        kernel, _ = variant_on(kernel, driver.facts(index))
     traced = kernel.trace(**dict(template or {}))
     parameters: list[tuple[str, str, int, bool]] = []
     for p in traced.parameters:
@@ -50,7 +63,6 @@ def launch_kernel(
     entry = RawEntry(kernel.name, kernel.arch, kernel.ptx(**dict(template or {})), tuple(parameters))
     if options.get("smem") is None:
         options["smem"] = traced.dynamic_smem
-    simulated = _simulated(args, options)
     try:
         if simulated:
             from ..simulator.launch import load_module
@@ -81,7 +93,10 @@ def launch_loaded(kernel: Any, grid: Any, block: Any, args: Sequence[Any], **opt
 
 
 def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Whether a launch is for the CPU: it has CPU arrays, and no GPU is asked for."""
+    """Whether a launch is for the CPU: it has CPU arrays, and no GPU is asked for. TypeError for unknown options."""
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise TypeError(f"launch has no option {unknown[0]!r}; it has: {', '.join(sorted(_OPTIONS))}")
     import numpy as np
 
     from .call import _fake_gpu
@@ -134,7 +149,7 @@ def launch_entry(
     if len(args) != len(entry.parameters):
         listed = ", ".join(f"{n} (.{t})" for n, t, _, _ in entry.parameters)
         raise PTXError(f"{entry.name} takes {len(entry.parameters)} arguments, not {len(args)}: {listed}")
-    index = _device_of(entry, args, device)
+    index = _device_of(entry.name, [n for n, _, _, _ in entry.parameters], args, device)
     packed = [_pack(entry, p, a) for p, a in zip(entry.parameters, args, strict=True)]
     shape = checked_shape(
         entry.name,
@@ -146,8 +161,15 @@ def launch_entry(
     if 0 in shape.grid:
         raise PTXError(f"{entry.name}: grid {shape.grid} has no CTAs; a grid is one to three positive ints")
     handle = _stream(driver, entry, stream, index)
-    compiled = compile_ptx(entry.ptx, target_for(entry, driver, index))
-    driver.launch(_function(driver, compiled.cubin, entry.name, index, shape), shape, packed, handle)
+    compiled = compile_ptx(entry.ptx, _arch_on(entry, driver.facts(index)))
+    driver.launch(_function(driver, compiled, entry.name, index, shape), shape, packed, handle)
+
+
+def _arch_on(entry: RawEntry, facts: DeviceFacts) -> str:
+    """What to compile an entry for on a GPU. PTXError where its target does not run there."""
+    if not runs_on(entry.arch, facts.capability):
+        raise refusal(entry.name, (entry.arch,), facts)
+    return cubin_arch(entry.arch, facts.capability)
 
 
 def _triple(entry: RawEntry, what: str, value: Any) -> tuple[int, int, int]:
@@ -171,20 +193,21 @@ def _stream(driver: Driver, entry: RawEntry, stream: Any, device: int) -> int:
     return handle
 
 
-def _device_of(entry: RawEntry, args: Sequence[Any], device: int | None) -> int:
+def _device_of(entry: str, names: Sequence[str], args: Sequence[Any], device: int | None) -> int:
+    """The GPU that the arguments lie on, else `device`, else torch's current one. PTXError for several."""
     found: dict[int, str] = {}
     if device is not None:
         found[device] = "device="
     torch: Any = sys.modules.get("torch")
     fake = find_driver().fake
-    for (name, _, _, _), value in zip(entry.parameters, args, strict=False):
+    for name, value in zip(names, args, strict=False):
         if torch is not None and isinstance(value, torch.Tensor):
             if value.device.type != "cuda" and not (fake and value.device.type == "cpu"):
-                raise PTXError(f"{entry.name}: {name} is a tensor on {value.device}, and the launch is on a GPU")
+                raise PTXError(f"{entry}: {name} is a tensor on {value.device}, and the launch is on a GPU")
             found.setdefault(value.device.index or 0, name)
     if len(found) > 1:
         listed = ", ".join(f"{name} on GPU {number}" for number, name in found.items())
-        raise PTXError(f"{entry.name}: all arguments must be on one GPU; {listed}")
+        raise PTXError(f"{entry}: all arguments must be on one GPU; {listed}")
     if found:
         return next(iter(found))
     return torch.cuda.current_device() if torch is not None and torch.cuda.is_available() else 0
@@ -209,8 +232,7 @@ def _pack(entry: RawEntry, parameter: tuple[str, str, int, bool], value: Any) ->
         if size != 8 or dtype[0] == "f":
             raise PTXError(f"{what} is a .{dtype}, not a pointer")
         return pointer.to_bytes(8, "little")
-    if hasattr(value, "item"):
-        value = value.item()
+    value = plain_number(value)
     code = FORMATS.get(dtype)
     if code is None or dtype not in SCALAR_TYPES:
         raise PTXError(f"{what} is a .{dtype}, which cannot be passed")

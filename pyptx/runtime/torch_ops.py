@@ -32,7 +32,7 @@ from .call import (
     torch_types,
 )
 
-__all__ = ["call_op", "call_traced", "operator_name"]
+__all__ = ["call_op", "call_traced", "operator_name", "operators_of"]
 
 _lock = threading.RLock()
 _owners: dict[str, Any] = {}
@@ -42,6 +42,10 @@ _owners: dict[str, Any] = {}
 def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Call the kernel's operator through torch's dispatcher; with `into`, outputs are at the end of `args`."""
     check_count(kernel, args, _specs(kernel, into), _names(kernel))
+    functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    if not into and any(map(functorch.is_gradtrackingtensor, args)):
+        function = kernel._cubin_handles.setdefault("without gradient", _WithoutGradient(kernel))
+        return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
     scalars = _given_scalars(kernel, kwargs)
     static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
     name = operator_name(kernel, static, scalars, into)
@@ -83,7 +87,17 @@ def operator_name(
         found = kernel._cubin_handles.get(key)
         if found is None:
             found = kernel._cubin_handles[key] = _register(kernel, dict(static), scalars, into, gradient)
+            if "sharding" in kernel._cubin_handles and not into:
+                from .dtensor import apply
+
+                apply(kernel, found)
         return found
+
+
+def operators_of(kernel: Any) -> list[str]:
+    """The names of the operators that the kernel has so far and that return their outputs."""
+    with _lock:
+        return [n for k, n in kernel._cubin_handles.items() if isinstance(k, tuple) and k[0] == "operator" and not k[3]]
 
 
 class Gradient:
@@ -304,10 +318,7 @@ def _register_gradient(
 
     def backward(ctx: Any, *grads: Any) -> Any:
         if gradient is None:
-            raise PTXError(
-                f"{_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({_name(kernel)}, "
-                "backward), or call it under torch.no_grad()"
-            )
+            raise _no_gradient(kernel)
         given = [
             torch.zeros(s, dtype=d, device=v) if g is None else g.contiguous()
             for g, (s, d, v) in zip(grads, ctx.shapes, strict=True)
@@ -317,6 +328,31 @@ def _register_gradient(
         return (*found, *(None,) * (count + len(scalars) - len(found)))
 
     torch.library.register_autograd(qualified, backward, setup_context=setup, lib=library)
+
+
+def _no_gradient(kernel: Any) -> PTXError:
+    return PTXError(
+        f"{_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({_name(kernel)}, backward), "
+        "or call it under torch.no_grad()"
+    )
+
+
+class _WithoutGradient:
+    """A kernel where functorch wants something that has a gradient: it has one that raises."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.forward = kernel
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def save(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
+        del inputs, outputs
+        return ()
+
+    def gradients(self, saved: Sequence[Any], grads: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        del saved, grads, keywords
+        raise _no_gradient(self.forward)
 
 
 def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ const int pyptx_fake_driver = 1;
 
 /* --- what the tests set */
 
-static int device_count = 2, major = 9, minor = 0, version = 13000, quiet = 0, sticky = 0, max_smem = 232448;
+static int device_count = 2, major[8] = {9, 9}, minor[8], version = 13000, quiet = 0, sticky = 0, max_smem = 232448;
 static size_t memory_left = (size_t)1 << 30;
 static char failing[64];
 static int failing_code;
@@ -52,13 +52,18 @@ void fake_reset(void) {
   used = 0;
   launches = 0;
   if (record) *record = 0;
-  device_count = 2, major = 9, minor = 0, version = 13000, quiet = 0, sticky = 0, max_smem = 232448;
+  for (int i = 0; i < 8; i++) major[i] = 9, minor[i] = 0;
+  device_count = 2, version = 13000, quiet = 0, sticky = 0, max_smem = 232448;
   memory_left = (size_t)1 << 30;
   *failing = 0;
 }
+/* `major` sets that of all GPUs, `major1` that of GPU 1. */
 void fake_set(const char *what, long value) {
-  if (!strcmp(what, "major")) major = (int)value;
-  if (!strcmp(what, "minor")) minor = (int)value;
+  for (int i = 0; i < 8; i++) {
+    int *which = !strncmp(what, "major", 5) ? &major[i] : !strncmp(what, "minor", 5) ? &minor[i] : NULL;
+    if (which && (!what[5] || what[5] - '0' == i)) *which = (int)value;
+  }
+  if (!strcmp(what, "devices")) device_count = (int)value;
   if (!strcmp(what, "version")) version = (int)value;
   if (!strcmp(what, "quiet")) quiet = (int)value;
   if (!strcmp(what, "fault")) sticky = (int)value;
@@ -115,11 +120,11 @@ int cuDeviceGetAttribute(int *out, int attribute, int device) {
   switch (attribute) {
     case 1: *out = 1024; return 0;
     case 16: *out = 132; return 0;
-    case 75: *out = major; return 0;
-    case 76: *out = minor; return 0;
+    case 75: *out = major[device]; return 0;
+    case 76: *out = minor[device]; return 0;
     case 95: *out = 1; return 0;
     case 97: *out = max_smem; return 0;
-    case 120: *out = major >= 9; return 0;
+    case 120: *out = major[device] >= 9; return 0;
   }
   return INVALID_VALUE;
 }
@@ -256,7 +261,10 @@ int cuModuleLoadData(void **out, const void *image) {
   if (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_machine != 190) return INVALID_IMAGE;
   /* e_flags: the arch is in bits 8..15 since CUDA 13 (EI_ABIVERSION 8), in the low byte before */
   unsigned arch = head->e_ident[EI_ABIVERSION] >= 8 ? head->e_flags >> 8 & 0xff : head->e_flags & 0xff;
-  if ((int)arch / 10 != major || (int)arch % 10 > minor) return NO_BINARY;
+  /* a driver reads cubins of its own CUDA major version and of older ones */
+  if (head->e_ident[EI_ABIVERSION] >= 8 && version < 13000) return INVALID_IMAGE;
+  int gpu = (int)((char *)stack[depth - 1] - contexts);
+  if ((int)arch / 10 != major[gpu] || (int)arch % 10 > minor[gpu]) return NO_BINARY;
   const Elf64_Shdr *sections = (const void *)(base + head->e_shoff);
   const char *names = (const char *)base + sections[head->e_shstrndx].sh_offset;
   Module *module = calloc(1, sizeof *module);
@@ -346,7 +354,7 @@ int cuLaunchKernelEx(const LaunchConfig *c, void *function, void **parameters, v
     size_t at = strlen(words);
     if (a->id == 4) {
       const unsigned *d = a->value.dim;
-      if (major < 9 || !d[0] || !d[1] || !d[2] || d[0] * d[1] * d[2] > (f->non_portable ? 16u : 8u)) return INVALID_VALUE;
+      if (major[(char *)f->context - contexts] < 9 || !d[0] || !d[1] || !d[2] || d[0] * d[1] * d[2] > (f->non_portable ? 16u : 8u)) return INVALID_VALUE;
       for (int k = 0; k < 3; k++)
         if (c->grid[k] % d[k]) return INVALID_VALUE;
       snprintf(words + at, sizeof words - at, " cluster=%u,%u,%u", d[0], d[1], d[2]);

@@ -2,87 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pyptx import Tile, kernel, ptx, reg
 from pyptx.diagnostics import PTXError
-from pyptx.parser import parse_text
 from pyptx.runtime.call import call_kernel
+from pyptx.types import f32, u32
 
-TEXT = """.version 8.7
-.target sm_90a
-.address_size 64
-.visible .entry scale(.param .u64 x, .param .u64 w, .param .u64 y, .param .u32 count)
-{
-    .reg .pred %p<2>;
-    .reg .b32 %r<8>;
-    .reg .f32 %f<4>;
-    .reg .b64 %rd<8>;
-    ld.param.u64 %rd1, [x];
-    ld.param.u64 %rd2, [w];
-    ld.param.u64 %rd3, [y];
-    ld.param.u32 %r1, [count];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %tid.x;
-    mov.u32 %r4, %ntid.x;
-    setp.ge.u32 %p1, %r3, %r1;
-    @%p1 exit;
-    mad.lo.u32 %r5, %r2, %r4, %r3;
-    mul.wide.u32 %rd4, %r5, 4;
-    mul.wide.u32 %rd5, %r3, 4;
-    add.s64 %rd1, %rd1, %rd4;
-    add.s64 %rd2, %rd2, %rd5;
-    add.s64 %rd3, %rd3, %rd4;
-    ld.global.f32 %f1, [%rd1];
-    ld.global.f32 %f2, [%rd2];
-    mul.f32 %f3, %f1, %f2;
-    st.global.f32 [%rd3], %f3;
-    ret;
-}
-"""
-"""y[b, n] = x[b, n] * w[n] for n < count."""
+from .kernels import add, scaled_sum
 
 
-@dataclass
-class Type:
-    name: str
+def Kernel() -> Any:
+    """y[b, n] = x[b, n] * w[n] for n < count; N <= 64."""
 
+    @kernel(
+        in_specs=(Tile("B", "N", f32), Tile("N", f32)), out_specs=(Tile("B", "N", f32),), grid=lambda B: B, block=64,
+        raw_params=[("u32", "count")],
+    )  # fmt: skip
+    def scale(x, w, y, *, N):
+        px, pw, py = ptx.global_ptrs(x, w, y)
+        column = ptx.special.tid.x()
+        with ptx.if_(column < ptx.param(u32, "count")):
+            here = (ptx.special.ctaid.x() * N + column) * 4
+            a = ptx.inst.ld.global_.f32(reg.scalar(f32), ptx.addr(px + here))
+            b = ptx.inst.ld.global_.f32(reg.scalar(f32), ptx.addr(pw + column * 4))
+            ptx.inst.st.global_.f32(ptx.addr(py + here), a * b)
+        ptx.ret()
 
-@dataclass
-class Tile:
-    dims: tuple[int | str, ...]
-    dtype: Type
-
-
-F32 = Type("f32")
-
-
-class Kernel:
-    """What `call_kernel` asks of a traced kernel."""
-
-    __name__ = "scale"
-    in_specs = (Tile(("B", "N"), F32), Tile(("N",), F32))
-    out_specs: tuple[Tile, ...] = (Tile(("B", "N"), F32),)
-    block = (64, 1, 1)
-    cluster = (1, 1, 1)
-    smem = 0
-    template_params: dict[str, Any] = {}
-    _cubin_handles: dict[Any, Any] = {}
-
-    def __init__(self) -> None:
-        self._module = parse_text(TEXT, "<scale>")
-
-    def _fn(self, x: object, w: object, y: object) -> None: ...
-
-    @staticmethod
-    def grid(B: int) -> int:
-        return B
-
-    def module(self, **kwargs: Any) -> Any:
-        return self._module
+    return scale
 
 
 def arrays(rows: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -148,8 +98,105 @@ def test_wrong_kinds_and_counts() -> None:
 
 
 def test_without_specs() -> None:
-    class Bare(Kernel):
-        in_specs = None  # pyright: ignore[reportAssignmentType]
-
     with pytest.raises(NotImplementedError, match="no in_specs"):
-        call_kernel(Bare(), (), {})
+        call_kernel(kernel(lambda: ptx.ret()), (), {})
+
+
+# --- shapes of launches
+
+
+def shaped(**options: Any) -> Any:
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), raw_params=[("u32", "n")], **options)
+    def shaped(x, y):
+        ptx.ret()
+
+    return shaped
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"grid": 0}, r"grid \(0, 1, 1\) has no CTAs, and the output y has elements"),
+        ({"grid": lambda N: N // 64}, "has no CTAs"),
+        ({"grid": -1}, "the grid of kernel shaped is one to three positive ints, not -1"),
+        ({"grid": (1, 1, 1, 1)}, "one to three"),
+        ({"grid": 1.5}, "positive ints, not 1.5"),
+        ({"grid": (1, 65536)}, "too large"),
+        ({"grid": 1, "block": 0}, "the block of kernel shaped"),
+        ({"grid": 1, "block": 1025}, "at most 1024"),
+        ({"grid": 3, "cluster": 2}, "does not divide"),
+    ],
+)
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+def test_launches_that_cannot_be(options: Any, words: str, framework: str) -> None:
+    module = pytest.importorskip({"jax": "jax.numpy"}.get(framework, framework))
+    with pytest.raises(PTXError, match=words):
+        shaped(**options)(module.ones(32, dtype=module.float32), n=1)
+
+
+def test_grids_of_zero_and_of_raw_parameters() -> None:
+    assert shaped(grid=lambda N: N)(np.empty(0, np.float32), n=1).shape == (0,)
+    assert shaped(grid=lambda n: n, block=lambda N: N)(np.empty(32, np.float32), n=2).shape == (32,)
+
+
+# --- what torch users do
+
+
+def test_out_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    k, x = add(), torch.ones(32)
+    assert torch.equal(k(x, x, out=None), 2 * x)
+    assert k(x, x, out=x) is x
+    assert torch.equal(x, torch.full((32,), 2.0))
+    with pytest.raises(PTXError, match="out= is a negated view"):
+        k(x, x, out=torch._neg_view(x))
+    for inputs, out in ((x.clone().requires_grad_(), x), (x, x.clone().requires_grad_())):
+        with pytest.raises(PTXError, match=r"out= has no gradient.*torch.no_grad"):
+            k(inputs, x, out=out)
+        with torch.no_grad():
+            assert k(inputs, x, out=out) is out
+
+
+def test_negated_and_conjugated_views() -> None:
+    torch = pytest.importorskip("torch")
+    z = torch.randn(32, dtype=torch.complex64)
+    for view in (z.conj().imag, torch._neg_view(torch.randn(32)), z.conj().imag.contiguous()):
+        assert torch.equal(add()(view, torch.zeros(32)), view.clone())
+        assert torch.equal(add()(torch.zeros(32), view, out=torch.empty(32)), view.clone())
+    with pytest.raises(PTXError, match="contiguous"):
+        add()(z.real, torch.zeros(32))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_that_are_not_dense() -> None:
+    torch = pytest.importorskip("torch")
+    k, w = scaled_sum(), torch.zeros(64)
+    for wrong in (torch.ones(3, 64).to_sparse(), torch.nested.nested_tensor([torch.ones(64)])):
+        with pytest.raises(PTXError, match="a dense tensor, and is"):
+            k(wrong, w, scale=1.0)
+
+
+def test_mixed_frameworks() -> None:
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    x = torch.ones(32)
+    for other, words in ((x.numpy(), "y is a NumPy array"), (jax.numpy.ones(32), "y is a JAX array")):
+        with pytest.raises(TypeError, match=f"x is a torch tensor and {words}"):
+            add()(x, other)
+
+
+def test_scalars() -> None:
+    torch = pytest.importorskip("torch")
+    k, x, w = scaled_sum(), torch.randn(3, 64), torch.randn(64)
+    for two in (2, 2.0, np.float16(2), np.array(2.0), torch.tensor(2.0)):
+        torch.testing.assert_close(k(x, w, scale=two), 2 * x + w)
+    for wrong in ("2", 1e300, torch.ones(2)):
+        with pytest.raises(
+            (PTXError, RuntimeError), match=r"scale=.*is not a .f32|only one element|converted to Scalar"
+        ):
+            k(x, w, scale=wrong)
+
+
+def test_unknown_options_of_launch() -> None:
+    x = np.zeros(32, np.float32)
+    with pytest.raises(TypeError, match="launch has no option 'clusters'; it has: cluster,"):
+        add().launch(1, 32, [x, x, x], clusters=2)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,27 +18,48 @@ pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc to build the fake driver with")
-@pytest.mark.skipif(not compilers(), reason="neither nvJitLink nor ptxas is installed")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc to build the fake driver with"),
+    pytest.mark.skipif(not compilers(), reason="neither nvJitLink nor ptxas is installed"),
+]
+
+
+def run(folder: Path, *words: str, faults: str = "") -> tuple[int, list[dict[str, Any]], str]:
+    """The exit status, the rows and what was printed."""
+    command = [sys.executable, "benchmarks/gpu/run.py", "--fake", "--json", str(folder / "gpu.json"), *words]
+    environment = {**os.environ, "PYPTX_CACHE_DIR": str(folder / "cache"), "PYPTX_GPU_FAULTS": faults}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600)
+    assert not done.stderr, done.stderr[-3000:]
+    return done.returncode, json.loads((folder / "gpu.json").read_text())["rows"], done.stdout
+
+
 def test_runs_against_the_fake_driver(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "benchmarks/gpu/run.py",
-        "--fake",
-        "--minutes",
-        "3",
-        "--json",
-        str(tmp_path / "gpu.json"),
-    ]
-    sections = ["right", "gemm", "bandwidth", "attention", "differential", "sanitizer"]
-    environment = {**os.environ, "PYPTX_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [*command, "--only", *sections], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    rows = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+    """Every section but the slow ones (torch.compile, JAX), which the tests of the runtime cover."""
+    sections = ["right", "gemm", "attention", "differential", "sanitizer"]
+    status, rows, said = run(tmp_path, "--minutes", "5", "--only", *sections)
+    assert status == 0, said[-4000:]
     assert {r["section"] for r in rows} == set(sections)
     assert {r["status"] for r in rows} <= {"not checked", "not run"}
     assert all(r["value"] is None for r in rows)  # a driver that does nothing measures nothing
-    assert sum(r["section"] == "right" and r["status"] == "not checked" for r in rows) >= 10
-    assert done.stdout.strip().splitlines()[-1].endswith("gpu.json")
+    assert sum(r["section"] == "right" and r["status"] == "not checked" for r in rows) >= 20
+    assert said.strip().splitlines()[-1].endswith("gpu.json")
+
+
+def test_no_check_takes_the_others_with_it(tmp_path: Path) -> None:
+    """One raises, one hangs, one loses the CUDA context, one kills its process: the rest runs all the same."""
+    status, rows, said = run(tmp_path, "--minutes", "3", "--only", "right", faults="error hang context crash")
+    assert status == 1
+    assert [(r["name"], r["status"]) for r in rows[:4]] == [
+        ("error", "FAILED"), ("hang", "HUNG"), ("context", "FAILED"), ("crash", "FAILED"),
+    ], said  # fmt: skip
+    assert "ZeroDivisionError at checks.py" in rows[0]["note"]
+    assert len(rows) > 20
+    assert {r["status"] for r in rows[4:]} == {"not checked"}
+    assert len({r["name"] for r in rows}) == len(rows)
+
+
+def test_what_time_does_not_allow_is_listed(tmp_path: Path) -> None:
+    status, rows, _ = run(tmp_path, "--minutes", "0.3", "--only", "right", faults="hang " * 8)
+    assert status == 1
+    assert next(r["status"] for r in rows if r["name"] == "hang") == "HUNG"
+    assert rows[-1]["status"] == "not run"

@@ -137,6 +137,15 @@ def test_lowering_for_cuda_needs_no_gpu() -> None:
     assert "pyptx_kernel" in lowered.as_text()
 
 
+def test_a_gpu_without_native_handlers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not simulated on the host in silence: XLA says that it has no such function, whose name says why."""
+    monkeypatch.setattr(jax_ffi, "handlers", lambda: None)
+    x, w = arrays()
+    traced = jax.jit(lambda x, w: scaled_sum()(x, w, scale=2.0)).trace(x, w)
+    assert "because_there_is_no_gcc" in traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "because_there_is_no_gcc" not in traced.lower(lowering_platforms=("cpu",)).as_text()
+
+
 def test_tiles_are_checked(way: str) -> None:
     kernel = scaled_sum()
     x, w = arrays()

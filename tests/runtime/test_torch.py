@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +124,28 @@ def test_export() -> None:
     close(program.module()(y, w), expected(y, w, 2.0) * 2)
 
 
+def test_ahead_of_time_inductor(tmp_path: Path) -> None:
+    """Export with a dynamic batch, compile to a shared library, load, run."""
+    import shutil
+
+    if shutil.which("g++") is None:
+        pytest.skip("Inductor needs g++")
+    kernel = scaled_sum()
+    x, w = arrays()
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return kernel(x * 2, w, scale=0.5) + 1
+
+    batch = torch.export.Dim("batch", min=2, max=64)
+    exported = torch.export.export(Module(), (x, w), dynamic_shapes={"x": {0: batch}, "w": None})
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "module.pt2"))
+    loaded = torch._inductor.aoti_load_package(package)
+    for rows in (3, 7):
+        x, w = arrays(rows)
+        close(loaded(x, w), expected(x * 2, w, 0.5) + 1)
+
+
 def test_opcheck() -> None:
     kernel = scaled_sum()
     x, w = arrays()
@@ -189,6 +212,18 @@ def test_a_kernel_without_a_gradient_says_so() -> None:
 def gradient(x: Any, w: Any, g: Any, scale: float = 1.0) -> tuple[Any, Any]:
     """Of y = x * scale + w."""
     return g * scale, g.sum(0)
+
+
+def test_functorch_of_a_kernel_without_a_gradient() -> None:
+    """Its gradient raises; what needs none passes."""
+    kernel, x = add(), torch.randn(32)
+    with pytest.raises(PTXError, match=r"add has no gradient.*differentiable_kernel\(add"):
+        torch.func.grad(lambda x: kernel(x, x).sum())(x)
+    found = torch.func.grad(lambda x: (x * kernel(x.detach(), x.detach())).sum())(x)
+    close(found, 2 * x)
+    per_sample = torch.vmap(torch.func.grad(lambda x: (x * kernel(x.detach(), x.detach())).sum()))
+    many = torch.randn(3, 32)
+    close(per_sample(many), 2 * many)
 
 
 def test_gradient() -> None:

@@ -1,0 +1,106 @@
+"""`CubinCache`: compiled kernels that a program keeps itself, by a key of its own making, as in 0.1.
+
+Launches do not need it: they have a cache of their own (`pyptx cache`, `PYPTX_CACHE_DIR`). This one keeps what it is
+given, in the process and, with `enable_disk`, in files of the same format and with the same safety.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .runtime.cache import DiskCache, Entry, cache_directory
+
+__all__ = ["CacheEntry", "CacheKey", "CubinCache", "get_global_cache", "set_global_cache"]
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """What a cubin depends on: name the function so that a change of it changes `fn_id`."""
+
+    fn_id: str
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    input_shapes: Sequence[Sequence[int]] = ()
+    arch: str = ""
+
+    def hash(self) -> str:
+        """A hex digest; equal keys give equal ones, in every process."""
+        kwargs = sorted((name, type(value).__name__, repr(value)) for name, value in dict(self.template_kwargs).items())
+        parts = repr((self.fn_id, kwargs, [tuple(s) for s in self.input_shapes], self.arch))
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A cubin, the PTX it is of, and the name of its entry."""
+
+    cubin: bytes = field(repr=False)
+    ptx: str = field(default="", repr=False)
+    kernel_name: str = ""
+
+
+class CubinCache:
+    """Entries by `CacheKey`. On disk in `cache_dir`, default the `user` folder of pyptx's cache directory.
+
+    CacheRefused where others can write that directory.
+    """
+
+    def __init__(self, cache_dir: Path | str | None = None, enable_disk: bool = True) -> None:
+        self.enable_disk = enable_disk
+        self._entries: dict[str, CacheEntry] = {}
+        self._disk = DiskCache(cache_dir or cache_directory() / "user") if enable_disk else None
+
+    def get(self, key: CacheKey) -> CacheEntry | None:
+        """The entry, or None."""
+        digest = key.hash()
+        found = self._entries.get(digest)
+        if found is None and self._disk is not None and (kept := self._disk.get(digest)) is not None:
+            found = CacheEntry(kept.cubin, kept.facts.get("ptx", ""), kept.facts.get("kernel_name", ""))
+            self._entries[digest] = found
+        return found
+
+    def put(self, key: CacheKey, entry: CacheEntry) -> None:
+        """Keep an entry, in place of one that is there."""
+        digest = key.hash()
+        self._entries[digest] = entry
+        if self._disk is not None:
+            self._disk.put(digest, Entry(entry.cubin, {"ptx": entry.ptx, "kernel_name": entry.kernel_name}))
+
+    def clear(self) -> None:
+        """Forget everything, on disk too."""
+        self._entries.clear()
+        if self._disk is not None:
+            self._disk.clear()
+
+    def __len__(self) -> int:
+        kept = {key for key, _, _ in self._disk.entries()} if self._disk is not None else set[str]()
+        return len(kept | set(self._entries))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, CacheKey) and self.get(key) is not None
+
+
+_lock = threading.Lock()
+_chosen: list[CubinCache] = []
+
+
+@lru_cache(maxsize=1)
+def _default() -> CubinCache:
+    return CubinCache()
+
+
+def get_global_cache() -> CubinCache:
+    """The cache set by `set_global_cache`, else one in the default directory."""
+    with _lock:
+        return _chosen[0] if _chosen else _default()
+
+
+def set_global_cache(cache: CubinCache | None) -> None:
+    """Let `get_global_cache` return this one; None: the default again."""
+    with _lock:
+        _chosen[:] = [] if cache is None else [cache]
