@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from ..analysis.occupancy import limits_of
 from ..diagnostics import SimulationError, did_you_mean
+from ..dialects.ptx.cluster import ClusterTryCancel
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
@@ -131,7 +132,7 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
         if not count:
             continue
         for inst in (*segment.body, *((segment.last,) if segment.last else ())):
-            if inst.opcode == "copies":
+            if inst.copies:
                 continue
             report.instructions += count
             report.opcodes[inst.opcode] += count
@@ -211,13 +212,13 @@ def _batch_size(program: Program, launch: Launch) -> int:
     per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)
     per_cta = padded * per_thread + program.dynamic_offset + launch.dynamic_shared
     waits_for_grid = any(
-        (i.opcode == "ld" and {"acquire", "relaxed", "volatile"} & set(i.modifiers)) or i.opcode == "atom"
+        i.polls and i.family.access in ("load", "atomic")
         for s in program.segments
         for i in s.body
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
     lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
-    if any(i.opcode == "clusterlaunchcontrol.try_cancel.async" for i in program.instructions):
+    if any(i.family is ClusterTryCancel for i in program.instructions):
         count = min(count, launch.grid_size // 3)  # so that there is something left to cancel
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
     return min(count, launch.grid_size)

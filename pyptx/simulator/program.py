@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..dialects.ptx.instruction import Instruction
+
 POOLS = ("p", "8", "16", "32", "64", "128")
 """Register pools by width: predicates, then sizes in bits."""
 
@@ -184,6 +186,8 @@ class Inst:
     line: int | None = None
     column: int | None = None
     number: int = 0
+    family: type[Instruction] = Instruction
+    """The op class, which states what is true of all its instructions; the base class for `copies`."""
     cc: Reg | None = None
     """The condition-code register of its function."""
     frame: Reg | None = None
@@ -193,6 +197,22 @@ class Inst:
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
+
+    @property
+    def copies(self) -> bool:
+        """Whether this is no instruction of the text, but brings registers to where a block expects them."""
+        return self.opcode == "copies"
+
+    @property
+    def polls(self) -> bool:
+        """Whether a loop around it may be one that waits for other threads: it looks at what they do."""
+        strong = {"volatile", "acquire", "relaxed", "mmio"} & set(self.modifiers)
+        return self.family.polls or (self.family.access == "load" and bool(strong))
+
+    @property
+    def fences(self) -> str:
+        """What it orders as a fence; see `Instruction.fences`."""
+        return self.family.fences(self.modifiers)
 
     def one_of(self, *modifiers: str) -> str | None:
         """The first of these modifiers that is there."""

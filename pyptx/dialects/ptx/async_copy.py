@@ -78,6 +78,7 @@ class CpAsync(Instruction):
     name = "ptx.cp.async"
     section = "9.7.9.25.3.1"
     effect = "order"
+    access = "copy"
     forms = (
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
              cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
@@ -160,6 +161,9 @@ class CpAsyncBulk(Instruction):
     name = "ptx.cp.async.bulk"
     section = "9.7.9.25.4.1"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
     forms = (
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
@@ -221,6 +225,9 @@ class MultimemCpAsyncBulk(Instruction):
     name = "ptx.multimem.cp.async.bulk"
     section = "9.7.9.25.4"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
     forms = (
         form("multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32",
              dst="global", src="shared::cta", completion="bulk_group",
@@ -268,6 +275,9 @@ class CpReduceAsyncBulk(Instruction):
     name = "ptx.cp.reduce.async.bulk"
     section = "9.7.9.25.4.2"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
     forms = (
         *_reductions_to_global("cp.reduce.async.bulk", "8.0", "{.L2::cache_hint}", "{, policy:u64}"),
         *_reductions_to_shared("cp.reduce.async.bulk"),
@@ -285,6 +295,9 @@ class MultimemCpReduceAsyncBulk(Instruction):
     name = "ptx.multimem.cp.reduce.async.bulk"
     section = "9.7.9.25.4"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
     forms = _reductions_to_global("multimem.cp.reduce.async.bulk", "9.1", "", "")
 
 
@@ -414,6 +427,9 @@ class CpAsyncBulkTensor(TensorCopy):
     name = "ptx.cp.async.bulk.tensor"
     section = "9.7.9.25.5.2"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
     forms = (
         *_tensor(
             f"{_TO_SHARED}{_LOAD_EXTRAS}{{, policy:u64}}", READS, ptx="8.6", own=True,
@@ -453,6 +469,9 @@ class CpReduceAsyncBulkTensor(TensorCopy):
     name = "ptx.cp.reduce.async.bulk.tensor"
     section = "9.7.9.25.5.3"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
     forms = _tensor(
         "cp.reduce.async.bulk.tensor.dim.dst.src.op<mode>.completion{.L2::cache_hint}<override>"
         " <map>, [src]{, policy:u64}", WRITES,

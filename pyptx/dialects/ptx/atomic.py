@@ -112,6 +112,8 @@ class Atom(Instruction):
     name = "ptx.atom"
     section = "9.7.13.5"
     effect = "order"
+    polls = True
+    access = "atomic"
     forms = (
         *_forms("atom", "relaxed acquire release acq_rel", "d_, ", "[a]{.unified}", exchange=True),
         form(
@@ -133,6 +135,7 @@ class Red(Instruction):
     name = "ptx.red"
     section = "9.7.13.6"
     effect = "order"
+    access = "atomic"
     forms = _forms("red", "relaxed release", "", "[a]", exchange=False)
 
 
@@ -157,6 +160,7 @@ class RedAsync(Instruction):
     name = "ptx.red.async"
     section = "9.7.13.7"
     effect = "order"
+    access = "atomic"
     forms = tuple(
         line
         for op, types in ASYNC_LINES
@@ -226,6 +230,7 @@ class MultimemLoadReduce(Instruction):
     name = "ptx.multimem.ld_reduce"
     section = "9.7.9.14"
     effect = "order"
+    access = "load"
     forms = (
         *_load_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_load_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -249,6 +254,7 @@ class MultimemStore(Instruction):
     name = "ptx.multimem.st"
     section = "9.7.9.14"
     effect = "order"
+    access = "store"
     forms = (
         *_store(".type", type="b32 b64 u32 u64 s32 s64"),
         *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),
@@ -265,6 +271,7 @@ class MultimemRed(Instruction):
     name = "ptx.multimem.red"
     section = "9.7.9.14"
     effect = "order"
+    access = "atomic"
     forms = (
         *_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -283,6 +290,7 @@ class MultimemStoreAsync(Instruction):
     name = "ptx.multimem.st.async"
     section = "9.7.9.14"
     effect = "order"
+    access = "store"
     forms = (
         form(
             "multimem.st.async{.acc}.release.scope{.global}.type [a], b", acc=PRECISIONS, scope="gpu sys",
@@ -298,6 +306,7 @@ class MultimemRedAsync(Instruction):
     name = "ptx.multimem.red.async"
     section = "9.7.9.14"
     effect = "order"
+    access = "atomic"
     forms = (
         form(
             "multimem.red.async{.acc}.release.scope{.global}.add.type [a], b", acc=PRECISIONS,

@@ -53,6 +53,7 @@ class Bar(Instruction):
     name = "ptx.bar"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _sync("bar", "", "1.0")
 
 
@@ -66,6 +67,7 @@ class BarArrive(Instruction):
     name = "ptx.bar.arrive"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _arrive("bar.arrive", "", "2.0")
 
 
@@ -79,6 +81,7 @@ class BarRed(Instruction):
     name = "ptx.bar.red"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _red("bar.red", "", "2.0")
 
 
@@ -89,6 +92,7 @@ class BarCta(Instruction):
     name = "ptx.bar.cta"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _sync("bar.cta", "", "7.8")
 
 
@@ -99,6 +103,7 @@ class BarCtaArrive(Instruction):
     name = "ptx.bar.cta.arrive"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _arrive("bar.cta.arrive", "", "7.8")
 
 
@@ -109,6 +114,7 @@ class BarCtaRed(Instruction):
     name = "ptx.bar.cta.red"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
     forms = _red("bar.cta.red", "", "7.8")
 
 
@@ -240,6 +246,10 @@ class Membar(Instruction):
     effect = "order"
     forms = (form("membar.level", level="cta gl sys", ptx="1.4"),)
 
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "memory"
+
 
 @instruction
 class MembarProxy(Instruction):
@@ -252,6 +262,10 @@ class MembarProxy(Instruction):
         form("membar.proxy.alias", ptx="7.5", sm="60+"),
         form("membar.proxy.async", ptx="8.0", sm="90+"),
     )
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "async" if "async" in modifiers else ""
 
 
 RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster sync_restrict::shared::cluster::read"
@@ -288,6 +302,10 @@ class Fence(Instruction):
             ptx="8.0", sm="90+", needs=RESTRICT_NEEDS,
         ),
     )  # fmt: skip
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "mbarrier_init" if "mbarrier_init" in modifiers else "memory"
 
 
 def _between(kinds: str, tail: str, restricted: bool = False, **more: Any) -> Form:
@@ -345,6 +363,11 @@ class FenceProxy(Instruction):
         _between(FABRIC, ".alias.sem.sys", sem="acquire release", ptx="9.3", sm="100+"),
         _between(FABRIC, ".alias.acq_rel.scope", scope=SCOPES, ptx="9.3", sm="100+"),
     )  # fmt: skip
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        kinds = {kind for m in modifiers for kind in m.split("::")}
+        return next((kind for kind in ("async", "tensormap") if kind in kinds), "")
 
 
 @instruction

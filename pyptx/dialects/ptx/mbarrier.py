@@ -110,6 +110,8 @@ class MbarrierInit(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = (
         form(
             "mbarrier.init{.format}{.space}.b64 [addr], count:u32",
@@ -130,6 +132,8 @@ class MbarrierInval(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = (form("mbarrier.inval{.space}.b64 [addr]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
@@ -146,6 +150,8 @@ class MbarrierExpectTx(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = _transactions("mbarrier.expect_tx")
 
 
@@ -163,6 +169,8 @@ class MbarrierCompleteTx(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = _transactions("mbarrier.complete_tx")
 
 
@@ -182,6 +190,8 @@ class MbarrierArrive(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = _arrive("mbarrier.arrive", sink="7.1")
 
 
@@ -198,6 +208,8 @@ class MbarrierArriveDrop(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
     forms = _arrive("mbarrier.arrive_drop", sink="7.0")
 
 
@@ -215,6 +227,9 @@ class MbarrierTestWait(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    polls = True
     forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
 
 
@@ -232,6 +247,9 @@ class MbarrierTryWait(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    polls = True
     forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
 
 

@@ -49,6 +49,7 @@ class NanoSleep(Instruction):
     name = "ptx.nanosleep"
     section = "9.7.19.2"
     effect = "order"
+    polls = True
     forms = (form("nanosleep.u32 t", ptx="6.2", sm="70+"),)
 
 

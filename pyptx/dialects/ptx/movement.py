@@ -110,6 +110,7 @@ class Load(Instruction):
 
     name = "ptx.ld"
     section = "9.7.9.8"
+    access = "load"
     takes_references = False
     effect = "read"
 
@@ -169,6 +170,7 @@ class LoadUniform(Instruction):
 
     name = "ptx.ldu"
     section = "9.7.9.10"
+    access = "load"
     takes_references = False
     effect = "read"
     forms = (
@@ -191,6 +193,7 @@ class Store(Instruction):
 
     name = "ptx.st"
     section = "9.7.9.11"
+    access = "store"
     takes_references = False
     effect = "write"
 
@@ -241,6 +244,7 @@ class StoreAsync(Instruction):
     name = "ptx.st.async"
     section = "9.7.9.12"
     effect = "order"
+    access = "store"
     forms = (
         form(
             "st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar]",
@@ -272,6 +276,8 @@ class StoreBulk(Instruction):
     name = "ptx.st.bulk"
     section = "9.7.9.13"
     effect = "write"
+    access_bytes = 8
+    access = "store"
     forms = tuple(
         form(
             f"st.bulk{{.weak}}{{.shared::cta}} [a], size:{size}, value:imm",

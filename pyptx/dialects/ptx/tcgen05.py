@@ -37,6 +37,8 @@ class Tcgen05Alloc(Instruction):
     name = "ptx.tcgen05.alloc"
     section = "9.7.16.7.1"
     effect = "order"
+    access_bytes = 4
+    access = "store"
     forms = (
         form(
             "tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
@@ -273,6 +275,7 @@ class Tcgen05WaitSt(Instruction):
     name = "ptx.tcgen05.wait::st"
     section = "9.7.16.8.5"
     effect = "order"
+    waits_for = "tcgen05.st"
     forms = (form("tcgen05.wait::st.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
@@ -291,6 +294,8 @@ class Tcgen05Cp(Instruction):
     name = "ptx.tcgen05.cp"
     section = "9.7.16.9.2"
     effect = "order"
+    access_bytes = 16
+    proxy = "async"
     forms = tuple(
         form(
             f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:u32?], s_desc:u64",
@@ -439,6 +444,8 @@ class Tcgen05Mma(Instruction):
     name = "ptx.tcgen05.mma"
     section = "9.7.16.10.9.1"
     effect = "order"
+    access_bytes = 16
+    proxy = "async"
     forms = (*_shared_kinds(), *_scaled_kinds())
 
     @classmethod
@@ -475,6 +482,8 @@ class Tcgen05MmaWs(Instruction):
     name = "ptx.tcgen05.mma.ws"
     section = "9.7.16.10.9.3"
     effect = "order"
+    access_bytes = 16
+    proxy = "async"
     forms = (*_weight_stationary("tcgen05.mma.ws", ""), *_weight_stationary("tcgen05.mma.ws", ".sp"))
 
 
@@ -518,6 +527,7 @@ class Tcgen05Commit(Instruction):
     name = "ptx.tcgen05.commit"
     section = "9.7.16.12.1"
     effect = "order"
+    gathers = "tcgen05"
     forms = (
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]",

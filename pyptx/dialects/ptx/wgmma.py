@@ -87,6 +87,8 @@ class WgmmaMmaAsync(Instruction):
     name = "ptx.wgmma.mma_async"
     section = "9.7.15.5.2"
     effect = "order"
+    access_bytes = 16
+    proxy = "async"
     in_flight = "wgmma"
     forms = (
         *_wgmma(_TYPES, 16, "f16 f32", "f16", "8.0", transposable=True, selectors=2),
@@ -130,6 +132,7 @@ class WgmmaCommitGroup(Instruction):
     name = "ptx.wgmma.commit_group"
     section = "9.7.15.7.2"
     effect = "order"
+    gathers = "wgmma"
     forms = (form("wgmma.commit_group.sync{.aligned}", ptx="8.0", sm="90a"),)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ..observe import Action
 from ..pending import Copy
 from ..program import SHARED_BASE, Inst
@@ -27,12 +28,7 @@ TIME = (1 << 30) - 1
 
 def reduces(inst: Inst) -> bool:
     """Whether an instruction is an atomic reduction, which others may meet in any order."""
-    return inst.opcode.startswith(("red", "atom", "cp.reduce", "multimem.red"))
-
-
-def generic(inst: Inst) -> bool:
-    """Whether an asynchronous instruction works in the generic proxy, where no proxy fence is needed."""
-    return inst.opcode.startswith(("st.async", "red.async"))
+    return inst.family.access == "atomic"
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +60,7 @@ class Copies:
         self.on_barrier.clear()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "cp.async.mbarrier.arrive":
+        if inst.family is CpAsyncMbarrierArrive:
             machine = self.machine
 
             def arrive(mask: Array) -> object:
@@ -115,11 +111,11 @@ class Copies:
         for kind, start, size in copy.reads:
             found = self._range(kind, start, size, lane)
             if found is not None:
-                self._reads(state, *found, not generic(inst))
+                self._reads(state, *found, inst.family.proxy == "async")
         for kind, start, size in copy.writes:
             found = self._range(kind, start, size, lane)
             if found is not None:
-                self._writes(state, *found, not generic(inst))
+                self._writes(state, *found, inst.family.proxy == "async")
 
     def _range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
         shadow = self.s.shadow
@@ -413,7 +409,7 @@ class Copies:
         position = np.where(inside, position, 0)
         table = state.read_done if before == "read" else state.done
         done = np.where(inside, table[position], TIME)
-        if copy.mechanism == "group" and before == "written" and inst.opcode == "cp.async":
+        if copy.mechanism == "group" and before == "written" and inst.family is copy.inst.family:
             # copies of one thread may overwrite each other in any order only if they are in flight together
             done = np.where((local == lanes) & (done == 0), -1, done)
         waited = done > 0

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.barrier import BarWarp
+from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
 from ..memory import Access
 from ..observe import Action
 from ..program import Imm, Inst
@@ -57,9 +59,8 @@ class Barriers:
     # -------------------------------------------------------------------------------------------------- binding
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        words = (*inst.opcode.split("."), *inst.modifiers)
-        if inst.opcode.startswith("fence") and ("mbarrier_init" in words or "async" in words):
-            action = self._fence(inst, action, "async" in words)
+        if inst.fences in ("mbarrier_init", "async"):
+            action = self._fence(inst, action, inst.fences == "async")
         what = self.machine.meaning(inst)
         if isinstance(what, Collective):
             action = self._collective(inst, what, action)
@@ -116,10 +117,10 @@ class Barriers:
                     )
                 return action(mask)
 
-            return whole if inst.opcode.partition(".")[0] in ("mma", "wmma", "ldmatrix", "stmatrix") else action
+            return whole if inst.family.whole_warp else action
         source = machine.source(operand, "u32")
         constant = int(source[0]) if isinstance(operand, Imm) else None
-        sync = inst.opcode == "bar.warp.sync"
+        sync = inst.family is BarWarp
 
         def masked(mask: Array) -> object:
             executing = machine.active(inst, mask)
@@ -246,7 +247,7 @@ class Barriers:
         for warp in bad.tolist():
             lanes = 32 * warp + np.flatnonzero(both[warp])
             inst = instructions[int(self.at[lanes[0]])]
-            if not inst.opcode.startswith("bar.") and inst.opcode != "bar" and not inst.has("aligned"):
+            if not inst.family.aligned and not inst.has("aligned"):
                 continue
             other = None
             if low[warp] != high[warp]:
@@ -368,10 +369,10 @@ class Barriers:
 
     def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
         self.s.tick(inst)
-        copies = inst.opcode.startswith(("cp.", "wgmma", "tcgen05"))
+        copies = inst.family.access == "copy" or bool(inst.family.gathers)
         if not copies:
             self._visible(inst, lanes, slots, "used")
-        if not (copies or inst.has("relaxed") or inst.opcode in ("mbarrier.expect_tx", "mbarrier.complete_tx")):
+        if not (copies or inst.has("relaxed") or inst.family in (MbarrierExpectTx, MbarrierCompleteTx)):
             if self.s.clocks.too_large:
                 return
             order = np.argsort(slots, kind="stable")

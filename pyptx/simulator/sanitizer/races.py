@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.mbarrier import MbarrierInval
 from ..memory import Access
 from ..observe import Action
 from ..program import Inst
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
-FENCES = ("fence", "membar")
 
 
 def kind_of(inst: Inst) -> int:
     """Weak, or strong with a scope."""
     has = set(inst.modifiers)
-    root = inst.opcode.partition(".")[0]
-    if root not in ("atom", "red") and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
+    if inst.family.access != "atomic" and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
         return WEAK
     if "cta" in has:
         return CTA
@@ -72,15 +71,14 @@ class Races:
     def watch(self, access: Access) -> None:
         """Replace an access's `load`, `store` and `locate` by checked ones."""
         inst = access.inst
-        root = inst.opcode.partition(".")[0]
-        if inst.opcode == "mbarrier.inval":
+        if inst.family is MbarrierInval:
             access.store = self.s.barriers.invalidating(access, access.store)
             return
-        if access.space in ("param", "const") or root in ("cp", "mbarrier"):
+        if access.space in ("param", "const") or inst.family.access in ("copy", "object"):
             return  # copies and mbarriers tell what they touch themselves
         kind = kind_of(inst)
         load, store, locate = access.load, access.store, access.locate
-        machine = self.machine
+        atomic = inst.family.access == "atomic"
 
         def checked_load(lanes: Array) -> Array:
             values = load(lanes)
@@ -98,17 +96,16 @@ class Races:
 
         def checked_locate(lanes: Array, write: bool) -> Array:
             parts = locate(lanes, write)
-            if root in ("atom", "red"):
+            if atomic:
                 self.atomic(access, lanes, kind)
             return parts
 
-        del machine
         access.load = checked_load
         access.store = checked_store
         access.locate = checked_locate
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode.startswith(FENCES) and "proxy" not in inst.opcode and "mbarrier_init" not in inst.text:
+        if inst.fences == "memory":
 
             def fence(mask: Array) -> object:
                 self.fence(inst, mask)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Array = Any
 MOST_FINDINGS = 100
-PROXIES = ("cp.async.bulk", "cp.reduce.async.bulk", "wgmma", "tcgen05")
 
 
 class Sanitizer(Observer):
@@ -45,7 +44,7 @@ class Sanitizer(Observer):
         self.machine = machine
         instructions = machine.program.instructions
         self.shadow = Shadow(machine)
-        self.clocks = Clocks(machine, any(i.opcode.startswith(PROXIES) for i in instructions))
+        self.clocks = Clocks(machine, any(i.family.proxy == "async" for i in instructions))
         self.times: list[int] = [0]
         """Number of the instruction that ran at each time."""
         self.copies = Copies(self)
