@@ -212,9 +212,7 @@ def _batch_size(program: Program, launch: Launch) -> int:
     per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)
     per_cta = padded * per_thread + program.dynamic_offset + launch.dynamic_shared
     waits_for_grid = any(
-        i.polls and i.family.access in ("load", "atomic")
-        for s in program.segments
-        for i in s.body
+        i.polls and i.family.access in ("load", "atomic") for s in program.segments for i in s.body
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
     lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))

@@ -115,6 +115,8 @@ class Instruction(Operation, Fragments):
     """Whether it leaves the function: it reads the function's return registers."""
     waits_for: ClassVar[str] = ""
     """The kind of operation in flight that this instruction waits for."""
+    starts: ClassVar[str] = ""
+    """The kind of asynchronous operation that it starts, if an instruction with that in `waits_for` or `gathers` ends it."""
     gathers: ClassVar[str] = ""
     """The kind of operation in flight that this instruction puts into a group, or tells an mbarrier of when it is done."""
     symbol_kind: ClassVar[str] = ""

@@ -131,6 +131,7 @@ class Tcgen05Ld(Instruction):
     name = "ptx.tcgen05.ld"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
     forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]@", pack="pack::16b")
 
@@ -165,6 +166,7 @@ class Tcgen05LdRed(Instruction):
     name = "ptx.tcgen05.ld.red"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
     forms = tuple(
         _reduction(shape, modifiers, type_)
@@ -202,6 +204,7 @@ class Tcgen05LdSpcompress(_Compressed):
     name = "ptx.tcgen05.ld.spcompress"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
     forms = (
         form(
@@ -226,6 +229,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
     name = "ptx.tcgen05.ld.red.spcompress"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
     forms = (
         form(
@@ -250,6 +254,7 @@ class Tcgen05St(Instruction):
     name = "ptx.tcgen05.st"
     section = "9.7.16.8.4"
     effect = "order"
+    starts = "tcgen05.st"
     forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?]@, r:frag%", unpack="unpack::16b")
 
     @classmethod
@@ -294,6 +299,7 @@ class Tcgen05Cp(Instruction):
     name = "ptx.tcgen05.cp"
     section = "9.7.16.9.2"
     effect = "order"
+    starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
     forms = tuple(
@@ -326,6 +332,7 @@ class Tcgen05Shift(Instruction):
     name = "ptx.tcgen05.shift"
     section = "9.7.16.9.3"
     effect = "order"
+    starts = "tcgen05"
     forms = (form("tcgen05.shift.cta_group.down [taddr:u32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
 
 
@@ -444,6 +451,7 @@ class Tcgen05Mma(Instruction):
     name = "ptx.tcgen05.mma"
     section = "9.7.16.10.9.1"
     effect = "order"
+    starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
     forms = (*_shared_kinds(), *_scaled_kinds())
@@ -482,6 +490,7 @@ class Tcgen05MmaWs(Instruction):
     name = "ptx.tcgen05.mma.ws"
     section = "9.7.16.10.9.3"
     effect = "order"
+    starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
     forms = (*_weight_stationary("tcgen05.mma.ws", ""), *_weight_stationary("tcgen05.mma.ws", ".sp"))

@@ -87,6 +87,7 @@ class WgmmaMmaAsync(Instruction):
     name = "ptx.wgmma.mma_async"
     section = "9.7.15.5.2"
     effect = "order"
+    starts = "wgmma"
     access_bytes = 16
     proxy = "async"
     in_flight = "wgmma"

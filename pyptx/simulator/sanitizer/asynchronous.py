@@ -188,13 +188,18 @@ class Copies:
         )
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-        """A wgmma of the warpgroup that starts at a lane will read these 16-byte chunks, until wait_group covers it."""
+        """A matrix instruction that the warpgroup from a lane on, or a thread, issues will read these 16-byte chunks."""
         now = self.s.tick(inst)
-        lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
-        group = self.s.inflight.committed[lanes // 32]
-        copy = Copy(inst, lanes, "wgmma", lambda: None, group=group, time=now)
-        state = self.at[now] = State(copy, lanes, np.zeros(4, np.int64), np.zeros(4, np.int64))
-        self.open.append(state)
+        kind = inst.family.starts
+        if kind == "wgmma":
+            lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
+            group = self.s.inflight.committed[lanes // 32]
+        else:
+            lanes, group = np.array([lane]), 0
+        copy = Copy(inst, lanes, kind, lambda: None, group=group, time=now)
+        state = self.at[now] = State(copy, lanes, np.zeros(lanes.size, np.int64), np.zeros(lanes.size, np.int64))
+        if kind == "wgmma":
+            self.open.append(state)
         space = self.s.shadow.shared
         races = self.s.races
         first = cta * self.machine.shared.shape[1] - SHARED_BASE + addresses.reshape(-1)
@@ -231,6 +236,22 @@ class Copies:
                 lanes[bad],
                 hint="the warps that issued the wgmma execute wgmma.wait_group, then arrive at a barrier that the "
                 "writer waits for",
+                space=space,
+                byte=int(index[bad[0]]) << space.shift,
+                other=state.copy.inst,
+            )
+
+    def _examine_tensor(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
+        """Writes to what a tcgen05 operation reads: the writer knows that it is complete."""
+        bad = np.flatnonzero(~self.s.tensor.complete(lanes, int(state.lanes[0]), state.copy.time))
+        if bad.size:
+            self.s.report(
+                "tcgen05-source-reused",
+                inst,
+                "shared memory is written here that a tcgen05 operation may still read",
+                lanes[bad],
+                hint="the thread that issued the operation executes tcgen05.commit, and the writer waits for that "
+                "mbarrier, or for a thread that has",
                 space=space,
                 byte=int(index[bad[0]]) << space.shift,
                 other=state.copy.inst,
@@ -352,6 +373,8 @@ class Copies:
             at = np.flatnonzero(times == time)
             if state.copy.mechanism == "wgmma":
                 self._examine_wgmma(inst, space, index[at], lanes[at], state)
+            elif state.copy.mechanism == "tcgen05":
+                self._examine_tensor(inst, space, index[at], lanes[at], state)
             elif state.copy.mechanism == "mbarrier":
                 self._examine_barrier(inst, space, index[at], lanes[at], state, now, before)
             else:

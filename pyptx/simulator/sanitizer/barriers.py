@@ -64,7 +64,7 @@ class Barriers:
         what = self.machine.meaning(inst)
         if isinstance(what, Collective):
             action = self._collective(inst, what, action)
-        if inst.opcode.startswith("tcgen05.commit"):
+        if inst.family.gathers == "tcgen05":
             action = self._commit(inst, action)
         return action
 
@@ -75,7 +75,7 @@ class Barriers:
         def commit(mask: Array) -> object:
             lanes = np.flatnonzero(machine.active(inst, mask))
             self.s.tick(inst)
-            self.committed = Clock() if self.s.clocks.too_large or not lanes.size else self.s.clocks.release(lanes)
+            self.committed = Clock() if self.s.clocks.too_large or not lanes.size else self.s.tensor.commit(inst, lanes)
             return action(mask)
 
         return commit
@@ -383,7 +383,7 @@ class Barriers:
                 groups = self.s.clocks.group_of[here]
                 if groups.size:
                     self.add(slot, self.s.clocks.release(here))
-        if inst.opcode.startswith("tcgen05.commit"):
+        if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
                 self.add(slot, self.committed)
         for slot in ended:

@@ -27,6 +27,12 @@ SECTIONS = {
     "wgmma-source-reused": "9.7.15.7.3",
     "wgmma-fence": "9.7.15.7.1",
     "wgmma-commit": "9.7.15.7.2",
+    "uninitialised-tensor": "9.7.16.7",
+    "tensor-leak": "9.7.16.7.1",
+    "tcgen05-wait": "9.7.16.8.5",
+    "tcgen05-fence": "9.7.16.11",
+    "tcgen05-commit": "9.7.16.12",
+    "tcgen05-source-reused": "9.7.16.12",
 }
 """Rule -> section of the PTX ISA manual (9.0) that it follows."""
 

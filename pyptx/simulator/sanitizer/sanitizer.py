@@ -24,6 +24,7 @@ from .progress import Progress
 from .races import Races
 from .registers import Registers
 from .shadow import Shadow, Space
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from ..engine import Engine
@@ -53,6 +54,7 @@ class Sanitizer(Observer):
         self.registers = Registers(self)
         self.progress = Progress(self)
         self.inflight = InFlight(self)
+        self.tensor = Tensor(self)
         self.first_lane = 0
 
     def started(self, engine: Engine) -> None:
@@ -66,9 +68,11 @@ class Sanitizer(Observer):
         self.registers.start()
         self.progress.start()
         self.inflight.start()
+        self.tensor.start()
 
     def finished(self, engine: Engine) -> None:
         self.copies.finish()
+        self.tensor.finish()
 
     # -------------------------------------------------------------------------------------------------- events
 
@@ -78,7 +82,7 @@ class Sanitizer(Observer):
         return self.clocks.tick()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers):
+        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers, self.tensor):
             action = part.bound(inst, action)
         return action
 
@@ -136,6 +140,17 @@ class Sanitizer(Observer):
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
         self.copies.operand_read(inst, lane, cta, addresses)
+
+    def tensor_accessed(
+        self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
+    ) -> None:
+        self.tensor.accessed(inst, lane, cta, rows, columns, reads=reads, writes=writes)
+
+    def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        self.tensor.allocated(inst, lane, cta, first, columns)
+
+    def tensor_freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        self.tensor.freed(inst, lane, cta, first, columns)
 
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         self.copies.waited(inst, mechanism, lanes, newest)

@@ -126,6 +126,8 @@ class Shadow:
     def address(self, space: Space, byte: int) -> int:
         """The address of a byte of the shadow, in its space."""
         m = self.machine
+        if space.name == "tensor":
+            return byte
         if space.name == "shared":
             return byte % m.shared.shape[1] + SHARED_BASE
         if space.name == "local":
