@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dialects.ptx.tcgen05 import Tcgen05FenceAfter, Tcgen05FenceBefore
+from ...dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
 from ..observe import Action
 from ..program import Inst
 from ..tensor_memory import COLUMNS, LANES
@@ -52,7 +52,7 @@ class Tensor:
         self.s = sanitizer
         self.machine = sanitizer.machine
         self.space = Space("tensor", 0, 4, False)
-        self.used = any(i.family.starts.startswith("tcgen05") for i in self.machine.program.instructions)
+        self.used = any(i.family is Tcgen05Alloc for i in self.machine.program.instructions)
         if self.used:
             shape = (self.machine.ctas, LANES, COLUMNS)
             self.write, self.read = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
