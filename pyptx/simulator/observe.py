@@ -96,6 +96,12 @@ class Observer:
     def tensor_freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         """tcgen05.dealloc takes these columns back."""
 
+    def tensor_map_edited(self, inst: Inst, lane: int, kind: str, start: int) -> None:
+        """An instruction writes the 128 bytes of a tensor map; `kind` and `start` as in `pending.Copy.writes`."""
+
+    def tensor_map_used(self, inst: Inst, lane: int, address: int) -> None:
+        """A copy reads the tensor map at a generic address."""
+
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         """Threads waited for their copies in groups before `newest`; `mechanism` as in `pending.Copy`."""
 

@@ -109,15 +109,16 @@ class Copies:
             state.columns[cta] = self.s.clocks.column(group, slot)
             self.on_barrier.setdefault(slot, []).append(state)
         for kind, start, size in copy.reads:
-            found = self._range(kind, start, size, lane)
+            found = self.range(kind, start, size, lane)
             if found is not None:
                 self._reads(state, *found, inst.family.proxy == "async")
         for kind, start, size in copy.writes:
-            found = self._range(kind, start, size, lane)
+            found = self.range(kind, start, size, lane)
             if found is not None:
                 self._writes(state, *found, inst.family.proxy == "async")
 
-    def _range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
+    def range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
+        """(space, granules, a lane for each) of the bytes at a flat place in shared memory or a global address."""
         shadow = self.s.shadow
         space = shadow.shared if kind == "shared" else shadow.memory
         if kind == "shared":

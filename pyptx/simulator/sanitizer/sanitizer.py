@@ -25,6 +25,7 @@ from .races import Races
 from .registers import Registers
 from .shadow import Shadow, Space
 from .tensor import Tensor
+from .tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
     from ..engine import Engine
@@ -55,6 +56,7 @@ class Sanitizer(Observer):
         self.progress = Progress(self)
         self.inflight = InFlight(self)
         self.tensor = Tensor(self)
+        self.maps = TensorMaps(self)
         self.first_lane = 0
 
     def started(self, engine: Engine) -> None:
@@ -69,6 +71,7 @@ class Sanitizer(Observer):
         self.progress.start()
         self.inflight.start()
         self.tensor.start()
+        self.maps.start()
 
     def finished(self, engine: Engine) -> None:
         self.copies.finish()
@@ -82,7 +85,7 @@ class Sanitizer(Observer):
         return self.clocks.tick()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers, self.tensor):
+        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers, self.tensor, self.maps):
             action = part.bound(inst, action)
         return action
 
@@ -151,6 +154,12 @@ class Sanitizer(Observer):
 
     def tensor_freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         self.tensor.freed(inst, lane, cta, first, columns)
+
+    def tensor_map_edited(self, inst: Inst, lane: int, kind: str, start: int) -> None:
+        self.maps.edited(inst, lane, kind, start)
+
+    def tensor_map_used(self, inst: Inst, lane: int, address: int) -> None:
+        self.maps.used(inst, lane, address)
 
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         self.copies.waited(inst, mechanism, lanes, newest)

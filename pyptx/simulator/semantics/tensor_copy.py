@@ -167,6 +167,15 @@ def flat_offset(machine: Machine, view: Array) -> int:
     return view.__array_interface__["data"][0] - machine.shared.__array_interface__["data"][0]
 
 
+def tell_edit(machine: Machine, inst: Inst, lane: int, view: Array, address: int) -> None:
+    """Tell the observers that an instruction writes the tensor map in a view of memory."""
+    if machine.observers:
+        offset = flat_offset(machine, view)
+        shared = 0 <= offset < machine.shared.size
+        for observer in machine.observers:
+            observer.tensor_map_edited(inst, lane, "shared" if shared else "global", offset if shared else address)
+
+
 def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
     """A lane in each CTA of the cluster that a multicast mask names."""
     first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
@@ -194,7 +203,10 @@ def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Se
     tiled = mode.startswith("tile")
 
     def box(lane: int, offsets: Sequence[int]) -> _Box:
-        m = read_map(machine, inst, address_of(machine, tensor, lane), lane)
+        where = address_of(machine, tensor, lane)
+        m = read_map(machine, inst, where, lane)
+        for observer in machine.observers:
+            observer.tensor_map_used(inst, lane, where)
         if m.rank != rank:
             machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
         if (m.kind == "tiled") != tiled:
@@ -370,6 +382,7 @@ def tensormap_replace(inst: Inst) -> Step:
             raw = span(machine, inst, start, space, lane, 128, write=True, align=64)
             if raw.any() and TensorMap.decode(raw.tobytes()) is None:
                 machine.fault(inst, f"there is neither a tensor map nor zeros at 0x{start:x}", lane)
+            tell_edit(machine, inst, lane, raw, start)
             replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
 
         return _each(machine, replace)
@@ -391,6 +404,7 @@ def tensormap_copy(inst: Inst) -> Collective:
                     machine, inst, address_of(machine, src, lane), "shared", lane, 128, write=False, align=128
                 )
                 target = span(machine, inst, address_of(machine, dst, lane), "global", lane, 128, write=True, align=128)
+                tell_edit(machine, inst, lane, target, address_of(machine, dst, lane))
                 target[...] = source
 
         return step

@@ -23,23 +23,30 @@ MEET = """
     bar.sync 0;
     tcgen05.fence::after_thread_sync;
 """
-ALLOCATE = """
+ALLOCATE = (
+    """
     setp.lt.u32 %p4, %r1, 32; setp.lt.u32 %p5, %r1, 128;
     @%p1 mbarrier.init.shared.b64 [bar], 1; @%p1 fence.mbarrier_init.release.cluster;
     @!%p4 bra $allocated;
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+24], 32;{}
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
 $allocated:
-""" + MEET + """
+"""
+    + MEET
+    + """
     ld.shared.b32 %r20, [bar+24];
     shr.u32 %r21, %r1, 5; and.b32 %r21, %r21, 3; shl.b32 %r22, %r21, 21; add.u32 %r22, %r22, %r20;
 """
+)
 BEGIN = ALLOCATE.format("")
-END = MEET + """
+END = (
+    MEET
+    + """
     @!%p4 bra $freed;
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 32;
 $freed:
 """
+)
 STORE = "    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r22], {%r1};\n"
 STORED = "    tcgen05.wait::st.sync.aligned;\n"
 LOAD = "    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r23}, [%r22];"
