@@ -79,6 +79,7 @@ class CpAsync(Instruction):
     section = "9.7.9.25.3.1"
     effect = "order"
     access = "copy"
+    unit = "async copy"
     forms = (
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
              cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
@@ -103,6 +104,7 @@ class CpAsyncCommitGroup(Instruction):
     name = "ptx.cp.async.commit_group"
     section = "9.7.9.25.3.2"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.commit_group", ptx="7.0", sm="80+"),)
 
 
@@ -116,6 +118,7 @@ class CpAsyncWaitGroup(Instruction):
     name = "ptx.cp.async.wait_group"
     section = "9.7.9.25.3.3"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.wait_group n:imm", ptx="7.0", sm="80+"),)
 
 
@@ -126,6 +129,7 @@ class CpAsyncWaitAll(Instruction):
     name = "ptx.cp.async.wait_all"
     section = "9.7.9.25.3.3"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.wait_all", ptx="7.0", sm="80+"),)
 
 
@@ -140,6 +144,7 @@ class CpAsyncMbarrierArrive(Instruction):
     name = "ptx.cp.async.mbarrier.arrive"
     section = "9.7.13.15.15"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]", space=OWN,
              ptx="7.0", sm="80+", needs={"shared::cta": need("7.8")}),
@@ -164,6 +169,7 @@ class CpAsyncBulk(Instruction):
     access_bytes = 16
     access = "copy"
     proxy = "async"
+    unit = "async copy"
     forms = (
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
@@ -228,6 +234,7 @@ class MultimemCpAsyncBulk(Instruction):
     access_bytes = 16
     access = "copy"
     proxy = "async"
+    unit = "async copy"
     forms = (
         form("multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32",
              dst="global", src="shared::cta", completion="bulk_group",
@@ -278,6 +285,7 @@ class CpReduceAsyncBulk(Instruction):
     access_bytes = 16
     access = "atomic"
     proxy = "async"
+    unit = "async copy"
     forms = (
         *_reductions_to_global("cp.reduce.async.bulk", "8.0", "{.L2::cache_hint}", "{, policy:u64}"),
         *_reductions_to_shared("cp.reduce.async.bulk"),
@@ -298,6 +306,7 @@ class MultimemCpReduceAsyncBulk(Instruction):
     access_bytes = 16
     access = "atomic"
     proxy = "async"
+    unit = "async copy"
     forms = _reductions_to_global("multimem.cp.reduce.async.bulk", "9.1", "", "")
 
 
@@ -311,6 +320,7 @@ class CpAsyncBulkPrefetch(Instruction):
     name = "ptx.cp.async.bulk.prefetch"
     section = "9.7.9.25.4.3"
     effect = "order"
+    unit = "async copy"
     forms = (
         form("cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [src], size:u32{, policy:u64}",
              ptx="8.0", sm="90+", ranges=SIZE, rule=hinted),
@@ -430,6 +440,7 @@ class CpAsyncBulkTensor(TensorCopy):
     access_bytes = 16
     access = "copy"
     proxy = "async"
+    unit = "async copy"
     forms = (
         *_tensor(
             f"{_TO_SHARED}{_LOAD_EXTRAS}{{, policy:u64}}", READS, ptx="8.6", own=True,
@@ -472,6 +483,7 @@ class CpReduceAsyncBulkTensor(TensorCopy):
     access_bytes = 16
     access = "atomic"
     proxy = "async"
+    unit = "async copy"
     forms = _tensor(
         "cp.reduce.async.bulk.tensor.dim.dst.src.op<mode>.completion{.L2::cache_hint}<override>"
         " <map>, [src]{, policy:u64}", WRITES,
@@ -489,6 +501,7 @@ class CpAsyncBulkPrefetchTensor(TensorCopy):
     name = "ptx.cp.async.bulk.prefetch.tensor"
     section = "9.7.9.25.5.4"
     effect = "order"
+    unit = "async copy"
     forms = (
         *_tensor(
             "cp.async.bulk.prefetch.tensor.dim.L2.src<mode>{.L2::cache_hint}<override>"
@@ -513,6 +526,7 @@ class CpAsyncBulkCommitGroup(Instruction):
     name = "ptx.cp.async.bulk.commit_group"
     section = "9.7.9.25.6.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.bulk.commit_group", ptx="8.0", sm="90+"),)
 
 
@@ -527,6 +541,7 @@ class CpAsyncBulkWaitGroup(Instruction):
     name = "ptx.cp.async.bulk.wait_group"
     section = "9.7.9.25.6.2"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("cp.async.bulk.wait_group{.read} n:imm", ptx="8.0", sm="90+"),
         form("cp.async.bulk.wait_group.sync_restrict::proxy::async n:imm", ptx="9.5", sm="90+"),

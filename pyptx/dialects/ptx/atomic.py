@@ -114,6 +114,8 @@ class Atom(Instruction):
     effect = "order"
     polls = True
     access = "atomic"
+    differs = "thread"
+    unit = "atomic"
     forms = (
         *_forms("atom", "relaxed acquire release acq_rel", "d_, ", "[a]{.unified}", exchange=True),
         form(
@@ -136,6 +138,7 @@ class Red(Instruction):
     section = "9.7.13.6"
     effect = "order"
     access = "atomic"
+    unit = "atomic"
     forms = _forms("red", "relaxed release", "", "[a]", exchange=False)
 
 
@@ -161,6 +164,7 @@ class RedAsync(Instruction):
     section = "9.7.13.7"
     effect = "order"
     access = "atomic"
+    unit = "atomic"
     forms = tuple(
         line
         for op, types in ASYNC_LINES
@@ -231,6 +235,7 @@ class MultimemLoadReduce(Instruction):
     section = "9.7.9.14"
     effect = "order"
     access = "load"
+    unit = "async copy"
     forms = (
         *_load_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_load_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -255,6 +260,7 @@ class MultimemStore(Instruction):
     section = "9.7.9.14"
     effect = "order"
     access = "store"
+    unit = "async copy"
     forms = (
         *_store(".type", type="b32 b64 u32 u64 s32 s64"),
         *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),
@@ -272,6 +278,7 @@ class MultimemRed(Instruction):
     section = "9.7.9.14"
     effect = "order"
     access = "atomic"
+    unit = "async copy"
     forms = (
         *_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -291,6 +298,7 @@ class MultimemStoreAsync(Instruction):
     section = "9.7.9.14"
     effect = "order"
     access = "store"
+    unit = "async copy"
     forms = (
         form(
             "multimem.st.async{.acc}.release.scope{.global}.type [a], b", acc=PRECISIONS, scope="gpu sys",
@@ -307,6 +315,7 @@ class MultimemRedAsync(Instruction):
     section = "9.7.9.14"
     effect = "order"
     access = "atomic"
+    unit = "async copy"
     forms = (
         form(
             "multimem.red.async{.acc}.release.scope{.global}.add.type [a], b", acc=PRECISIONS,

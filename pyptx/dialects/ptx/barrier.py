@@ -54,6 +54,7 @@ class Bar(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _sync("bar", "", "1.0")
 
 
@@ -68,6 +69,7 @@ class BarArrive(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _arrive("bar.arrive", "", "2.0")
 
 
@@ -82,6 +84,7 @@ class BarRed(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _red("bar.red", "", "2.0")
 
 
@@ -93,6 +96,7 @@ class BarCta(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _sync("bar.cta", "", "7.8")
 
 
@@ -104,6 +108,7 @@ class BarCtaArrive(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _arrive("bar.cta.arrive", "", "7.8")
 
 
@@ -115,6 +120,7 @@ class BarCtaRed(Instruction):
     section = "9.7.13.1"
     effect = "order"
     aligned = True
+    unit = "barrier"
     forms = _red("bar.cta.red", "", "7.8")
 
 
@@ -129,6 +135,7 @@ class Barrier(Instruction):
     name = "ptx.barrier"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _sync("barrier", "{.aligned}", "5.1")
 
 
@@ -142,6 +149,7 @@ class BarrierArrive(Instruction):
     name = "ptx.barrier.arrive"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _arrive("barrier.arrive", "{.aligned}", "5.1")
 
 
@@ -155,6 +163,7 @@ class BarrierRed(Instruction):
     name = "ptx.barrier.red"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _red("barrier.red", "{.aligned}", "5.1")
 
 
@@ -165,6 +174,7 @@ class BarrierCta(Instruction):
     name = "ptx.barrier.cta"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _sync("barrier.cta", "{.aligned}", "7.8")
 
 
@@ -178,6 +188,7 @@ class BarrierCtaArrive(Instruction):
     name = "ptx.barrier.cta.arrive"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _arrive("barrier.cta.arrive", "{.aligned}", "7.8")
 
 
@@ -191,6 +202,7 @@ class BarrierCtaRed(Instruction):
     name = "ptx.barrier.cta.red"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _red("barrier.cta.red", "{.aligned}", "7.8")
 
 
@@ -204,6 +216,7 @@ class BarWarp(Instruction):
     name = "ptx.bar.warp"
     section = "9.7.13.2"
     effect = "order"
+    unit = "barrier"
     forms = (form("bar.warp.sync membermask:u32", ptx="5.1"),)
 
 
@@ -214,6 +227,7 @@ class BarrierClusterArrive(Instruction):
     name = "ptx.barrier.cluster.arrive"
     section = "9.7.13.3"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "barrier.cluster.arrive{.sem}{.aligned}", sem="release relaxed",
@@ -229,6 +243,7 @@ class BarrierClusterWait(Instruction):
     name = "ptx.barrier.cluster.wait"
     section = "9.7.13.3"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "barrier.cluster.wait{.acquire}{.aligned}",
@@ -244,6 +259,7 @@ class Membar(Instruction):
     name = "ptx.membar"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (form("membar.level", level="cta gl sys", ptx="1.4"),)
 
     @classmethod
@@ -258,6 +274,7 @@ class MembarProxy(Instruction):
     name = "ptx.membar.proxy"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("membar.proxy.alias", ptx="7.5", sm="60+"),
         form("membar.proxy.async", ptx="8.0", sm="90+"),
@@ -287,6 +304,7 @@ class Fence(Instruction):
     name = "ptx.fence"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(  # ptxas ignores .async without .proxy
             "fence{.sem}.scope{.async}", sem="sc acq_rel", scope=SCOPES,
@@ -334,6 +352,7 @@ class FenceProxy(Instruction):
     section = "9.7.13.4"
     generic_places = ""  # ptxas takes whatever is declared
     effect = "order"
+    unit = "barrier"
     forms = (
         form("fence.proxy.alias{.restrict}", restrict=RESTRICT, ptx="7.5", sm="70+", needs=RESTRICT_NEEDS),
         form(
@@ -379,4 +398,5 @@ class GridDependencyControl(Instruction):
     name = "ptx.griddepcontrol"
     section = "9.7.13.13"
     effect = "order"
+    unit = "barrier"
     forms = (form("griddepcontrol.action", action="launch_dependents wait", ptx="7.8", sm="90+"),)

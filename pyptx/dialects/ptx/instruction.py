@@ -107,6 +107,12 @@ class Instruction(Operation, Fragments):
     """Whether all threads of a warp execute it together, without a membermask."""
     aligned: ClassVar[bool] = False
     """Whether it is `.aligned` without saying so."""
+    unit: ClassVar[str] = ""
+    """What it keeps busy, as a kind of `analysis.mix`; `arithmetic` and `memory` depend on type and state space, and so
+    does an empty one, which is for operations on floating-point numbers only.
+    """
+    differs: ClassVar[str] = ""
+    """Whose results differ although the operands do not: those of each `thread`, or of each `warp`."""
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
     jumps: ClassVar[bool] = False
@@ -146,7 +152,23 @@ class Instruction(Operation, Fragments):
         """
         return ""
 
+    @classmethod
+    def difference(cls, modifiers: tuple[str, ...]) -> str:
+        """`differs`, where modifiers decide."""
+        return cls.differs
+
     # ------------------------------------------------------------------------------------------------------- the op
+
+    @property
+    def operand_types(self) -> tuple[str, ...]:
+        """The scalar type as which each operand is read or written (`u32` for the amount of a shift); a kind such as
+        `imm` where it has none.
+        """
+        for form, slots in self.candidates(self.modifiers):
+            types = form.operand_types(slots, self.layout, type(self))
+            if types:
+                return types
+        return ()
 
     @property
     def layout(self) -> Layout:

@@ -213,6 +213,8 @@ class Mma(Instruction):
     name = "ptx.mma"
     section = "9.7.14.5.14"
     whole_warp = True
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         # half precision
         _quad("f16 f32", "f16", "f16", "6.4", "70+"),
@@ -345,6 +347,8 @@ class WmmaLoadA(Instruction):
     effect = "read"
     access = "load"
     whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("a"), _MULTIPLICANDS, "row")
 
     @classmethod
@@ -364,6 +368,8 @@ class WmmaLoadB(Instruction):
     effect = "read"
     access = "load"
     whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("b"), _MULTIPLICANDS, "col")
 
     @classmethod
@@ -383,6 +389,8 @@ class WmmaLoadC(Instruction):
     effect = "read"
     access = "load"
     whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("c"), _ACCUMULATORS)
 
     @classmethod
@@ -403,6 +411,7 @@ class WmmaStoreD(Instruction):
     effect = "write"
     access = "store"
     whole_warp = True
+    unit = "memory"
     forms = _wmma_forms(_STORE, _ACCUMULATORS)
 
     @classmethod
@@ -426,6 +435,8 @@ class WmmaMma(Instruction):
     name = "ptx.wmma.mma"
     section = "9.7.14.4.5"
     whole_warp = True
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             _WMMA + ".dtype.ctype d:frag_, a:frag%, b:frag%, c:frag%",
@@ -524,6 +535,8 @@ class Ldmatrix(Instruction):
     access_bytes = 16
     access = "load"
     whole_warp = True
+    differs = "thread"
+    unit = "shared memory"
     forms = (
         form(
             "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p]",
@@ -584,6 +597,7 @@ class Stmatrix(Instruction):
     access_bytes = 16
     access = "store"
     whole_warp = True
+    unit = "shared memory"
     forms = (
         form(
             "stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p], r:frag?%",
@@ -618,4 +632,6 @@ class Movmatrix(Instruction):
     name = "ptx.movmatrix"
     section = "9.7.14.5.17"
     whole_warp = True
+    differs = "thread"
+    unit = "move"
     forms = (form("movmatrix.sync.aligned.shape.trans.b16 d:b32?, a:b32?%", shape="m8n8", ptx="7.8", sm="75+"),)

@@ -112,6 +112,7 @@ class MbarrierInit(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    unit = "barrier"
     forms = (
         form(
             "mbarrier.init{.format}{.space}.b64 [addr], count:u32",
@@ -134,6 +135,7 @@ class MbarrierInval(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    unit = "barrier"
     forms = (form("mbarrier.inval{.space}.b64 [addr]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
@@ -152,6 +154,7 @@ class MbarrierExpectTx(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    unit = "barrier"
     forms = _transactions("mbarrier.expect_tx")
 
 
@@ -171,6 +174,7 @@ class MbarrierCompleteTx(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    unit = "barrier"
     forms = _transactions("mbarrier.complete_tx")
 
 
@@ -192,6 +196,8 @@ class MbarrierArrive(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    differs = "thread"
+    unit = "barrier"
     forms = _arrive("mbarrier.arrive", sink="7.1")
 
 
@@ -210,6 +216,8 @@ class MbarrierArriveDrop(Instruction):
     effect = "order"
     access_bytes = 8
     access = "object"
+    differs = "thread"
+    unit = "barrier"
     forms = _arrive("mbarrier.arrive_drop", sink="7.0")
 
 
@@ -230,6 +238,7 @@ class MbarrierTestWait(Instruction):
     access_bytes = 8
     access = "object"
     polls = True
+    unit = "barrier"
     forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
 
 
@@ -250,6 +259,7 @@ class MbarrierTryWait(Instruction):
     access_bytes = 8
     access = "object"
     polls = True
+    unit = "barrier"
     forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
 
 
@@ -263,6 +273,7 @@ class MbarrierPendingCount(Instruction):
     section = "9.7.13.15.17"
     generic_places = "shared"
     takes_references = False
+    unit = "barrier"
     forms = (
         form("mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64", ptx="7.0", sm="80+",
              needs={"layout::v0": need("9.3", "90+")}),
@@ -276,6 +287,7 @@ class MbarrierCheckLayout(Instruction):
     name = "ptx.mbarrier.check_layout"
     section = "9.7.13.15"
     effect = "read"
+    unit = "barrier"
     forms = (
         form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",
              format="layout::v0 layout::v1", scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),

@@ -39,6 +39,7 @@ class Tcgen05Alloc(Instruction):
     effect = "order"
     access_bytes = 4
     access = "store"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
@@ -63,6 +64,7 @@ class Tcgen05Dealloc(Instruction):
     name = "ptx.tcgen05.dealloc"
     section = "9.7.16.7.1"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.dealloc{.exclusive}.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
@@ -82,6 +84,7 @@ class Tcgen05RelinquishAllocPermit(Instruction):
     name = "ptx.tcgen05.relinquish_alloc_permit"
     section = "9.7.16.7.1"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("tcgen05.relinquish_alloc_permit.cta_group.sync.aligned", cta_group=CTA_GROUP, ptx="8.6", sm=TCGEN05),
     )
@@ -133,6 +136,8 @@ class Tcgen05Ld(Instruction):
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]@", pack="pack::16b")
 
     @classmethod
@@ -168,6 +173,8 @@ class Tcgen05LdRed(Instruction):
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = tuple(
         _reduction(shape, modifiers, type_)
         for shape in ("32x32b", "16x32bx2")
@@ -206,6 +213,8 @@ class Tcgen05LdSpcompress(_Compressed):
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:u32?]",
@@ -231,6 +240,8 @@ class Tcgen05LdRedSpcompress(_Compressed):
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:u32?]",
@@ -255,6 +266,7 @@ class Tcgen05St(Instruction):
     section = "9.7.16.8.4"
     effect = "order"
     starts = "tcgen05.st"
+    unit = "tensor core"
     forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?]@, r:frag%", unpack="unpack::16b")
 
     @classmethod
@@ -270,6 +282,7 @@ class Tcgen05WaitLd(Instruction):
     section = "9.7.16.8.5"
     effect = "order"
     waits_for = "tcgen05.ld"
+    unit = "barrier"
     forms = (form("tcgen05.wait::ld.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
@@ -281,6 +294,7 @@ class Tcgen05WaitSt(Instruction):
     section = "9.7.16.8.5"
     effect = "order"
     waits_for = "tcgen05.st"
+    unit = "barrier"
     forms = (form("tcgen05.wait::st.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
@@ -302,6 +316,7 @@ class Tcgen05Cp(Instruction):
     starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(
             f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:u32?], s_desc:u64",
@@ -333,6 +348,7 @@ class Tcgen05Shift(Instruction):
     section = "9.7.16.9.3"
     effect = "order"
     starts = "tcgen05"
+    unit = "barrier"
     forms = (form("tcgen05.shift.cta_group.down [taddr:u32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
 
 
@@ -454,6 +470,7 @@ class Tcgen05Mma(Instruction):
     starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
+    unit = "tensor core"
     forms = (*_shared_kinds(), *_scaled_kinds())
 
     @classmethod
@@ -493,6 +510,7 @@ class Tcgen05MmaWs(Instruction):
     starts = "tcgen05"
     access_bytes = 16
     proxy = "async"
+    unit = "tensor core"
     forms = (*_weight_stationary("tcgen05.mma.ws", ""), *_weight_stationary("tcgen05.mma.ws", ".sp"))
 
 
@@ -508,6 +526,7 @@ class Tcgen05FenceBefore(Instruction):
     name = "ptx.tcgen05.fence::before_thread_sync"
     section = "9.7.16.11.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("tcgen05.fence::before_thread_sync", ptx="8.6", sm=TCGEN05),)
 
 
@@ -520,6 +539,7 @@ class Tcgen05FenceAfter(Instruction):
     name = "ptx.tcgen05.fence::after_thread_sync"
     section = "9.7.16.11.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("tcgen05.fence::after_thread_sync", ptx="8.6", sm=TCGEN05),)
 
 
@@ -537,6 +557,7 @@ class Tcgen05Commit(Instruction):
     section = "9.7.16.12.1"
     effect = "order"
     gathers = "tcgen05"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]",
