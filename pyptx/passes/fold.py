@@ -325,7 +325,7 @@ def _is_tied_anyway(op: Instruction, result: int) -> bool:
 def _operand_types(op: Instruction) -> list[str]:
     """The scalar type that each source operand is read as; constants without one count as the instruction's."""
     type_ = op.slot("atype") or op.slot("type") or ""
-    return [t if t in SCALAR_TYPES else type_ for t in op.operand_types[1:]]
+    return [t if t in SCALAR_TYPES else type_ for t in op.scalar_types[1:]]
 
 
 def immediate_bits(immediate: Immediate, type_: str) -> int | None:

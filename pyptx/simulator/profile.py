@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dialects.ptx.wgmma import WgmmaMmaAsync
 from .machine import Machine
 from .memory import Access
 from .observe import Action, Observer
@@ -89,11 +90,11 @@ class Profile(Observer):
     # -------------------------------------------------------------------------------------------------- events
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "copies":
+        if inst.copies:
             return action
         line, machine = self._line(inst), self.machine
         flops = _flops(inst)
-        threads_of = 32 if not inst.opcode.startswith("wgmma") else 128
+        threads_of = 128 if inst.family is WgmmaMmaAsync else 32
 
         def counted(mask: Array) -> object:
             here = machine.active(inst, mask)
@@ -109,8 +110,7 @@ class Profile(Observer):
 
     def access(self, access: Access) -> None:
         inst = access.inst
-        root = inst.opcode.partition(".")[0]
-        if root in ("mbarrier", "cp") or access.space in ("param", "const"):
+        if inst.family.access in ("copy", "object") or access.space in ("param", "const"):
             return
         load, store, locate = access.load, access.store, access.locate
 
@@ -123,7 +123,7 @@ class Profile(Observer):
             store(lanes, values)
 
         def located(lanes: Array, write: bool) -> Any:
-            if root in ("atom", "red"):
+            if inst.family.access == "atomic":
                 self._count(access, lanes)
             return locate(lanes, write)
 
@@ -235,7 +235,7 @@ class Profile(Observer):
 
 def _flops(inst: Inst) -> int:
     """Operations of one execution: of a warp (or warpgroup) for matrix instructions, else of a thread."""
-    if inst.opcode.startswith(("mma", "wmma.mma", "wgmma.mma", "tcgen05.mma")):
+    if inst.family.unit == "tensor core":
         for word in (*inst.opcode.split("."), *inst.modifiers):
             shape = _SHAPE.match(word)
             if shape:

@@ -40,14 +40,12 @@ class Slice:
 
 
 def _kind(inst: Inst) -> str:
-    root = inst.opcode.partition(".")[0]
-    if root in ("mma", "wmma", "wgmma", "tcgen05"):
+    family = inst.family
+    if family.unit == "tensor core":
         return "matrix"
-    if root in ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "ldu"):
-        return "memory"
-    if root in ("bar", "barrier") or inst.opcode in ("mbarrier.try_wait", "mbarrier.test_wait", "nanosleep"):
+    if family.unit == "barrier" or (family.polls and family.access != "atomic"):
         return "wait"
-    return "compute"
+    return "memory" if family.access else "compute"
 
 
 class Timeline(Observer):
@@ -90,7 +88,7 @@ class Timeline(Observer):
             self.slices.append(made)
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "copies":
+        if inst.copies:
             return action
         kind, machine = _kind(inst), self.machine
 

@@ -19,6 +19,7 @@ import numpy as np
 from .memory import Access
 from .observe import Action, Observer
 from .program import Inst, Not, Part, Program, Reg, Special, leaves
+from .semantics.registry import ClusterBarrier
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -155,7 +156,7 @@ class Trace(Observer):
     def _steps(self, inst: Inst, here: np.ndarray, names: list[tuple[str, Reg]]) -> list[Step]:
         machine = self.machine
         self.number += 1
-        if not self.lanes or inst.opcode == "copies":
+        if not self.lanes or inst.copies:
             return []
         chosen = [lane for lane in self.lanes if here[lane]]
         if not chosen:
@@ -189,11 +190,8 @@ class Trace(Observer):
         return traced
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
-        if inst.opcode.startswith(("bar", "barrier")) and "cluster" not in inst.opcode:
-            return  # barrier_waits and barrier_arrived tell
-        if inst.opcode in _BOUND or any(inst.opcode.startswith(p) for p in _COLLECTIVES):
-            return  # these are bound like others and tell themselves
-        self._tell(inst, mask)
+        if inst.family.effect == "control" or isinstance(self.machine.meaning(inst), ClusterBarrier):
+            self._tell(inst, mask)  # barriers of a CTA have events of their own, all others are bound
 
     def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
         self._tell(inst, mask)
@@ -209,7 +207,7 @@ class Trace(Observer):
 
     def access(self, access: Access) -> None:
         call = self.on_store
-        if call is None or access.inst.opcode.partition(".")[0] not in ("st", "stmatrix"):
+        if call is None or access.inst.family.access != "store":
             return
         store, machine = access.store, self.machine
 
@@ -246,11 +244,6 @@ def watchers(
 
     made = Trace(after=line if write else None, before=on_instruction, on_store=on_store, threads=threads)
     return [*observers, made]
-
-
-_BOUND = ("copies",)
-_COLLECTIVES = ("shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma",
-                "bar.warp", "tcgen05")  # fmt: skip
 
 
 def _twice(names: list[tuple[str, Reg]], name: str) -> bool:

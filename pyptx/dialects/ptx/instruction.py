@@ -160,7 +160,7 @@ class Instruction(Operation, Fragments):
     # ------------------------------------------------------------------------------------------------------- the op
 
     @property
-    def operand_types(self) -> tuple[str, ...]:
+    def scalar_types(self) -> tuple[str, ...]:
         """The scalar type as which each operand is read or written (`u32` for the amount of a shift); a kind such as
         `imm` where it has none.
         """
