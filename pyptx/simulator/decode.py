@@ -120,6 +120,7 @@ class _Decoder:
         self.dynamic_names: list[str] = []
         self.local_top = LOCAL_BASE
         self.frame_pointers: list[Reg] = []
+        self.floats: set[Reg] = set()
 
     def decode(self) -> Program:
         order, recursive = self._reach()
@@ -165,6 +166,7 @@ class _Decoder:
             self.target,
             directives,
             self.instructions,
+            frozenset(self.floats),
         )
 
     # ----------------------------------------------------------------------------------------------------
@@ -375,6 +377,8 @@ class _FunctionDecoder:
             else:
                 found = self.decoder.new_reg(pool)
             self.registers[key] = found
+            if scalar in ("f32", "f64"):
+                self.decoder.floats.update(r for r in leaves(found) if isinstance(r, Reg))
         return found
 
     def _moves(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> list[tuple[Reg, Reg]]:

@@ -90,6 +90,9 @@ class Observer:
         thread that issued the instruction, or the first of its warp.
         """
 
+    def multiplied(self, inst: Inst, operations: int) -> None:
+        """tcgen05.mma, whose shape is in a register, does so many operations (a multiplication and an addition: two)."""
+
     def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         """tcgen05.alloc gave these columns to a CTA."""
 

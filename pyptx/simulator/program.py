@@ -313,6 +313,8 @@ class Program:
     target: str
     directives: dict[str, tuple[str, ...]]
     instructions: list[Inst]
+    floats: frozenset[Reg] = frozenset()
+    """Registers declared `.f32` or `.f64`, for those who show values."""
 
     @property
     def parameter_size(self) -> int:

@@ -128,6 +128,8 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, "the simulator does not execute zero-column masks", lane)
         if ashift:
             machine.fault(inst, "the simulator does not execute .ashift", lane)
+        for observer in machine.observers:
+            observer.multiplied(inst, 2 * shape.m * shape.n * shape.k)
         ctas = pair_of(machine, inst, lane)
         rows = shape.m // group
         y = np.concatenate([_read_b(machine, inst, shape, b, c, lane, group) for c in ctas])  # (n, k)

@@ -17,6 +17,7 @@ from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
 from ..tensor_box import (
     BoxError,
     Combine,
+    bytes_inside,
     im2col_size,
     pixels_of,
     read_pixels,
@@ -99,6 +100,14 @@ class _Box:
             if mode in ("tile::gather4", "tile::scatter4")
             else tiled_size(m)
         )
+
+    def bytes_of_tensor(self) -> int:
+        """Bytes of the tensor that the box covers; not counting what lies outside (im2col: counted as inside)."""
+        if self.mode == "tile":
+            return bytes_inside(self.m, self.at)
+        if self.mode in ("tile::gather4", "tile::scatter4"):
+            return sum(bytes_inside(self.m, (self.at[0], row)) for row in self.at[1:])
+        return self.size
 
     def _fault(self, error: BoxError) -> None:
         self.machine.fault(self.inst, str(error), self.lane)
@@ -266,6 +275,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
         if machine.observers:
             copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
+            copy.tensor_bytes = box.bytes_of_tensor()
             copy.barriers = [
                 flat_offset(machine, span(machine, inst, signal, "shared::cluster", r, 8, write=True)) // 8
                 for r in receivers
@@ -305,6 +315,7 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "bulk_group", complete)
         if machine.observers:
             copy.reads = [("shared", flat_offset(machine, view), box.size)]
+            copy.tensor_bytes = box.bytes_of_tensor()
         machine.pending.issue(copy)
 
     return _each(machine, issue)
