@@ -283,6 +283,10 @@ class Barriers:
             self.counts.pop((number, cta), None)
         if clocks.too_large:
             return
+        if self.s.races.waiting:
+            for cta in np.unique(machine.cta_of_lane[mask]).tolist():
+                start = cta * machine.padded
+                self.s.races.met(start + np.flatnonzero(mask[start : start + machine.padded]))
         here: Array = mask.reshape(ctas, -1)
         alive: Array = machine.executing(None).reshape(ctas, -1)
         some = here.any(axis=1)
@@ -483,8 +487,9 @@ class Barriers:
             for part in np.split(order, cuts):
                 slot = int(slots[part[0]])
                 here = lanes[part]
-                groups = self.s.clocks.group_of[here]
-                if groups.size:
+                if inst.has("cta"):  # of this scope, it releases nothing to the CTA of another's mbarrier
+                    here = here[self.machine.cta_of_lane[here] == slot * 8 // self.machine.shared.shape[1]]
+                if here.size:
                     self.add(slot, self.s.clocks.release(here))
         if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
