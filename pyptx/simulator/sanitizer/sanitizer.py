@@ -22,6 +22,7 @@ from .finding import SECTIONS, Finding
 from .inflight import InFlight
 from .progress import Progress
 from .races import Races
+from .register_file import RegisterFile
 from .registers import Registers
 from .shadow import Shadow, Space
 from .tensor import Tensor
@@ -57,6 +58,7 @@ class Sanitizer(Observer):
         self.inflight = InFlight(self)
         self.tensor = Tensor(self)
         self.maps = TensorMaps(self)
+        self.file = RegisterFile(self)
         self.first_lane = 0
 
     def started(self, engine: Engine) -> None:
@@ -72,10 +74,12 @@ class Sanitizer(Observer):
         self.inflight.start()
         self.tensor.start()
         self.maps.start()
+        self.file.start()
 
     def finished(self, engine: Engine) -> None:
         self.copies.finish()
         self.tensor.finish()
+        self.file.finish()
 
     # -------------------------------------------------------------------------------------------------- events
 
@@ -85,7 +89,16 @@ class Sanitizer(Observer):
         return self.clocks.tick()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers, self.tensor, self.maps):
+        for part in (
+            self.races,
+            self.copies,
+            self.barriers,
+            self.inflight,
+            self.registers,
+            self.tensor,
+            self.maps,
+            self.file,
+        ):
             action = part.bound(inst, action)
         return action
 

@@ -569,6 +569,34 @@ $end:
 """
 
 
+@pytest.mark.parametrize(
+    ("dec", "inc", "words"),
+    [
+        (24, 240, ""),  # 168 registers at entry: 24 + 2 * 240 = 3 * 168
+        (40, 240, "registers together"),
+        (24, 248, "registers together"),
+        (176, 240, "setmaxnreg.dec 176 of a warp that has 168"),
+        (24, 160, "setmaxnreg.inc 160 of a warp that has 168"),
+    ],
+)
+def test_registers_that_warps_hand_to_each_other(dec: int, inc: int, words: str) -> None:
+    text = f"""{HEAD.replace("{", ".reqntid 384 {", 1)}
+    setp.lt.u32 %p2, %r1, 128;
+    @!%p2 bra $consumer;
+    setmaxnreg.dec.sync.aligned.u32 {dec};
+    bra $end;
+$consumer:
+    setmaxnreg.inc.sync.aligned.u32 {inc};
+$end:
+    ret;
+}}
+"""
+    findings = load(text)["k"].simulate(0, 0, grid=2, block=384).findings
+    assert bool(findings) == bool(words)
+    assert all(isinstance(f, Finding) and f.rule == "setmaxnreg" for f in findings)
+    assert not words or any(words in f.message for f in findings)
+
+
 RELEASE, ACQUIRE = (
     "fence.proxy.tensormap::generic.release.gpu;",
     "fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;",
