@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..dialects.ptx.async_copy import CpAsync, CpAsyncBulk
+from ..dialects.ptx.atomic import Atom, Red
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.matrix import Ldmatrix, Stmatrix
+from ..dialects.ptx.movement import Load, LoadUniform, Store
 from ..dialects.ptx.syntax import Immediate, Symbol
 from ..dialects.ptx.types import SCALAR_TYPES
 from .operands import Memory, bound_operands
@@ -37,31 +41,30 @@ class Access:
 def accesses(op: Instruction) -> Iterator[Access]:
     """The accesses of one instruction whose size can be told from it. Tensor copies and the matrix loads of
     `wmma` are not here."""
-    opcode = op.opcode
-    if opcode in ("ld", "ldu", "st"):
-        memory = _memories(op)[:1]
-        width = _width(op)
-        for address in memory:
-            kind = "store" if opcode == "st" else "load"
-            yield Access(op, kind, _space(op), address, width, opcode == "st")
-    elif opcode in ("ldmatrix", "stmatrix"):
-        count = next((int(m[1:]) for m in op.modifiers if m in ("x1", "x2", "x4")), 1)
-        rows = 16 if "m16n16" in op.modifiers else 8
-        for address in _memories(op)[:1]:
-            yield Access(op, "matrix", "shared", address, 16, opcode == "stmatrix", min(rows * count, 32))
-    elif opcode in ("atom", "red"):
-        for address in _memories(op)[:1]:
-            yield Access(op, "atomic", _space(op), address, _width(op), True)
-    elif opcode == "cp.async":
-        operands = bound_operands(op)
-        sizes = [o.value for o in operands if isinstance(o, Immediate)]
-        memory = [o for o in operands if isinstance(o, Memory)]
-        if len(memory) >= 2 and sizes:
-            width = int(sizes[0])
-            yield Access(op, "copy", "shared", memory[0], width, True)
-            yield Access(op, "copy", "global", memory[1], width, False)
-    elif opcode == "cp.async.bulk":
-        yield from _bulk(op)
+    match op:
+        case Load() | LoadUniform() | Store():
+            for address in _memories(op)[:1]:
+                yield Access(op, op.access, _space(op), address, _width(op), op.access == "store")
+        case Ldmatrix() | Stmatrix():
+            count = next((int(m[1:]) for m in op.modifiers if m in ("x1", "x2", "x4")), 1)
+            rows = 16 if "m16n16" in op.modifiers else 8
+            for address in _memories(op)[:1]:
+                yield Access(op, "matrix", "shared", address, 16, op.access == "store", min(rows * count, 32))
+        case Atom() | Red():
+            for address in _memories(op)[:1]:
+                yield Access(op, "atomic", _space(op), address, _width(op), True)
+        case CpAsync():
+            operands = bound_operands(op)
+            sizes = [o.value for o in operands if isinstance(o, Immediate)]
+            memory = [o for o in operands if isinstance(o, Memory)]
+            if len(memory) >= 2 and sizes:
+                width = int(sizes[0])
+                yield Access(op, "copy", "shared", memory[0], width, True)
+                yield Access(op, "copy", "global", memory[1], width, False)
+        case CpAsyncBulk():
+            yield from _bulk(op)
+        case _:
+            pass
 
 
 def _bulk(op: Instruction) -> Iterator[Access]:

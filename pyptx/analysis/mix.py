@@ -37,24 +37,6 @@ CLASSES: tuple[str, ...] = (
 """The kinds, by the unit of the SM or the memory that an instruction keeps busy, in the order in which they
 are shown."""
 
-_ROOTS: dict[str, str] = {
-    root: kind
-    for kind, roots in {
-        "tensor core": "mma wgmma tcgen05",
-        "special function": "ex2 lg2 sin cos tanh rsqrt rcp sqrt",
-        "logic": "and or xor not cnot lop3 shl shr shf prmt bfe bfi brev popc clz bfind fns szext bmsk",
-        "compare": "setp set selp slct testp isspacep istypep",
-        "convert": "cvt cvta mapa getctarank createpolicy",
-        "move": "mov movmatrix",
-        "texture and surface": "tex tld4 txq suld sust sured suq",
-        "async copy": "cp multimem prefetch prefetchu applypriority discard tensormap",
-        "atomic": "atom red",
-        "warp": "shfl vote match activemask redux elect",
-        "barrier": "bar barrier mbarrier membar fence griddepcontrol",
-        "control": "bra brx call ret exit trap brkpt nanosleep pmevent setmaxnreg stacksave stackrestore alloca",
-    }.items()
-    for root in roots.split()
-}
 _SPACES = {
     "global": "global memory",
     "shared": "shared memory",
@@ -76,63 +58,17 @@ _FLOATS = {
     "bf16": "fp16",
     "bf16x2": "fp16",
 }
-_MEMORY = frozenset("ld ldu st ldmatrix stmatrix".split())
-_SHARED_ONLY = frozenset("ldmatrix stmatrix".split())
 
 
 def kind_of(op: Instruction) -> str:
     """The kind of an instruction, one of `CLASSES`."""
-    opcode = op.opcode
-    root = opcode.partition(".")[0]
     modifiers = op.modifiers
-    if opcode.startswith(("tcgen05.", "wgmma.", "wmma.")):
-        if root == "wmma":
-            return "tensor core" if opcode == "wmma.mma" else _space(modifiers)
-        last = opcode.split(".")[1]
-        return {
-            "mma": "tensor core",
-            "mma_async": "tensor core",
-            "ld": "tensor core",
-            "st": "tensor core",
-            "cp": "async copy",
-        }.get(last, "barrier")
-    if root in _MEMORY:
-        return "shared memory" if root in _SHARED_ONLY else _space(modifiers)
-    if opcode.startswith(
-        (
-            "cp.async.wait",
-            "cp.async.commit",
-            "cp.async.bulk.wait",
-            "cp.async.bulk.commit",
-            "cp.async.mbarrier",
-        )
-    ):
-        return "barrier"
-    found = _ROOTS.get(root)
-    if found is not None:
-        return found
-    for modifier in reversed(modifiers):
-        if modifier in _FLOATS:
-            return _FLOATS[modifier]
-    if root in (
-        "add",
-        "sub",
-        "mul",
-        "mad",
-        "fma",
-        "div",
-        "rem",
-        "abs",
-        "neg",
-        "min",
-        "max",
-        "sad",
-        "copysign",
-    ):
-        return "integer"
-    if root in ("mul24", "mad24", "dp4a", "dp2a", "addc", "subc", "madc", "clmad") or root.startswith("v"):
-        return "integer"
-    return "other"
+    if op.unit == "memory":
+        return _space(modifiers)
+    if op.unit and op.unit != "arithmetic":
+        return op.unit
+    found = next((_FLOATS[m] for m in reversed(modifiers) if m in _FLOATS), None)
+    return found or ("integer" if op.unit else "other")
 
 
 def _space(modifiers: Iterable[str]) -> str:

@@ -335,17 +335,18 @@ class _Evaluation:
     def _structural_level(self, op: Instruction) -> int:
         """The level of an op's results from its operands alone."""
         level = max((self.levels.get(v, CTA) for v in op.operands), default=CTA)
-        opcode = op.opcode
         for operand in op.layout:
             if isinstance(operand, SpecialRegister):
                 name = operand.name.partition(".")[0]
                 own = self.special.get(operand.name)
                 level = max(level, self._level_of(own) if own is not None else _SPECIAL_LEVEL.get(name, CTA))
-        if opcode in ("vote", "match", "activemask", "redux"):
-            return VARYING if opcode == "match" and "any" in op.modifiers else PER_WARP
-        if opcode in _VARYING or opcode.startswith(("atom", "tcgen05.ld", "wmma.load")):
-            return VARYING
-        return level
+        match op.difference(op.modifiers):
+            case "thread":
+                return VARYING
+            case "warp":
+                return PER_WARP
+            case _:
+                return level
 
     def _set(self, value: SSAValue, lanes: Lanes | None, level: int) -> None:
         if lanes is not None:
@@ -406,7 +407,6 @@ def branch_level(op: Instruction, threads: Threads) -> int:
     return CTA
 
 
-_VARYING = frozenset("shfl elect mma ldmatrix movmatrix call wgmma.mma_async wmma.mma clock mbarrier.arrive".split())
 _SPECIAL_LEVEL = {
     name: VARYING
     for name in (

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ..analysis.cfg import cfg_of
 from ..analysis.operands import Bound, Group, Negated, Value, bound_operands
 from ..dialects.ptx.attributes import LayoutAttr, layout_attr
+from ..dialects.ptx.comparison import Selp
 from ..dialects.ptx.control import Branch, Exit, Return
 from ..dialects.ptx.instruction import Instruction, problem_of, slot_properties
 from ..dialects.ptx.move import Mov
@@ -76,7 +77,7 @@ class _Folder:
         if op.terminator:
             return
         if not op.guard and effect_of(op) == "pure":
-            if op.opcode == "mov":
+            if isinstance(op, Mov):
                 self._note_move(op)
                 return
             results = self._results(op)
@@ -118,7 +119,7 @@ class _Folder:
         bound = bound_operands(op)
         if not bound or not all(isinstance(r, Value) for r in _written(bound[0])):
             return None
-        types = _operand_types(op, len(bound) - 1)
+        types = _operand_types(op)
         values: list[int] = []
         for operand, type_ in zip(bound[1:], types, strict=True):
             value = self.constant(operand, type_)
@@ -159,7 +160,7 @@ class _Folder:
         bound = bound_operands(op)
         if len(op.results) != 1 or not isinstance(bound[0], Value):
             return False
-        if op.opcode == "selp":
+        if isinstance(op, Selp):
             choice = self.constant(bound[3], "pred")
             if choice is None:
                 return False
@@ -175,7 +176,7 @@ class _Folder:
             return False
         bits = width(type_)
         ones = mask(bits)
-        right = self.constant(bound[2], "u32" if op.opcode in ("shl", "shr") else type_)
+        right = self.constant(bound[2], _operand_types(op)[1])
         left = self.constant(bound[1], type_)
         neutral_right = {
             "add": 0,
@@ -234,8 +235,7 @@ class _Folder:
         """
         if op.opcode not in _IMMEDIATE_OPCODES or problem_of(op) is not None:
             return
-        count = len(op.layout) - 1
-        types = _operand_types(op, count)
+        types = _operand_types(op)
         for at in range(len(op.layout) - 1, 0, -1):
             operand = op.layout[at]
             if not isinstance(operand, Register) or operand.member or operand.role != "$":
@@ -322,24 +322,10 @@ def _is_tied_anyway(op: Instruction, result: int) -> bool:
     return result >= len(written) or written[result].role == "~"
 
 
-def _operand_types(op: Instruction, count: int) -> list[str]:
-    """The scalar type that each source operand of a foldable instruction is read as."""
+def _operand_types(op: Instruction) -> list[str]:
+    """The scalar type that each source operand is read as; constants without one count as the instruction's."""
     type_ = op.slot("atype") or op.slot("type") or ""
-    types = [type_] * count
-    opcode = op.opcode
-    if opcode in ("shl", "shr"):
-        types[1:] = ["u32"]
-    elif opcode in ("bfe", "bfi"):
-        types[-2:] = ["u32", "u32"]
-    elif opcode == "mad" and (op.slot("mode") == "wide" or op.slot("wide")):
-        types[2] = type_[0] + str(2 * width(type_))
-    elif opcode in ("lop3", "shf", "prmt"):
-        types = ["b32"] * count
-    elif (opcode == "setp" and count == 3) or opcode == "selp":
-        types[2] = "pred"
-    elif opcode == "slct":
-        types[2] = op.slot("type2") or ""
-    return types
+    return [t if t in SCALAR_TYPES else type_ for t in op.scalar_types[1:]]
 
 
 def immediate_bits(immediate: Immediate, type_: str) -> int | None:

@@ -13,6 +13,7 @@ from ..analysis.cfg import cfg_of
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.move import Mov
+from ..dialects.ptx.movement import Load, Store
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, VariableOp
 from ..dialects.ptx.syntax import (
     PLACEHOLDERS,
@@ -65,9 +66,9 @@ class Access:
 
 def access(op: Instruction, name: str) -> Access | None:
     """The plain `ld.param` or `st.param` of the variable that an op is, or None."""
-    if op.opcode not in ("ld", "st") or op.slot("space") not in ("param", "param::func"):
+    if not isinstance(op, (Load, Store)) or op.slot("space") not in ("param", "param::func"):
         return None
-    store = op.opcode == "st"
+    store = isinstance(op, Store)
     if len(op.layout) != 2:
         return None
     address, data = op.layout if store else (op.layout[1], op.layout[0])

@@ -18,7 +18,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ..diagnostics import SimulationError
 from ..dialects.ptx import syntax
+from ..dialects.ptx.control import Branch, BranchIndexed, Call, Exit
 from ..dialects.ptx.instruction import Instruction, silent_registers
+from ..dialects.ptx.misc import Trap
+from ..dialects.ptx.stack import Alloca
 from ..dialects.ptx.structure import (
     DeclarationAttr,
     FunctionOp,
@@ -117,6 +120,7 @@ class _Decoder:
         self.dynamic_names: list[str] = []
         self.local_top = LOCAL_BASE
         self.frame_pointers: list[Reg] = []
+        self.floats: set[Reg] = set()
 
     def decode(self) -> Program:
         order, recursive = self._reach()
@@ -138,7 +142,7 @@ class _Decoder:
                 _FunctionDecoder(self, self.functions[symbol], self.image.operations[symbol]).decode()
         stack = align(self.local_top, 16)
         dynamic = stack + (STACK_LIMIT if recursive else 0)
-        takes = any(i.opcode == "alloca" for i in self.instructions)
+        takes = any(i.family is Alloca for i in self.instructions)
         self._find_local_registers()
         parameters = _parameters(self.entry)
         directives = {
@@ -162,6 +166,7 @@ class _Decoder:
             self.target,
             directives,
             self.instructions,
+            frozenset(self.floats),
         )
 
     # ----------------------------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ class _Decoder:
                     if not isinstance(op, Instruction):
                         continue
                     named = [s for s in symbols_in(op) if s in functions]
-                    if op.opcode == "call":
+                    if isinstance(op, Call):
                         indirect[symbol] |= any(isinstance(o, syntax.Register) for o in op.layout)
                         calls[symbol] += named
                     else:
@@ -375,6 +380,8 @@ class _FunctionDecoder:
             else:
                 found = self.decoder.new_reg(pool)
             self.registers[key] = found
+            if scalar in ("f32", "f64"):
+                self.decoder.floats.update(r for r in leaves(found) if isinstance(r, Reg))
         return found
 
     def _moves(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> list[tuple[Reg, Reg]]:
@@ -504,10 +511,10 @@ class _FunctionDecoder:
                 moves, inst = self._instruction(op)
                 if moves:
                     body.append(self._copies(moves))
-                if inst.opcode == "call":
+                if isinstance(op, Call):
                     self._segment(body, "call", inst, (), len(segments) + 1)
                     body = []
-                elif inst.opcode == "trap":
+                elif isinstance(op, Trap):
                     self._segment(body, "trap", inst, (), len(segments) + 1)
                     body = []
                 elif waits(inst.opcode):
@@ -550,8 +557,7 @@ class _FunctionDecoder:
             edges.append((s, self._moves(zip(s.args, values[: len(s.args)], strict=True))))
             values = values[len(s.args) :]
         guarded = inst.guard is not None
-        name = inst.opcode
-        if name == "bra":
+        if isinstance(op, Branch):
             segment = self._segment(body, "branch", inst)
             if not guarded:
                 self.fixes.append((segment, edges[:1], None))
@@ -560,13 +566,13 @@ class _FunctionDecoder:
                 segment.after = -2  # the second target
             else:
                 self.fixes.append((segment, edges[:1], edges[-1][0] if len(edges) > 1 else following))
-        elif name == "brx.idx":
+        elif isinstance(op, BranchIndexed):
             labels = self.tables.get(inst.operands[1].name if isinstance(inst.operands[1], Name) else "", [])
             at = {label.label: edge for edge in edges for label in head_labels(edge[0])}
             segment = self._segment(body, "table", inst)
             self.fixes.append((segment, [at[x] for x in labels if x in at], following if guarded else None))
         else:
-            segment = self._segment(body, "exit" if name == "exit" else "return", inst)
+            segment = self._segment(body, "exit" if isinstance(op, Exit) else "return", inst)
             if guarded and following is not None:
                 self.fixes.append((segment, [], following))
 
@@ -630,7 +636,7 @@ class _FunctionDecoder:
         key, used = find_key(root, words)
         modifiers = words[used:]
         types = tuple(m for m in modifiers if m in SCALAR_TYPES)
-        inst = Inst(key or op.opcode, modifiers, types, operands, (), (), text=_text(op), cc=self.cc)
+        inst = Inst(key or op.opcode, modifiers, types, operands, (), (), text=_text(op), family=type(op), cc=self.cc)
         inst.frame = self.function.frame
         moves: list[tuple[Reg, Reg]] = []
         silent_reads, _ = silent_registers(op)

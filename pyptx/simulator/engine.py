@@ -30,7 +30,6 @@ load_all()
 Array = Any
 PATIENCE = 2048
 """Segments that may run before a group that was passed over gets its turn."""
-POLLING = ("mbarrier.try_wait", "mbarrier.test_wait", "atom", "nanosleep", "clusterlaunchcontrol")
 
 
 class _Fallback(Exception):
@@ -90,9 +89,7 @@ class Engine:
 
     def _polls(self, segment: Segment) -> bool:
         for inst in (*segment.body, *((segment.last,) if segment.last else ())):
-            if inst.opcode.startswith(POLLING):
-                return True
-            if inst.opcode == "ld" and {"volatile", "acquire", "relaxed"} & set(inst.modifiers):
+            if inst.polls:
                 return True
         return False
 

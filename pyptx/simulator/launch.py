@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from ..analysis.occupancy import limits_of
 from ..diagnostics import SimulationError, did_you_mean
+from ..dialects.ptx.cluster import ClusterTryCancel
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
@@ -37,6 +38,10 @@ DEFAULT_STEPS = 10_000_000
 """Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
 TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
+MOST_LOCAL = 512 << 10
+"""Bytes of local memory a thread may have on a GPU."""
+MOST_BYTES = 4 << 30
+"""What the CTAs that are live at once may need at most."""
 BATCH_BYTES = 256 << 20
 """Registers, shared and local memory of the CTAs that are live at once."""
 
@@ -155,7 +160,7 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
         if not count:
             continue
         for inst in (*segment.body, *((segment.last,) if segment.last else ())):
-            if inst.opcode == "copies":
+            if inst.copies:
                 continue
             report.instructions += count
             report.opcodes[inst.opcode] += count
@@ -220,7 +225,9 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
     most = limits_of(program.target).shared_per_cta
-    if smem < 0 or program.dynamic_offset - 0x400 + smem > most:
+    if smem < 0:
+        raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
+    if program.dynamic_offset - 0x400 + smem > most:
         raise SimulationError(
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
@@ -231,20 +238,29 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
 def _batch_size(program: Program, launch: Launch) -> int:
     """How many CTAs run together: whole clusters, few enough for memory."""
     padded = (launch.threads + 31) // 32 * 32
+    if program.local_size > MOST_LOCAL:
+        raise SimulationError(
+            f"a thread of {program.entry} needs {program.local_size:,} bytes of local memory; it may have {MOST_LOCAL:,}"
+        )
     widths = {"p": 1, "8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
     per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)
     per_cta = padded * per_thread + program.dynamic_offset + launch.dynamic_shared
     waits_for_grid = any(
-        (i.opcode == "ld" and {"acquire", "relaxed", "volatile"} & set(i.modifiers)) or i.opcode == "atom"
-        for s in program.segments
-        for i in s.body
+        i.polls and i.family.access in ("load", "atomic") for s in program.segments for i in s.body
     ) and any(t <= n for n, s in enumerate(program.segments) for t in s.targets)
     lanes = TARGET_LANES * (16 if waits_for_grid else 1)  # CTAs that may wait for each other must be live together
     count = max(1, min(lanes // padded, BATCH_BYTES // max(per_cta, 1)))
-    if any(i.opcode == "clusterlaunchcontrol.try_cancel.async" for i in program.instructions):
+    if any(i.family is ClusterTryCancel for i in program.instructions):
         count = min(count, launch.grid_size // 3)  # so that there is something left to cancel
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
-    return min(count, launch.grid_size)
+    count = min(count, launch.grid_size)
+    if count * per_cta > MOST_BYTES:
+        raise SimulationError(
+            f"{program.entry} needs {count * per_cta / 2**30:.1f} GiB of host memory for registers, shared and local memory "
+            f"of {count} CTAs of {launch.threads} threads that run together; at most {MOST_BYTES >> 30} GiB are allowed: "
+            "use smaller blocks or clusters, or less local memory"
+        )
+    return count
 
 
 # ----------------------------------------------------------------------------------------------------------

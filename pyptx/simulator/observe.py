@@ -79,7 +79,31 @@ class Observer:
         """An asynchronous copy was issued (`pending.Copy`)."""
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-        """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`."""
+        """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`, or for
+        the thread that issued the instruction.
+        """
+
+    def tensor_accessed(
+        self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
+    ) -> None:
+        """Words of a CTA's tensor memory are about to be read or written; `rows` and `columns` broadcast. `lane` is the
+        thread that issued the instruction, or the first of its warp.
+        """
+
+    def multiplied(self, inst: Inst, operations: int) -> None:
+        """tcgen05.mma, whose shape is in a register, does so many operations (a multiplication and an addition: two)."""
+
+    def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        """tcgen05.alloc gave these columns to a CTA."""
+
+    def tensor_freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        """tcgen05.dealloc takes these columns back."""
+
+    def tensor_map_edited(self, inst: Inst, lane: int, kind: str, start: int) -> None:
+        """An instruction writes the 128 bytes of a tensor map; `kind` and `start` as in `pending.Copy.writes`."""
+
+    def tensor_map_used(self, inst: Inst, lane: int, address: int) -> None:
+        """A copy reads the tensor map at a generic address."""
 
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         """Threads waited for their copies in groups before `newest`; `mechanism` as in `pending.Copy`."""

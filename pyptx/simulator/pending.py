@@ -44,6 +44,8 @@ class Copy:
     target: Access | None = None
     group: Array = None
     """Per lane (cp.async) or as one number: which of the issuer's groups it belongs to."""
+    tensor_bytes: int = 0
+    """Bytes of a tensor in global memory that it touches, whose places are not among `reads` and `writes`."""
     done: bool = False
     time: int = 0
     """When it was issued, in the sanitizer's time."""

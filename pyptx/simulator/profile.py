@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dialects.ptx.wgmma import WgmmaMmaAsync
 from .machine import Machine
 from .memory import Access
 from .observe import Action, Observer
@@ -55,6 +56,8 @@ class LineProfile:
     """Of shared memory."""
     worst_ways: int = 0
     flops: int = 0
+    matrix: bool = False
+    """Whether it is a matrix instruction."""
 
     @property
     def active(self) -> float:
@@ -83,17 +86,19 @@ class Profile(Observer):
     def _line(self, inst: Inst) -> LineProfile:
         found = self.lines.get(inst.number)
         if found is None:
-            found = self.lines[inst.number] = LineProfile(inst.text, inst.filename, inst.line)
+            found = self.lines[inst.number] = LineProfile(
+                inst.text, inst.filename, inst.line, matrix=inst.family.unit == "tensor core"
+            )
         return found
 
     # -------------------------------------------------------------------------------------------------- events
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "copies":
+        if inst.copies:
             return action
         line, machine = self._line(inst), self.machine
         flops = _flops(inst)
-        threads_of = 32 if not inst.opcode.startswith("wgmma") else 128
+        threads_of = 128 if inst.family is WgmmaMmaAsync else 32
 
         def counted(mask: Array) -> object:
             here = machine.active(inst, mask)
@@ -109,8 +114,7 @@ class Profile(Observer):
 
     def access(self, access: Access) -> None:
         inst = access.inst
-        root = inst.opcode.partition(".")[0]
-        if root in ("mbarrier", "cp") or access.space in ("param", "const"):
+        if inst.family.access in ("copy", "object") or access.space in ("param", "const"):
             return
         load, store, locate = access.load, access.store, access.locate
 
@@ -123,17 +127,24 @@ class Profile(Observer):
             store(lanes, values)
 
         def located(lanes: Array, write: bool) -> Any:
-            if root in ("atom", "red"):
+            if inst.family.access == "atomic":
                 self._count(access, lanes)
             return locate(lanes, write)
 
         access.load, access.store, access.locate = loaded, stored, located
+
+    def multiplied(self, inst: Inst, operations: int) -> None:
+        self._line(inst).flops += operations
 
     def copy_issued(self, copy: Copy) -> None:
         line = self._line(copy.inst)
         if copy.source is not None and copy.target is not None:
             self._count(copy.source[0], copy.source[1])
             self._count(copy.target, copy.lanes)
+        if copy.tensor_bytes:
+            line.bytes["global"] += copy.tensor_bytes
+            line.requests += 1
+            line.sectors += -(-copy.tensor_bytes // SECTOR)
         for space, _, size in (*copy.reads, *copy.writes):
             line.bytes[space] += size
             if space == "global":
@@ -222,20 +233,29 @@ class Profile(Observer):
 
     def __str__(self) -> str:
         rows = ["model, not a measurement", f"{'warps':>10} {'active':>6} {'sect/req':>8} {'ways':>5}  instruction"]
+        file: str | None = None
         for line in sorted(self.lines.values(), key=lambda x: (x.filename or "", x.line or 0)):
             if line.warps or line.bytes:
+                if line.filename != file:
+                    file = line.filename
+                    rows.append(f"{'':>33}{file or ''}")
                 sectors = f"{line.sectors_per_request:.1f}" if line.requests else ""
                 ways = f"{line.ways:.1f}" if line.ideal_passes else ""
                 place = f"{line.line}: " if line.line is not None else ""
                 rows.append(f"{line.warps:>10,} {line.active:>6.0%} {sectors:>8} {ways:>5}  {place}{line.text}")
         moved = ", ".join(f"{space} {count:,} bytes" for space, count in sorted(self.bytes.items()))
-        rows.append(f"{moved or 'no memory'}; {self.flops:,} FLOP; {self.intensity:.2f} FLOP/byte of global memory")
+        intensity = f"{self.intensity:.2f} FLOP/byte of global memory" if self.bytes["global"] else "no global memory"
+        rows.append(f"{moved or 'no memory'}; {self.flops:,} FLOP; {intensity}")
+        matrices = any(line.flops and line.matrix for line in self.lines.values())
+        kind = "bf16" if matrices else "f32"
+        bounds = ", ".join(f"{gpu} {1e6 * self.roofline(gpu, kind):.3g} us" for gpu in GPUS)
+        rows.append(f"roofline ({kind} peak): at least {bounds}")
         return "\n".join(rows)
 
 
 def _flops(inst: Inst) -> int:
     """Operations of one execution: of a warp (or warpgroup) for matrix instructions, else of a thread."""
-    if inst.opcode.startswith(("mma", "wmma.mma", "wgmma.mma", "tcgen05.mma")):
+    if inst.family.unit == "tensor core":
         for word in (*inst.opcode.split("."), *inst.modifiers):
             shape = _SHAPE.match(word)
             if shape:

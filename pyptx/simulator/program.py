@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..dialects.ptx.instruction import Instruction
+
 POOLS = ("p", "8", "16", "32", "64", "128")
 """Register pools by width: predicates, then sizes in bits."""
 
@@ -186,6 +188,8 @@ class Inst:
     line: int | None = None
     column: int | None = None
     number: int = 0
+    family: type[Instruction] = Instruction
+    """The op class, which states what is true of all its instructions; the base class for `copies`."""
     cc: Reg | None = None
     """The condition-code register of its function."""
     frame: Reg | None = None
@@ -195,6 +199,22 @@ class Inst:
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
+
+    @property
+    def copies(self) -> bool:
+        """Whether this is no instruction of the text, but brings registers to where a block expects them."""
+        return self.opcode == "copies"
+
+    @property
+    def polls(self) -> bool:
+        """Whether a loop around it may be one that waits for other threads: it looks at what they do."""
+        strong = {"volatile", "acquire", "relaxed", "mmio"} & set(self.modifiers)
+        return self.family.polls or (self.family.access == "load" and bool(strong))
+
+    @property
+    def fences(self) -> str:
+        """What it orders as a fence; see `Instruction.fences`."""
+        return self.family.fences(self.modifiers)
 
     def one_of(self, *modifiers: str) -> str | None:
         """The first of these modifiers that is there."""
@@ -295,6 +315,8 @@ class Program:
     target: str
     directives: dict[str, tuple[str, ...]]
     instructions: list[Inst]
+    floats: frozenset[Reg] = frozenset()
+    """Registers declared `.f32` or `.f64`, for those who show values."""
 
     @property
     def parameter_size(self) -> int:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .numerics import formats
 from .program import SHARED_BASE
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .program import Inst
 
 Array = Any
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}
@@ -94,6 +98,12 @@ def chunk_addresses(rows: int, k_bytes: int, row_bytes: int, k: int, d: Descript
         phase = (address >> low + distance) - (d.base_offset if low + distance == 7 else 0)
         address ^= (phase & (1 << bits) - 1) << low
     return address
+
+
+def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA."""
+    for observer in machine.observers:
+        observer.operand_read(inst, lane, cta, addresses)
 
 
 class OperandError(Exception):

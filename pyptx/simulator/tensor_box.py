@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,15 @@ def _inside(m: TensorMap, coordinates: Sequence[int]) -> list[tuple[int, int]] |
             return None
         parts.append((low, high))
     return parts
+
+
+def bytes_inside(m: TensorMap, coordinates: Sequence[int]) -> int:
+    """Bytes of the tensor that a tiled box covers (interleaved ones: as if all of it lay inside)."""
+    if m.interleave != "none":
+        return tiled_size(m)
+    parts = _inside(m, coordinates)
+    count = 0 if parts is None else prod(high - low for low, high in parts)
+    return count * m.bits // 8
 
 
 def _view(

@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .program import Inst
 
 Array = Any
 LANES = 128
@@ -67,6 +68,15 @@ def tensor_memory(machine: Machine) -> TensorMemory:
     if found is None:
         found = machine.tmem = TensorMemory(machine.ctas)
     return found
+
+
+def touched(
+    machine: Machine, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool = False,
+    writes: bool = False,
+) -> None:  # fmt: skip
+    """Tell the observers that an instruction accesses words of a CTA's tensor memory."""
+    for observer in machine.observers:
+        observer.tensor_accessed(inst, lane, cta, rows, columns, reads=reads, writes=writes)
 
 
 PER_REPEAT = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}

@@ -40,14 +40,12 @@ class Slice:
 
 
 def _kind(inst: Inst) -> str:
-    root = inst.opcode.partition(".")[0]
-    if root in ("mma", "wmma", "wgmma", "tcgen05"):
+    family = inst.family
+    if family.unit == "tensor core":
         return "matrix"
-    if root in ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "ldu"):
-        return "memory"
-    if root in ("bar", "barrier") or inst.opcode in ("mbarrier.try_wait", "mbarrier.test_wait", "nanosleep"):
+    if family.unit == "barrier" or (family.polls and family.access != "atomic"):
         return "wait"
-    return "compute"
+    return "memory" if family.access else "compute"
 
 
 class Timeline(Observer):
@@ -90,7 +88,7 @@ class Timeline(Observer):
             self.slices.append(made)
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "copies":
+        if inst.copies:
             return action
         kind, machine = _kind(inst), self.machine
 
@@ -117,48 +115,90 @@ class Timeline(Observer):
 
     # ------------------------------------------------------------------------------------------------- exports
 
+    def _placed(self) -> list[tuple[Slice, str]]:
+        """The slices and their rows: copies that are in flight together have rows of their own."""
+        busy: dict[int, list[int]] = {}
+        placed: list[tuple[Slice, str]] = []
+        for s in sorted(self.slices, key=lambda s: s.start):
+            row = s.row
+            if s.kind == "copy":
+                ends = busy.setdefault(s.cta, [])
+                number = next((i for i, end in enumerate(ends) if end <= s.start), len(ends))
+                ends[number : number + 1] = [s.end]
+                row = f"copies {number + 1}"
+            placed.append((s, row))
+        return placed
+
     def chrome(self) -> str:
         """Chrome-trace JSON: a process per CTA, a thread per warp; a microsecond is an issued instruction."""
-        rows = sorted({s.row for s in self.slices}, key=_row_order)
+        placed = self._placed()
+        rows = sorted({row for _, row in placed}, key=_row_order)
         events: list[dict[str, object]] = []
         for cta in sorted({s.cta for s in self.slices}):
             events.append({"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}})
             for i, row in enumerate(rows):
                 events.append({"ph": "M", "name": "thread_name", "pid": cta, "tid": i, "args": {"name": row}})
-        for s in self.slices:
+        for s, row in placed:
             events.append(
                 {
-                    "ph": "X", "name": s.name, "cat": s.kind, "pid": s.cta, "tid": rows.index(s.row), "ts": s.start,
+                    "ph": "X", "name": s.name, "cat": s.kind, "pid": s.cta, "tid": rows.index(row), "ts": s.start,
                     "dur": s.end - s.start,
                 }
             )  # fmt: skip
         return json.dumps({"traceEvents": events, "otherData": {"time": "issued instructions, not clocks"}})
 
     def svg(self, width: int = 1200) -> str:
-        """A drawing: a row per warp and one for the copies of each CTA."""
-        rows = sorted({(s.cta, s.row) for s in self.slices}, key=lambda x: (x[0], _row_order(x[1])))
-        height, left, top = 18, 110, 26
+        """A drawing: a row per warp of each CTA, and as many for its copies as are in flight together."""
+        placed = self._placed()
+        rows = sorted({(s.cta, row) for s, row in placed}, key=lambda x: (x[0], _row_order(x[1])))
+        ctas = sorted({cta for cta, _ in rows})
+        height, heading, left, top = 16, 22, 80, 34
         end = max((s.end for s in self.slices), default=1)
-        scale = (width - left - 10) / max(end, 1)
-        total = top + height * len(rows) + 10
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{total}" font-family="sans-serif" '
-            'font-size="11">',
-            f'<rect width="{width}" height="{total}" fill="white"/>',
-        ]
-        for i, (kind, colour) in enumerate(COLOURS.items()):
-            parts.append(f'<rect x="{left + 90 * i}" y="6" width="10" height="10" fill="{colour}"/>')
-            parts.append(f'<text x="{left + 90 * i + 14}" y="15">{kind}</text>')
-        at = {key: top + height * i for i, key in enumerate(rows)}
-        for (cta, row), y in at.items():
-            parts.append(f'<text x="4" y="{y + 13}">CTA {cta} {escape(row)}</text>')
-        for s in self.slices:
-            x, w = left + s.start * scale, max((s.end - s.start) * scale, 0.5)
+        scale = (width - left - 14) / max(end, 1)
+        at: dict[tuple[int, str], int] = {}
+        y = top
+        parts: list[str] = []
+        for cta in ctas:
+            parts.append(f'<text x="6" y="{y + 15}" font-weight="bold">CTA {cta}</text>')
+            y += heading
+            for key in (k for k in rows if k[0] == cta):
+                at[key] = y
+                parts.append(f'<text x="14" y="{y + 12}" fill="#444">{escape(key[1])}</text>')
+                parts.append(
+                    f'<rect x="{left}" y="{y + 1}" width="{width - left - 14}" height="{height - 2}" fill="#f5f6f8"/>'
+                )
+                y += height
+        for tick in _ticks(end):
+            x = left + tick * scale
+            parts.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{y + 4}" stroke="#dfe2e7"/>')
+            parts.append(f'<text x="{x:.1f}" y="{y + 17}" text-anchor="middle" fill="#666">{tick:,}</text>')
+        for s, row in placed:
+            x, w = left + s.start * scale, max((s.end - s.start) * scale - 0.3, 0.5)
             parts.append(
-                f'<rect x="{x:.2f}" y="{at[s.cta, s.row] + 2}" width="{w:.2f}" height="{height - 4}" '
+                f'<rect x="{x:.2f}" y="{at[s.cta, row] + 1}" width="{w:.2f}" height="{height - 2}" '
                 f'fill="{COLOURS[s.kind]}"><title>{escape(s.name)}: {s.start} to {s.end}</title></rect>'
             )
-        return "\n".join([*parts, "</svg>"])
+        legend = [
+            f'<rect x="{left + 80 * i}" y="9" width="10" height="10" fill="{colour}"/>'
+            f'<text x="{left + 80 * i + 14}" y="18">{kind}</text>'
+            for i, (kind, colour) in enumerate(COLOURS.items())
+        ]
+        caption = (
+            f'<text x="{width - 14}" y="18" text-anchor="end" fill="#666">time: instructions issued by the simulator, '
+            "not clocks</text>"
+        )
+        total = y + 26
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{total}" font-family="sans-serif" '
+                'font-size="11">',
+                f'<rect width="{width}" height="{total}" fill="white"/>',
+                *legend,
+                caption,
+                *parts,
+                "</svg>",
+            ]
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the timeline: `.svg` as a drawing, everything else as Chrome-trace JSON."""
@@ -167,4 +207,11 @@ class Timeline(Observer):
 
 
 def _row_order(row: str) -> tuple[int, int]:
-    return (0, int(row.split()[1])) if row.startswith("warp") else (1, 0)
+    kind, _, number = row.partition(" ")
+    return (0, int(number)) if kind == "warp" else (1, int(number or 1))
+
+
+def _ticks(end: int) -> range:
+    """Round numbers from 0 to `end`, at most twelve steps."""
+    step = next(m * 10**p for p in range(20) for m in (1, 2, 5) if end <= 12 * m * 10**p)
+    return range(0, end + 1, step)

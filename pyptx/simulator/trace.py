@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from .memory import Access
 from .observe import Action, Observer
 from .program import Inst, Not, Part, Program, Reg, Special, leaves
+from .semantics.registry import ClusterBarrier
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -70,6 +72,8 @@ class Step:
     """Filled in after the instruction: empty in `on_instruction`."""
     machine: Any = None
     lane: int = 0
+    floats: dict[str, int] = field(default_factory=dict[str, int])
+    """Names of floating-point registers -> their bits."""
 
     @property
     def text(self) -> str:
@@ -77,15 +81,15 @@ class Step:
 
     @property
     def place(self) -> str:
-        """`file:line`, as far as known."""
-        return f"{self.inst.filename or '<ptx>'}:{self.inst.line}" if self.inst.line is not None else ""
+        """`file:line`, as far as known, without folders."""
+        return _place(self.inst)
 
     def __str__(self) -> str:
-        values = ", ".join(f"{n}={_show(v)}" for n, v in self.read.items())
-        results = ", ".join(f"{n}={_show(v)}" for n, v in self.written.items())
+        values = ", ".join(f"{n}={show_value(v, self.floats.get(n, 0))}" for n, v in self.read.items())
+        results = ", ".join(f"{n}={show_value(v, self.floats.get(n, 0))}" for n, v in self.written.items())
         off = "" if self.executes else "  (guard is false)"
-        arrow = f" -> {results}" if results else ""
-        return f"{self.number:>8} {self.cta}:{self.thread:<4} {self.place:<16} {self.text}  [{values}]{arrow}{off}"
+        arrow = f" -> {results}" if results and self.executes else ""
+        return f"{self.number:>8} {self.cta}:{self.thread:<4} {self.place:<24} {self.text}  [{values}]{arrow}{off}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,20 @@ class Stored:
     address: int
     values: tuple[int | float, ...]
 
+    def __str__(self) -> str:
+        values = ", ".join(f"{v:.6g}" if isinstance(v, float) else show_value(v) for v in self.values)
+        return f"{self.cta}:{self.thread:<4} {_place(self.inst):<24} .{self.space} 0x{self.address:x} <- {values}"
 
-def _show(value: int) -> str:
-    return str(value) if value < 1 << 16 else f"0x{value:x}"
+
+def _place(inst: Inst) -> str:
+    return f"{Path(inst.filename).name if inst.filename else '<ptx>'}:{inst.line}" if inst.line is not None else ""
+
+
+def show_value(value: int, bits: int = 0) -> str:
+    """A value for reading; `bits`: it is a floating-point number of so many."""
+    if bits:
+        return f"{float(np.array([value], f'u{bits // 8}').view(f'f{bits // 8}')[0]):.6g}"
+    return str(value) if -(1 << 16) < value < 1 << 16 else f"0x{value:x}"
 
 
 def as_float(bits: int) -> float:
@@ -155,18 +170,20 @@ class Trace(Observer):
     def _steps(self, inst: Inst, here: np.ndarray, names: list[tuple[str, Reg]]) -> list[Step]:
         machine = self.machine
         self.number += 1
-        if not self.lanes or inst.opcode == "copies":
+        if not self.lanes or inst.copies:
             return []
         chosen = [lane for lane in self.lanes if here[lane]]
         if not chosen:
             return []
         active = machine.active(inst, here)
+        floats = {n: int(r.pool) for n, r in names if r in machine.program.floats}
         written = set(inst.written)
         steps: list[Step] = []
         for lane in chosen:
             read = {n: value_of(machine, r, lane) for n, r in names if r not in written or _twice(names, n)}
             thread = int(machine.thread_of_lane[lane])
-            steps.append(Step(self.number, self._cta(lane), thread, inst, bool(active[lane]), read, {}, machine, lane))
+            executes = bool(active[lane])
+            steps.append(Step(self.number, self._cta(lane), thread, inst, executes, read, {}, machine, lane, floats))
         return steps
 
     def bound(self, inst: Inst, action: Action) -> Action:
@@ -189,11 +206,8 @@ class Trace(Observer):
         return traced
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
-        if inst.opcode.startswith(("bar", "barrier")) and "cluster" not in inst.opcode:
-            return  # barrier_waits and barrier_arrived tell
-        if inst.opcode in _BOUND or any(inst.opcode.startswith(p) for p in _COLLECTIVES):
-            return  # these are bound like others and tell themselves
-        self._tell(inst, mask)
+        if inst.family.effect == "control" or isinstance(self.machine.meaning(inst), ClusterBarrier):
+            self._tell(inst, mask)  # barriers of a CTA have events of their own, all others are bound
 
     def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
         self._tell(inst, mask)
@@ -209,7 +223,7 @@ class Trace(Observer):
 
     def access(self, access: Access) -> None:
         call = self.on_store
-        if call is None or access.inst.opcode.partition(".")[0] not in ("st", "stmatrix"):
+        if call is None or access.inst.family.access != "store":
             return
         store, machine = access.store, self.machine
 
@@ -246,11 +260,6 @@ def watchers(
 
     made = Trace(after=line if write else None, before=on_instruction, on_store=on_store, threads=threads)
     return [*observers, made]
-
-
-_BOUND = ("copies",)
-_COLLECTIVES = ("shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma",
-                "bar.warp", "tcgen05")  # fmt: skip
 
 
 def _twice(names: list[tuple[str, Reg]], name: str) -> bool:

@@ -72,4 +72,5 @@ def test_availability():
 def test_registers_in_flight():
     assert roles("tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0,%r1}, [%r9];") == "{=, =}, [$]"
     assert OPCODES["tcgen05.ld"].in_flight == OPCODES["tcgen05.wait::ld"].waits_for == "tcgen05.ld"
-    assert OPCODES["tcgen05.wait::st"].waits_for == ""
+    assert OPCODES["tcgen05.st"].starts == OPCODES["tcgen05.wait::st"].waits_for == "tcgen05.st"
+    assert OPCODES["tcgen05.st"].in_flight == ""  # its registers are read when it is issued

@@ -12,6 +12,8 @@ import pyptx
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.blackwell import gemm_1sm, gemm_2sm, primitives
+from examples.blackwell import grouped_gemm as blackwell_grouped
 from examples.hopper import (
     flash_attention,
     fp8_gemm,
@@ -41,6 +43,13 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "fp8_gemm": lambda: fp8_gemm.build(300, 264, 176, sms=2),
     "flash_attention": lambda: flash_attention.build(2, 300, 400, 128, sms=2),
     "flash_attention causal": lambda: flash_attention.build(1, 210, 420, 64, causal=True, sms=1),
+    "blackwell gemm_1sm": lambda: gemm_1sm.build(390, 520, 320, sms=1),
+    "blackwell gemm_2sm": lambda: gemm_2sm.build(520, 520, 456, sms=2),
+    "blackwell grouped_gemm": lambda: blackwell_grouped.build(512, 2, 264, 136, sms=2),
+    "tcgen05 load_store": primitives.load_store,
+    "tcgen05 copy": primitives.copy,
+    "tcgen05 shift": primitives.shift,
+    "tcgen05 multiply": primitives.multiply,
 }
 
 

@@ -4,6 +4,11 @@ here, results come from NumPy.
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -472,6 +477,7 @@ def test_endless_loops_stop() -> None:
         ((0, 1), {"grid": 3, "block": 32, "cluster": 2}, "does not divide"),
         ((0, 1), {"grid": 32, "block": 32, "cluster": 32}, "at most 16"),
         ((0, 1), {"grid": 1, "block": 32, "smem": 300_000}, "exceed"),
+        ((0, 1), {"grid": 1, "block": 32, "smem": -4}, "cannot be negative"),
         ((0, 1), {"grid": 1}, "needs grid= and block="),
         ((0, 2**40), {"grid": 1, "block": 32}, "does not fit"),
         ((0, 1.5), {"grid": 1, "block": 32}, "not a float"),
@@ -485,6 +491,26 @@ def test_endless_loops_stop() -> None:
 def test_bad_launches(args: tuple[object, ...], launch: dict[str, object], words: str) -> None:
     k = ptx("    ret;", ".param .u64 out, .param .u32 n")
     assert words in fault(k, *args, **launch)
+
+
+def test_what_needs_too_much_memory_says_so() -> None:
+    k = ptx("    .local .align 8 .b8 big[600000];\n    ret;")
+    assert "600,016 bytes of local memory" in fault(k, 0, grid=1, block=32)
+    k = ptx("    .local .align 8 .b8 big[500000];\n    ret;")
+    text = fault(k, 0, grid=16, block=1024, cluster=16)
+    assert "GiB of host memory" in text
+    assert "16 CTAs of 1024 threads" in text
+
+
+def test_an_interrupt_ends_a_launch_at_once() -> None:
+    k = ptx("$l:\n    add.s32 %r1, %r1, 1;\n    bra $l;\n    ret;")
+    for check in (True, False):
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        begin = time.monotonic()
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            k.simulate(np.zeros(64, np.uint32), grid=1, block=64, max_steps=10**9, check=check)
+        assert time.monotonic() - begin < 5
 
 
 def test_launch_bounds_are_kept() -> None:

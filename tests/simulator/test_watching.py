@@ -7,9 +7,13 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import pyptx
+from examples.blackwell import gemm_1sm
+from examples.hopper import gemm
 from pyptx.simulator import LoadedKernel, Step, Stored, Timeline, load
 from pyptx.simulator.trace import as_float
 from pyptx.tools.cli import main
@@ -212,15 +216,52 @@ def test_timeline(tmp_path: Path) -> None:
     slices = [e for e in events if e["ph"] == "X"]
     assert {e["pid"] for e in slices} == {0, 1}
     names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert names == {"warp 0", "warp 1", "warp 2", "warp 3", "copies"}
+    assert names >= {"warp 0", "warp 1", "warp 2", "warp 3", "copies 1"}
+    assert all(n.startswith(("warp ", "copies ")) for n in names)
     assert {"copy", "wait", "memory", "compute"} <= {e["cat"] for e in slices}
     assert all(e["dur"] > 0 for e in slices)
     copies = [e for e in slices if e["cat"] == "copy"]
     assert any(e["dur"] > 1 for e in copies)  # late, so that it overlaps
+    for a in slices:  # what overlaps has rows of its own
+        for b in slices:
+            if a is not b and (a["pid"], a["tid"]) == (b["pid"], b["tid"]):
+                assert a["ts"] >= b["ts"] + b["dur"] or b["ts"] >= a["ts"] + a["dur"]
     timeline.save(tmp_path / "t.svg")
     root = ElementTree.parse(tmp_path / "t.svg").getroot()
     assert root.tag.endswith("svg")
-    assert len(root.findall("{*}rect")) == len(slices) + 6
+    assert len(root.findall("{*}rect/{*}title")) == len(slices)
+    labels = [t.text for t in root.findall("{*}text")]
+    assert labels.count("warp 3") == 2
+    assert "CTA 1" in labels
+
+
+def test_values_of_floating_point_registers_are_read_as_such() -> None:
+    lines: list[str] = []
+    stores: list[str] = []
+    out = np.zeros(64, np.uint32)
+    squares().simulate(
+        out, 2, grid=1, block=64, trace=lines.append, threads=[(0, 5)], on_store=lambda s: stores.append(str(s))
+    )
+    assert "[%p1=1, %f1=5]  (guard is false)" in next(line for line in lines if "fma" in line)
+    assert "-> %f1=5" in next(line for line in lines if "cvt" in line)
+    assert len(stores) == 2
+    assert stores[1].startswith("(0, 0, 0):1 ")
+    assert stores[1].endswith("<- 1")
+
+
+def test_profile_of_tensor_copies_and_the_roofline() -> None:
+    """Bytes of global memory are those of the tensors, without what lies outside; the products are counted."""
+    for example, size in ((gemm, (130, 72, 200)), (gemm_1sm, (130, 72, 200))):
+        kernel = example.build(*size)
+        M, N, K = size
+        arrays = [np.zeros(t.dims, ml_dtypes.bfloat16) for t in (*kernel.in_specs, *kernel.out_specs)]
+        profile = pyptx.simulate(kernel, *arrays, profile=True).profile
+        assert profile is not None
+        assert profile.flops >= 2 * M * N * K
+        whole = 2 * (M * K + N * K + M * N)
+        assert whole <= profile.bytes["global"] <= 3 * whole
+        assert "roofline (bf16 peak): at least H100" in str(profile)
+        assert profile.roofline("H100") == max(profile.bytes["global"] / 3.35e12, profile.flops / 989e12)
 
 
 def debug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: str, *options: str) -> int:

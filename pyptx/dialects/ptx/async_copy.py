@@ -78,6 +78,8 @@ class CpAsync(Instruction):
     name = "ptx.cp.async"
     section = "9.7.9.25.3.1"
     effect = "order"
+    access = "copy"
+    unit = "async copy"
     forms = (
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
              cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
@@ -102,6 +104,7 @@ class CpAsyncCommitGroup(Instruction):
     name = "ptx.cp.async.commit_group"
     section = "9.7.9.25.3.2"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.commit_group", ptx="7.0", sm="80+"),)
 
 
@@ -115,6 +118,7 @@ class CpAsyncWaitGroup(Instruction):
     name = "ptx.cp.async.wait_group"
     section = "9.7.9.25.3.3"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.wait_group n:imm", ptx="7.0", sm="80+"),)
 
 
@@ -125,6 +129,7 @@ class CpAsyncWaitAll(Instruction):
     name = "ptx.cp.async.wait_all"
     section = "9.7.9.25.3.3"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.wait_all", ptx="7.0", sm="80+"),)
 
 
@@ -139,6 +144,7 @@ class CpAsyncMbarrierArrive(Instruction):
     name = "ptx.cp.async.mbarrier.arrive"
     section = "9.7.13.15.15"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("cp.async.mbarrier.arrive{.noinc}.space.b64 [addr]", space=OWN,
              ptx="7.0", sm="80+", needs={"shared::cta": need("7.8")}),
@@ -161,6 +167,10 @@ class CpAsyncBulk(Instruction):
     name = "ptx.cp.async.bulk"
     section = "9.7.9.25.4.1"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = (
         form(
             "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
@@ -222,6 +232,10 @@ class MultimemCpAsyncBulk(Instruction):
     name = "ptx.multimem.cp.async.bulk"
     section = "9.7.9.25.4"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = (
         form("multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32",
              dst="global", src="shared::cta", completion="bulk_group",
@@ -269,6 +283,10 @@ class CpReduceAsyncBulk(Instruction):
     name = "ptx.cp.reduce.async.bulk"
     section = "9.7.9.25.4.2"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = (
         *_reductions_to_global("cp.reduce.async.bulk", "8.0", "{.L2::cache_hint}", "{, policy:u64}"),
         *_reductions_to_shared("cp.reduce.async.bulk"),
@@ -286,6 +304,10 @@ class MultimemCpReduceAsyncBulk(Instruction):
     name = "ptx.multimem.cp.reduce.async.bulk"
     section = "9.7.9.25.4"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = _reductions_to_global("multimem.cp.reduce.async.bulk", "9.1", "", "")
 
 
@@ -299,6 +321,7 @@ class CpAsyncBulkPrefetch(Instruction):
     name = "ptx.cp.async.bulk.prefetch"
     section = "9.7.9.25.4.3"
     effect = "order"
+    unit = "async copy"
     forms = (
         form("cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [src], size:u32{, policy:u64}",
              ptx="8.0", sm="90+", ranges=SIZE, rule=hinted),
@@ -426,6 +449,10 @@ class CpAsyncBulkTensor(TensorCopy):
     name = "ptx.cp.async.bulk.tensor"
     section = "9.7.9.25.5.2"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = (
         *_tensor(
             f"{_TO_SHARED}{_LOAD_EXTRAS}{{, policy:u64}}", READS, ptx="8.6", own=True,
@@ -465,6 +492,10 @@ class CpReduceAsyncBulkTensor(TensorCopy):
     name = "ptx.cp.reduce.async.bulk.tensor"
     section = "9.7.9.25.5.3"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = _tensor(
         "cp.reduce.async.bulk.tensor.dim.dst.src.op<mode>.completion{.L2::cache_hint}<override>"
         " <map>, [src]{, policy:u64}", WRITES,
@@ -482,6 +513,7 @@ class CpAsyncBulkPrefetchTensor(TensorCopy):
     name = "ptx.cp.async.bulk.prefetch.tensor"
     section = "9.7.9.25.5.4"
     effect = "order"
+    unit = "async copy"
     forms = (
         *_tensor(
             "cp.async.bulk.prefetch.tensor.dim.L2.src<mode>{.L2::cache_hint}<override>"
@@ -506,6 +538,7 @@ class CpAsyncBulkCommitGroup(Instruction):
     name = "ptx.cp.async.bulk.commit_group"
     section = "9.7.9.25.6.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("cp.async.bulk.commit_group", ptx="8.0", sm="90+"),)
 
 
@@ -520,6 +553,7 @@ class CpAsyncBulkWaitGroup(Instruction):
     name = "ptx.cp.async.bulk.wait_group"
     section = "9.7.9.25.6.2"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("cp.async.bulk.wait_group{.read} n:imm", ptx="8.0", sm="90+"),
         form("cp.async.bulk.wait_group.sync_restrict::proxy::async n:imm", ptx="9.5", sm="90+"),

@@ -112,6 +112,10 @@ class Atom(Instruction):
     name = "ptx.atom"
     section = "9.7.13.5"
     effect = "order"
+    polls = True
+    access = "atomic"
+    differs = "thread"
+    unit = "atomic"
     forms = (
         *_forms("atom", "relaxed acquire release acq_rel", "d_, ", "[a]{.unified}", exchange=True),
         form(
@@ -133,6 +137,8 @@ class Red(Instruction):
     name = "ptx.red"
     section = "9.7.13.6"
     effect = "order"
+    access = "atomic"
+    unit = "atomic"
     forms = _forms("red", "relaxed release", "", "[a]", exchange=False)
 
 
@@ -157,6 +163,8 @@ class RedAsync(Instruction):
     name = "ptx.red.async"
     section = "9.7.13.7"
     effect = "order"
+    access = "atomic"
+    unit = "atomic"
     forms = tuple(
         line
         for op, types in ASYNC_LINES
@@ -226,6 +234,8 @@ class MultimemLoadReduce(Instruction):
     name = "ptx.multimem.ld_reduce"
     section = "9.7.9.14"
     effect = "order"
+    access = "load"
+    unit = "async copy"
     forms = (
         *_load_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_load_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -250,6 +260,8 @@ class MultimemStore(Instruction):
     section = "9.7.9.14"
     effect = "order"
     takes_references = False
+    access = "store"
+    unit = "async copy"
     forms = (
         *_store(".type", type="b32 b64 u32 u64 s32 s64"),
         *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),
@@ -266,6 +278,8 @@ class MultimemRed(Instruction):
     name = "ptx.multimem.red"
     section = "9.7.9.14"
     effect = "order"
+    access = "atomic"
+    unit = "async copy"
     forms = (
         *_reduce(".op.type", op="add", type="u32 s32 u64"),
         *_reduce(".op.type", op="min max", type="u32 s32 u64 s64"),
@@ -284,6 +298,8 @@ class MultimemStoreAsync(Instruction):
     name = "ptx.multimem.st.async"
     section = "9.7.9.14"
     effect = "order"
+    access = "store"
+    unit = "async copy"
     forms = (
         form(
             "multimem.st.async{.acc}.release.scope{.global}.type [a], b", acc=PRECISIONS, scope="gpu sys",
@@ -299,6 +315,8 @@ class MultimemRedAsync(Instruction):
     name = "ptx.multimem.red.async"
     section = "9.7.9.14"
     effect = "order"
+    access = "atomic"
+    unit = "async copy"
     forms = (
         form(
             "multimem.red.async{.acc}.release.scope{.global}.add.type [a], b", acc=PRECISIONS,

@@ -53,6 +53,8 @@ class Bar(Instruction):
     name = "ptx.bar"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _sync("bar", "", "1.0")
 
 
@@ -66,6 +68,8 @@ class BarArrive(Instruction):
     name = "ptx.bar.arrive"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _arrive("bar.arrive", "", "2.0")
 
 
@@ -79,6 +83,8 @@ class BarRed(Instruction):
     name = "ptx.bar.red"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _red("bar.red", "", "2.0")
 
 
@@ -89,6 +95,8 @@ class BarCta(Instruction):
     name = "ptx.bar.cta"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _sync("bar.cta", "", "7.8")
 
 
@@ -99,6 +107,8 @@ class BarCtaArrive(Instruction):
     name = "ptx.bar.cta.arrive"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _arrive("bar.cta.arrive", "", "7.8")
 
 
@@ -109,6 +119,8 @@ class BarCtaRed(Instruction):
     name = "ptx.bar.cta.red"
     section = "9.7.13.1"
     effect = "order"
+    aligned = True
+    unit = "barrier"
     forms = _red("bar.cta.red", "", "7.8")
 
 
@@ -123,6 +135,7 @@ class Barrier(Instruction):
     name = "ptx.barrier"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _sync("barrier", "{.aligned}", "5.1")
 
 
@@ -136,6 +149,7 @@ class BarrierArrive(Instruction):
     name = "ptx.barrier.arrive"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _arrive("barrier.arrive", "{.aligned}", "5.1")
 
 
@@ -149,6 +163,7 @@ class BarrierRed(Instruction):
     name = "ptx.barrier.red"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _red("barrier.red", "{.aligned}", "5.1")
 
 
@@ -159,6 +174,7 @@ class BarrierCta(Instruction):
     name = "ptx.barrier.cta"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _sync("barrier.cta", "{.aligned}", "7.8")
 
 
@@ -172,6 +188,7 @@ class BarrierCtaArrive(Instruction):
     name = "ptx.barrier.cta.arrive"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _arrive("barrier.cta.arrive", "{.aligned}", "7.8")
 
 
@@ -185,6 +202,7 @@ class BarrierCtaRed(Instruction):
     name = "ptx.barrier.cta.red"
     section = "9.7.13.1"
     effect = "order"
+    unit = "barrier"
     forms = _red("barrier.cta.red", "{.aligned}", "7.8")
 
 
@@ -198,6 +216,7 @@ class BarWarp(Instruction):
     name = "ptx.bar.warp"
     section = "9.7.13.2"
     effect = "order"
+    unit = "barrier"
     forms = (form("bar.warp.sync membermask:u32", ptx="5.1"),)
 
 
@@ -208,6 +227,7 @@ class BarrierClusterArrive(Instruction):
     name = "ptx.barrier.cluster.arrive"
     section = "9.7.13.3"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "barrier.cluster.arrive{.sem}{.aligned}", sem="release relaxed",
@@ -223,6 +243,7 @@ class BarrierClusterWait(Instruction):
     name = "ptx.barrier.cluster.wait"
     section = "9.7.13.3"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "barrier.cluster.wait{.acquire}{.aligned}",
@@ -238,7 +259,12 @@ class Membar(Instruction):
     name = "ptx.membar"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (form("membar.level", level="cta gl sys", ptx="1.4"),)
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "memory"
 
 
 @instruction
@@ -248,10 +274,15 @@ class MembarProxy(Instruction):
     name = "ptx.membar.proxy"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("membar.proxy.alias", ptx="7.5", sm="60+"),
         form("membar.proxy.async", ptx="8.0", sm="90+"),
     )
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "async" if "async" in modifiers else ""
 
 
 RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster sync_restrict::shared::cluster::read"
@@ -273,6 +304,7 @@ class Fence(Instruction):
     name = "ptx.fence"
     section = "9.7.13.4"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(  # ptxas ignores .async without .proxy
             "fence{.sem}.scope{.async}", sem="sc acq_rel", scope=SCOPES,
@@ -288,6 +320,10 @@ class Fence(Instruction):
             ptx="8.0", sm="90+", needs=RESTRICT_NEEDS,
         ),
     )  # fmt: skip
+
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        return "mbarrier_init" if "mbarrier_init" in modifiers else "memory"
 
 
 def _between(kinds: str, tail: str, restricted: bool = False, **more: Any) -> Form:
@@ -316,6 +352,7 @@ class FenceProxy(Instruction):
     section = "9.7.13.4"
     generic_places = ""  # ptxas takes whatever is declared
     effect = "order"
+    unit = "barrier"
     forms = (
         form("fence.proxy.alias{.restrict}", restrict=RESTRICT, ptx="7.5", sm="70+", needs=RESTRICT_NEEDS),
         form(
@@ -346,6 +383,11 @@ class FenceProxy(Instruction):
         _between(FABRIC, ".alias.acq_rel.scope", scope=SCOPES, ptx="9.3", sm="100+"),
     )  # fmt: skip
 
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        kinds = {kind for m in modifiers for kind in m.split("::")}
+        return next((kind for kind in ("async", "tensormap") if kind in kinds), "")
+
 
 @instruction
 class GridDependencyControl(Instruction):
@@ -356,4 +398,5 @@ class GridDependencyControl(Instruction):
     name = "ptx.griddepcontrol"
     section = "9.7.13.13"
     effect = "order"
+    unit = "barrier"
     forms = (form("griddepcontrol.action", action="launch_dependents wait", ptx="7.8", sm="90+"),)

@@ -22,6 +22,7 @@ class ClusterTryCancel(Instruction):
     name = "ptx.clusterlaunchcontrol.try_cancel.async"
     section = "9.7.13.17"
     effect = "order"
+    polls = True
     forms = (
         form(
             "clusterlaunchcontrol.try_cancel.async{.space}.completion{.multicast}.b128 [dst], [mbar]",
@@ -41,6 +42,7 @@ class ClusterQueryCancel(Instruction):
 
     name = "ptx.clusterlaunchcontrol.query_cancel"
     section = "9.7.13.18"
+    polls = True
     forms = (
         form("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p:pred, answer:b128", ptx="8.6", sm="100+"),
         form("clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 d:b32[v4]_, answer:b128",

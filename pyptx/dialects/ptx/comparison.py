@@ -65,6 +65,7 @@ class Setp(Instruction):
 
     name = "ptx.setp"
     section = "9.7.6.2"
+    unit = "compare"
     forms = (
         *(setp(".type", cmp=cmp, type=types) for cmp, types in COMPARISONS),
         setp(".ftz.f32", cmp=FLOAT_ORDER, ptx="1.4"),
@@ -86,6 +87,7 @@ class Set(Instruction):
 
     name = "ptx.set"
     section = "9.7.6.1"
+    unit = "compare"
     forms = (
         *(set_("u32 s32 f32", types, cmp) for cmp, types in COMPARISONS),
         *(set_("f16", types, cmp, ptx="4.2", sm="53+") for cmp, types in COMPARISONS),
@@ -111,6 +113,7 @@ class Selp(Instruction):
 
     name = "ptx.selp"
     section = "9.7.6.3"
+    unit = "compare"
     forms = (form("selp.type d, a, b, c:pred!", type=SELECTABLE),)
 
 
@@ -123,6 +126,7 @@ class Slct(Instruction):
 
     name = "ptx.slct"
     section = "9.7.6.4"
+    unit = "compare"
     forms = (
         form("slct.type.ctype d, a, b, c:ctype", type=SELECTABLE, ctype="s32"),
         form("slct{.ftz}.type.ctype d, a, b, c:ctype", type=SELECTABLE, ctype="f32", needs=FTZ),

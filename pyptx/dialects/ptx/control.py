@@ -18,6 +18,7 @@ class Branch(Instruction):
     effect = "control"
     terminator = True
     jumps = True
+    unit = "control"
     forms = (form("bra{.uni} target:label"),)
 
 
@@ -33,6 +34,7 @@ class BranchIndexed(Instruction):
     effect = "control"
     terminator = True
     symbol_kind = "branch targets"
+    unit = "control"
     forms = (form("brx.idx{.uni} index:u32, targets:symbol", ptx="6.0"),)
 
 
@@ -49,6 +51,8 @@ class Call(Instruction):
     section = "9.7.12.5"
     effect = "control"
     symbol_kind = "call"
+    differs = "thread"
+    unit = "control"
     forms = (
         form("call{.uni} (d), function:symbol, (a)", ptx="2.0"),
         form("call{.uni} (d), function:symbol", ptx="2.0"),
@@ -72,6 +76,7 @@ class Return(Instruction):
     effect = "control"
     terminator = True
     returns = True
+    unit = "control"
     forms = (form("ret{.uni}"),)
 
 
@@ -83,4 +88,5 @@ class Exit(Instruction):
     section = "9.7.12.7"
     effect = "control"
     terminator = True
+    unit = "control"
     forms = (form("exit"),)

@@ -104,6 +104,7 @@ class Cvt(Instruction):
 
     name = "ptx.cvt"
     section = "9.7.9.21"
+    unit = "convert"
     forms = (
         # integers
         cvt("", INTEGERS, INTEGERS, "d:dtype+, a:atype+@"),
@@ -187,6 +188,7 @@ class CvtPack(Instruction):
 
     name = "ptx.cvt.pack"
     section = "9.7.9.22"
+    unit = "convert"
     forms = (
         form(f"cvt.pack.sat.dtype.s32 {PACK}", dtype="u16 s16", ptx="6.5", sm="72+"),
         form(f"cvt.pack.sat.dtype.s32.b32 {PACK}, c:b32+", dtype="u8 s8", ptx="6.5", sm="72+"),

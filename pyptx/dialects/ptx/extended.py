@@ -21,6 +21,7 @@ class Addc(Instruction):
     name = "ptx.addc"
     section = "9.7.2.2"
     effect = "order"
+    unit = "arithmetic"
     forms = (
         form("addc.type d, a, b", type=INTEGER, ptx="1.2"),
         form("addc.sat.s32 d, a, b", ptx="1.2"),
@@ -38,6 +39,7 @@ class Subc(Instruction):
     name = "ptx.subc"
     section = "9.7.2.4"
     effect = "order"
+    unit = "arithmetic"
     forms = (
         form("subc.type d, a, b", type=INTEGER, ptx="1.3"),
         form("subc.sat.s32 d, a, b", ptx="1.3"),
@@ -55,6 +57,7 @@ class Madc(Instruction):
     name = "ptx.madc"
     section = "9.7.2.6"
     effect = "order"
+    unit = "arithmetic"
     forms = (
         form("madc.^mode.type d, a, b, c", mode="lo hi", type=INTEGER, ptx="3.0", sm="20+"),
         form("madc.^hi.sat.s32 d, a, b, c", ptx="3.0", sm="20+"),

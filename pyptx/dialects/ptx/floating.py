@@ -25,6 +25,7 @@ class Fma(Instruction):
 
     name = "ptx.fma"
     section = "9.7.3.6"
+    unit = "arithmetic"
     forms = (
         form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd=ROUND, ptx="2.0", sm="20+"),
         form("fma.rnd.f64 d, a, b, c", rnd=ROUND, ptx="1.4", sm="13+"),
@@ -54,6 +55,7 @@ class Rcp(Instruction):
 
     name = "ptx.rcp"
     section = "9.7.3.13"
+    unit = "special function"
     forms = (
         form("rcp.approx{.ftz}.f32 d, a", ptx="1.4"),
         form("rcp.rnd{.ftz}.f32 d, a", rnd=ROUND, ptx="2.0", sm="20+"),
@@ -72,6 +74,7 @@ class Sqrt(Instruction):
 
     name = "ptx.sqrt"
     section = "9.7.3.15"
+    unit = "special function"
     forms = (
         form("sqrt.approx{.ftz}.f32 d, a", ptx="1.4"),
         form("sqrt.rnd{.ftz}.f32 d, a", rnd=ROUND, ptx="2.0", sm="20+"),
@@ -85,6 +88,7 @@ class Rsqrt(Instruction):
 
     name = "ptx.rsqrt"
     section = "9.7.3.16"
+    unit = "special function"
     forms = (
         form("rsqrt.approx{.ftz}.f32 d, a", ptx="1.4"),
         form("rsqrt.approx.f64 d, a", ptx="1.4", sm="13+"),
@@ -98,6 +102,7 @@ class Sin(Instruction):
 
     name = "ptx.sin"
     section = "9.7.3.18"
+    unit = "special function"
     forms = (form("sin.approx{.ftz}.f32 d, a", ptx="1.4"),)
 
 
@@ -107,6 +112,7 @@ class Cos(Instruction):
 
     name = "ptx.cos"
     section = "9.7.3.19"
+    unit = "special function"
     forms = (form("cos.approx{.ftz}.f32 d, a", ptx="1.4"),)
 
 
@@ -116,6 +122,7 @@ class Lg2(Instruction):
 
     name = "ptx.lg2"
     section = "9.7.3.20"
+    unit = "special function"
     forms = (form("lg2.approx{.ftz}.f32 d, a", ptx="1.4"),)
 
 
@@ -125,6 +132,7 @@ class Ex2(Instruction):
 
     name = "ptx.ex2"
     section = "9.7.3.21"
+    unit = "special function"
     forms = (
         form("ex2.approx{.ftz}.f32 d, a", ptx="1.4"),
         form("ex2.approx.type d, a", type="f16 f16x2", ptx="7.0", sm="75+"),
@@ -138,6 +146,7 @@ class Tanh(Instruction):
 
     name = "ptx.tanh"
     section = "9.7.3.22"
+    unit = "special function"
     forms = (
         form("tanh.approx.type d, a", type="f32 f16 f16x2", ptx="7.0", sm="75+"),
         form("tanh.approx.type d, a", type="bf16 bf16x2", ptx="7.8", sm="90+"),
@@ -153,6 +162,7 @@ class Testp(Instruction):
 
     name = "ptx.testp"
     section = "9.7.3.1"
+    unit = "compare"
     forms = (
         form(
             "testp.op.type p:pred, a",
@@ -167,4 +177,5 @@ class Copysign(Instruction):
 
     name = "ptx.copysign"
     section = "9.7.3.2"
+    unit = "arithmetic"
     forms = (form("copysign.type d, a, b", type="f32 f64", ptx="2.0", sm="20+"),)

@@ -270,6 +270,11 @@ class Form:
 
     # ------------------------------------------------------------------------------------------------------- matching
 
+    def operand_types(self, slots: Slots, layout: Layout, owner: type[Fragments]) -> tuple[str, ...]:
+        """The scalar type (or kind) of each operand of a list as long as `layout`; empty if none is."""
+        matcher = _OperandMatcher(self, slots, (), owner)
+        return tuple(matcher.type_of(spec)[0] for spec in self.alternative(layout) or ())
+
     def bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
         """Put each modifier into a slot; None unless every modifier fits and every required slot is filled."""
         if not self.tokens.issuperset(modifiers):
@@ -542,7 +547,7 @@ class _OperandMatcher:
             rest.append(result)
         return Address(base, operand.offset, tuple(rest), operand.unified)
 
-    def _type(self, spec: OperandSpec) -> tuple[str, int | None]:
+    def type_of(self, spec: OperandSpec) -> tuple[str, int | None]:
         """(scalar type or kind, number of vector elements or None)."""
         name = spec.type
         if name == "frag":
@@ -569,7 +574,7 @@ class _OperandMatcher:
         return name, count
 
     def _value(self, spec: OperandSpec, operand: Operand) -> Operand | str:
-        wanted, count = self._type(spec)
+        wanted, count = self.type_of(spec)
         loose = ">" in spec.flags
         scalar = loose or (count == 1 and spec.count != "1" and spec.type != "frag")
         if count is None or (scalar and not isinstance(operand, Vector)):

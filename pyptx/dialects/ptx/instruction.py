@@ -93,6 +93,26 @@ class Instruction(Operation, Fragments):
     """What passes may assume: `pure`, `read` or `write` (memory), `order` (barriers, fences, async, volatile),
     `control`.
     """
+    access: ClassVar[str] = ""
+    """How it touches the memory that its addresses name: `load`, `store`, `atomic` (many may update one place in any
+    order), `copy` (moves between two of them), `object` (an mbarrier).
+    """
+    access_bytes: ClassVar[int] = 0
+    """Bytes that a thread touches together; 0: as its type and vector say."""
+    proxy: ClassVar[str] = "generic"
+    """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.3)."""
+    polls: ClassVar[bool] = False
+    """Whether it looks for what other threads do, so that a loop around it may be one that waits."""
+    whole_warp: ClassVar[bool] = False
+    """Whether all threads of a warp execute it together, without a membermask."""
+    aligned: ClassVar[bool] = False
+    """Whether it is `.aligned` without saying so."""
+    unit: ClassVar[str] = ""
+    """What it keeps busy, as a kind of `analysis.mix`; `arithmetic` and `memory` depend on type and state space, and so
+    does an empty one, which is for operations on floating-point numbers only.
+    """
+    differs: ClassVar[str] = ""
+    """Whose results differ although the operands do not: those of each `thread`, or of each `warp`."""
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
     jumps: ClassVar[bool] = False
@@ -101,6 +121,10 @@ class Instruction(Operation, Fragments):
     """Whether it leaves the function: it reads the function's return registers."""
     waits_for: ClassVar[str] = ""
     """The kind of operation in flight that this instruction waits for."""
+    starts: ClassVar[str] = ""
+    """The kind of asynchronous operation that it starts, if an instruction with that in `waits_for` or `gathers` ends it."""
+    gathers: ClassVar[str] = ""
+    """The kind of operation in flight that this instruction puts into a group, or tells an mbarrier of when it is done."""
     symbol_kind: ClassVar[str] = ""
     """What a `symbol` operand must be: `branch targets`, `call`, or a kind of reference (see `analysis.symbols`)."""
     reference: ClassVar[str] = ""
@@ -121,7 +145,30 @@ class Instruction(Operation, Fragments):
     _bindings: ClassVar[dict[tuple[str, ...], list[tuple[Form, dict[str, str]]]]]
     _resolutions: ClassVar[dict[tuple[tuple[str, ...], Layout, tuple[str, ...]], Resolution]]
 
+    @classmethod
+    def fences(cls, modifiers: tuple[str, ...]) -> str:
+        """What an instruction with these modifiers orders as a fence: `memory` (accesses of this thread), `async`,
+        `tensormap` (between the generic proxy and that one), `mbarrier_init`; empty: nothing.
+        """
+        return ""
+
+    @classmethod
+    def difference(cls, modifiers: tuple[str, ...]) -> str:
+        """`differs`, where modifiers decide."""
+        return cls.differs
+
     # ------------------------------------------------------------------------------------------------------- the op
+
+    @property
+    def scalar_types(self) -> tuple[str, ...]:
+        """The scalar type as which each operand is read or written (`u32` for the amount of a shift); a kind such as
+        `imm` where it has none.
+        """
+        for form, slots in self.candidates(self.modifiers):
+            types = form.operand_types(slots, self.layout, type(self))
+            if types:
+                return types
+        return ()
 
     @property
     def layout(self) -> Layout:

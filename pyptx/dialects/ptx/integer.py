@@ -39,6 +39,7 @@ class Add(Instruction):
 
     name = "ptx.add"
     section = "9.7.1.1"
+    unit = "arithmetic"
     forms = (
         form("add.type d, a, b", type=INTEGER),
         form("add.sat.s32 d, a, b"),
@@ -68,6 +69,7 @@ class Sub(Instruction):
 
     name = "ptx.sub"
     section = "9.7.1.2"
+    unit = "arithmetic"
     forms = (
         form("sub.type d, a, b", type=INTEGER),
         form("sub.sat.s32 d, a, b"),
@@ -93,6 +95,7 @@ class Mul(Instruction):
 
     name = "ptx.mul"
     section = "9.7.1.3"
+    unit = "arithmetic"
     forms = (
         form("mul.^mode.type d, a, b", mode="lo hi", type=INTEGER),
         form("mul.^wide.type d:2*type, a, b", type="u16 u32 s16 s32"),
@@ -115,6 +118,7 @@ class Mad(Instruction):
 
     name = "ptx.mad"
     section = "9.7.1.4"
+    unit = "arithmetic"
     forms = (
         form("mad.^mode.type d, a, b, c", mode="lo hi", type=INTEGER),
         form("mad.^hi.sat.s32 d, a, b, c"),
@@ -136,6 +140,7 @@ class Mul24(Instruction):
 
     name = "ptx.mul24"
     section = "9.7.1.5"
+    unit = "arithmetic"
     forms = (form("mul24.^mode.type d, a, b", mode="lo hi", type="u32 s32"),)
 
 
@@ -149,6 +154,7 @@ class Mad24(Instruction):
 
     name = "ptx.mad24"
     section = "9.7.1.6"
+    unit = "arithmetic"
     forms = (
         form("mad24.^mode.type d, a, b, c", mode="lo hi", type="u32 s32"),
         form("mad24.^hi.sat.s32 d, a, b, c"),
@@ -161,6 +167,7 @@ class Sad(Instruction):
 
     name = "ptx.sad"
     section = "9.7.1.7"
+    unit = "arithmetic"
     forms = (form("sad.type d, a, b, c", type=INTEGER),)
 
 
@@ -175,6 +182,7 @@ class Div(Instruction):
 
     name = "ptx.div"
     section = "9.7.1.8"
+    unit = "arithmetic"
     forms = (
         form("div.type d, a, b", type=INTEGER),
         form("div.approx{.ftz}.f32 d, a, b", ptx="1.4"),
@@ -198,6 +206,7 @@ class Rem(Instruction):
 
     name = "ptx.rem"
     section = "9.7.1.9"
+    unit = "arithmetic"
     forms = (form("rem.type d, a, b", type=INTEGER),)
 
 
@@ -210,6 +219,7 @@ class Abs(Instruction):
 
     name = "ptx.abs"
     section = "9.7.1.10"
+    unit = "arithmetic"
     forms = (
         form("abs.type d, a", type=SIGNED),
         form("abs{.ftz}.f32 d, a", needs=FTZ),
@@ -225,6 +235,7 @@ class Neg(Instruction):
 
     name = "ptx.neg"
     section = "9.7.1.11"
+    unit = "arithmetic"
     forms = (
         form("neg.type d, a", type=SIGNED),
         form("neg.s8x4 d, a", ptx="9.2", sm=BYTES),
@@ -249,6 +260,7 @@ class Min(Instruction):
 
     name = "ptx.min"
     section = "9.7.1.12"
+    unit = "arithmetic"
     forms = (
         form("min.type d, a, b", type=INTEGER),
         form("min.relu.s32 d, a, b", ptx="8.0", sm="90+"),
@@ -278,6 +290,7 @@ class Max(Instruction):
 
     name = "ptx.max"
     section = "9.7.1.13"
+    unit = "arithmetic"
     forms = (
         form("max.type d, a, b", type=INTEGER),
         form("max.relu.s32 d, a, b", ptx="8.0", sm="90+"),
@@ -302,6 +315,7 @@ class Popc(Instruction):
 
     name = "ptx.popc"
     section = "9.7.1.14"
+    unit = "logic"
     forms = (form("popc.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
 
 
@@ -311,6 +325,7 @@ class Clz(Instruction):
 
     name = "ptx.clz"
     section = "9.7.1.15"
+    unit = "logic"
     forms = (form("clz.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
 
 
@@ -325,6 +340,7 @@ class Bfind(Instruction):
 
     name = "ptx.bfind"
     section = "9.7.1.16"
+    unit = "logic"
     forms = (form("bfind{.shiftamt}.type d:u32, a", type=WORDS, ptx="2.0", sm="20+"),)
 
 
@@ -339,6 +355,7 @@ class Fns(Instruction):
 
     name = "ptx.fns"
     section = "9.7.1.17"
+    unit = "logic"
     forms = (form("fns.^b32 d, mask, base, offset", ptx="5.1", sm="30+"),)
 
 
@@ -348,6 +365,7 @@ class Brev(Instruction):
 
     name = "ptx.brev"
     section = "9.7.1.18"
+    unit = "logic"
     forms = (form("brev.type d, a", type="b32 b64", ptx="2.0", sm="20+"),)
 
 
@@ -362,6 +380,7 @@ class Bfe(Instruction):
 
     name = "ptx.bfe"
     section = "9.7.1.19"
+    unit = "logic"
     forms = (
         form(
             "bfe.type d, a, b:u32, c:u32",
@@ -382,6 +401,7 @@ class Bfi(Instruction):
 
     name = "ptx.bfi"
     section = "9.7.1.20"
+    unit = "logic"
     forms = (
         form(
             "bfi.type d, a, b, c:u32, len:u32",
@@ -402,6 +422,7 @@ class Szext(Instruction):
 
     name = "ptx.szext"
     section = "9.7.1.21"
+    unit = "logic"
     forms = (form("szext.mode.type d, a, b:u32", mode="clamp wrap", type="u32 s32", ptx="7.6", sm="70+"),)
 
 
@@ -411,6 +432,7 @@ class Bmsk(Instruction):
 
     name = "ptx.bmsk"
     section = "9.7.1.22"
+    unit = "logic"
     forms = (form("bmsk.mode.b32 d:u32, a:u32, b:u32", mode="clamp wrap", ptx="7.6", sm="70+"),)
 
 
@@ -423,6 +445,7 @@ class Dp4a(Instruction):
 
     name = "ptx.dp4a"
     section = "9.7.1.23"
+    unit = "arithmetic"
     forms = (
         form(
             "dp4a.atype.btype d:u32, a:u32, b:u32, c:u32",
@@ -443,6 +466,7 @@ class Dp2a(Instruction):
 
     name = "ptx.dp2a"
     section = "9.7.1.24"
+    unit = "arithmetic"
     forms = (
         form(
             "dp2a.^mode.atype.btype d:u32, a:u32, b:u32, c:u32",
@@ -464,4 +488,5 @@ class Clmad(Instruction):
 
     name = "ptx.clmad"
     section = "9.7.1.25"
+    unit = "arithmetic"
     forms = (form("clmad.^mode.type d, a, b, c", mode="lo hi", type="u64 s64", ptx="9.3", sm="80+"),)

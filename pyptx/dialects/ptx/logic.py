@@ -19,6 +19,7 @@ class And(Instruction):
 
     name = "ptx.and"
     section = "9.7.8.1"
+    unit = "logic"
     forms = (form("and.type d, a!, b!", type=LOGIC),)
 
 
@@ -28,6 +29,7 @@ class Or(Instruction):
 
     name = "ptx.or"
     section = "9.7.8.2"
+    unit = "logic"
     forms = (form("or.type d, a!, b!", type=LOGIC),)
 
 
@@ -37,6 +39,7 @@ class Xor(Instruction):
 
     name = "ptx.xor"
     section = "9.7.8.3"
+    unit = "logic"
     forms = (form("xor.type d, a!, b!", type=LOGIC),)
 
 
@@ -46,6 +49,7 @@ class Not(Instruction):
 
     name = "ptx.not"
     section = "9.7.8.4"
+    unit = "logic"
     forms = (form("not.type d, a!", type=LOGIC),)
 
 
@@ -55,6 +59,7 @@ class Cnot(Instruction):
 
     name = "ptx.cnot"
     section = "9.7.8.5"
+    unit = "logic"
     forms = (form("cnot.type d, a", type=BITS),)
 
 
@@ -69,6 +74,7 @@ class Lop3(Instruction):
 
     name = "ptx.lop3"
     section = "9.7.8.6"
+    unit = "logic"
     forms = (
         form("lop3.b32 d_, a, b, c, lut:imm", ptx="4.3", sm="50+"),
         form("lop3.bool.b32 d_|p:pred, a, b, c, lut:imm, q$:pred!", bool="or and", ptx="8.2", sm="70+"),
@@ -86,6 +92,7 @@ class Shf(Instruction):
 
     name = "ptx.shf"
     section = "9.7.8.7"
+    unit = "logic"
     forms = (form("shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"),)
 
 
@@ -95,6 +102,7 @@ class Shl(Instruction):
 
     name = "ptx.shl"
     section = "9.7.8.8"
+    unit = "logic"
     forms = (form("shl.type d, a, b:u32", type=BITS),)
 
 
@@ -107,4 +115,5 @@ class Shr(Instruction):
 
     name = "ptx.shr"
     section = "9.7.8.9"
+    unit = "logic"
     forms = (form("shr.type d, a, b:u32", type=f"{BITS} {UNSIGNED} {SIGNED}"),)

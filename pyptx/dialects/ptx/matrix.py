@@ -218,6 +218,9 @@ class Mma(Instruction):
 
     name = "ptx.mma"
     section = "9.7.14.5.14"
+    whole_warp = True
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         # half precision
         _quad("f16 f32", "f16", "f16", "6.4", "70+"),
@@ -348,6 +351,10 @@ class WmmaLoadA(Instruction):
     name = "ptx.wmma.load.a"
     section = "9.7.14.4.3"
     effect = "read"
+    access = "load"
+    whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("a"), _MULTIPLICANDS, "row")
 
     @classmethod
@@ -365,6 +372,10 @@ class WmmaLoadB(Instruction):
     name = "ptx.wmma.load.b"
     section = "9.7.14.4.3"
     effect = "read"
+    access = "load"
+    whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("b"), _MULTIPLICANDS, "col")
 
     @classmethod
@@ -382,6 +393,10 @@ class WmmaLoadC(Instruction):
     name = "ptx.wmma.load.c"
     section = "9.7.14.4.3"
     effect = "read"
+    access = "load"
+    whole_warp = True
+    differs = "thread"
+    unit = "memory"
     forms = _wmma_forms(_LOAD.format("c"), _ACCUMULATORS)
 
     @classmethod
@@ -400,6 +415,9 @@ class WmmaStoreD(Instruction):
     name = "ptx.wmma.store.d"
     section = "9.7.14.4.4"
     effect = "write"
+    access = "store"
+    whole_warp = True
+    unit = "memory"
     forms = _wmma_forms(_STORE, _ACCUMULATORS)
 
     @classmethod
@@ -422,6 +440,9 @@ class WmmaMma(Instruction):
 
     name = "ptx.wmma.mma"
     section = "9.7.14.4.5"
+    whole_warp = True
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             _WMMA + ".dtype.ctype d:frag_, a:frag%, b:frag%, c:frag%",
@@ -517,6 +538,11 @@ class Ldmatrix(Instruction):
     name = "ptx.ldmatrix"
     section = "9.7.14.5.15"
     effect = "read"
+    access_bytes = 16
+    access = "load"
+    whole_warp = True
+    differs = "thread"
+    unit = "shared memory"
     forms = (
         form(
             "ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p]",
@@ -574,6 +600,10 @@ class Stmatrix(Instruction):
     name = "ptx.stmatrix"
     section = "9.7.14.5.16"
     effect = "write"
+    access_bytes = 16
+    access = "store"
+    whole_warp = True
+    unit = "shared memory"
     forms = (
         form(
             "stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p], r:frag?%",
@@ -607,4 +637,7 @@ class Movmatrix(Instruction):
 
     name = "ptx.movmatrix"
     section = "9.7.14.5.17"
+    whole_warp = True
+    differs = "thread"
+    unit = "move"
     forms = (form("movmatrix.sync.aligned.shape.trans.b16 d:b32?, a:b32?%", shape="m8n8", ptx="7.8", sm="75+"),)

@@ -110,6 +110,9 @@ class MbarrierInit(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    unit = "barrier"
     forms = (
         form(
             "mbarrier.init{.format}{.space}.b64 [addr%], count:u32",
@@ -130,6 +133,9 @@ class MbarrierInval(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    unit = "barrier"
     forms = (form("mbarrier.inval{.space}.b64 [addr%]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
@@ -146,6 +152,9 @@ class MbarrierExpectTx(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    unit = "barrier"
     forms = _transactions("mbarrier.expect_tx")
 
 
@@ -163,6 +172,9 @@ class MbarrierCompleteTx(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    unit = "barrier"
     forms = _transactions("mbarrier.complete_tx")
 
 
@@ -182,6 +194,10 @@ class MbarrierArrive(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    differs = "thread"
+    unit = "barrier"
     forms = _arrive("mbarrier.arrive", sink="7.1")
 
 
@@ -198,6 +214,10 @@ class MbarrierArriveDrop(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    differs = "thread"
+    unit = "barrier"
     forms = _arrive("mbarrier.arrive_drop", sink="7.0")
 
 
@@ -215,6 +235,10 @@ class MbarrierTestWait(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    polls = True
+    unit = "barrier"
     forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
 
 
@@ -232,6 +256,10 @@ class MbarrierTryWait(Instruction):
     generic_places = "shared"
     takes_references = False
     effect = "order"
+    access_bytes = 8
+    access = "object"
+    polls = True
+    unit = "barrier"
     forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
 
 
@@ -245,6 +273,7 @@ class MbarrierPendingCount(Instruction):
     section = "9.7.13.15.17"
     generic_places = "shared"
     takes_references = False
+    unit = "barrier"
     forms = (
         form("mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64", ptx="7.0", sm="80+",
              needs={"layout::v0": need("9.3", "90+")}),
@@ -258,6 +287,7 @@ class MbarrierCheckLayout(Instruction):
     name = "ptx.mbarrier.check_layout"
     section = "9.7.13.15"
     effect = "read"
+    unit = "barrier"
     forms = (
         form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",
              format="layout::v0 layout::v1", scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),

@@ -13,6 +13,7 @@ class Trap(Instruction):
     name = "ptx.trap"
     section = "9.7.19.4"
     effect = "order"
+    unit = "control"
     forms = (form("trap"),)
 
 
@@ -23,6 +24,7 @@ class Breakpoint(Instruction):
     name = "ptx.brkpt"
     section = "9.7.19.1"
     effect = "order"
+    unit = "control"
     forms = (form("brkpt", ptx="1.2"),)
 
 
@@ -36,6 +38,7 @@ class PmEvent(Instruction):
     name = "ptx.pmevent"
     section = "9.7.19.3"
     effect = "order"
+    unit = "control"
     forms = (
         form("pmevent a:imm", ranges={"a": (0, 15)}, ptx="1.4"),
         form("pmevent.mask a:imm", ranges={"a": (0, 0xFFFF)}, ptx="3.0"),
@@ -49,6 +52,8 @@ class NanoSleep(Instruction):
     name = "ptx.nanosleep"
     section = "9.7.19.2"
     effect = "order"
+    polls = True
+    unit = "control"
     forms = (form("nanosleep.u32 t", ptx="6.2", sm="70+"),)
 
 
@@ -63,6 +68,7 @@ class SetMaxRegisters(Instruction):
     name = "ptx.setmaxnreg"
     section = "9.7.19.5"
     effect = "order"
+    unit = "control"
     forms = (
         form(
             "setmaxnreg.^action.sync.aligned.u32 count:imm", action="inc dec",

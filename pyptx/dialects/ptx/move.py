@@ -36,6 +36,7 @@ class Mov(Instruction):
         """Any variable but a `.param` one of the body; a reference as .u64 only."""
         return frozenset({"global", "shared", "const", "local", "entry", "input", "output"}), slots.get("type") == "u64"
 
+    unit = "move"
     forms = (
         form("mov.type d, a@&", type=f"{BITS} {INTEGER}"),
         form("mov.type d, a", type="f32 f64"),
@@ -78,4 +79,5 @@ class Prmt(Instruction):
 
     name = "ptx.prmt"
     section = "9.7.9.7"
+    unit = "logic"
     forms = (form("prmt.b32{.mode} d, a, b, c", mode="f4e b4e rc8 ecl ecr rc16", ptx="2.0", sm="20+"),)

@@ -110,6 +110,7 @@ class Load(Instruction):
 
     name = "ptx.ld"
     section = "9.7.9.8"
+    access = "load"
     takes_references = False
     effect = "read"
 
@@ -117,6 +118,7 @@ class Load(Instruction):
     def places_of(cls, space: str) -> frozenset[str]:
         return PARAMETERS_READ.get(space) or super().places_of(space)
 
+    unit = "memory"
     forms = (
         form(
             "ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
@@ -169,8 +171,10 @@ class LoadUniform(Instruction):
 
     name = "ptx.ldu"
     section = "9.7.9.10"
+    access = "load"
     takes_references = False
     effect = "read"
+    unit = "memory"
     forms = (
         form(
             "ldu{.global}{.vec}.type d:type[vec]+_*, [a]{.unified}", vec="v2 v4", type=ANY_TYPE,
@@ -191,6 +195,7 @@ class Store(Instruction):
 
     name = "ptx.st"
     section = "9.7.9.11"
+    access = "store"
     takes_references = False
     effect = "write"
 
@@ -198,6 +203,7 @@ class Store(Instruction):
     def places_of(cls, space: str) -> frozenset[str]:
         return frozenset({"argument", "output"}) if space.startswith("param") else super().places_of(space)
 
+    unit = "memory"
     forms = (
         form(
             "st{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.vec}.type"
@@ -241,6 +247,8 @@ class StoreAsync(Instruction):
     name = "ptx.st.async"
     section = "9.7.9.12"
     effect = "order"
+    access = "store"
+    unit = "memory"
     forms = (
         form(
             "st.async{.weak}{.space}.mbarrier::complete_tx::bytes{.vec}.type [a], b:type[vec]*, [mbar:u32+]",
@@ -279,6 +287,9 @@ class StoreBulk(Instruction):
     name = "ptx.st.bulk"
     section = "9.7.9.13"
     effect = "write"
+    access_bytes = 8
+    access = "store"
+    unit = "memory"
     forms = tuple(
         form(
             f"st.bulk{{.weak}}{{.shared::cta}} [a:u32+], size:{size}, value:imm",
@@ -298,6 +309,7 @@ class Prefetch(Instruction):
     name = "ptx.prefetch"
     section = "9.7.9.15"
     effect = "order"
+    unit = "async copy"
     forms = (
         form("prefetch{.space}.level [a]", space="global local", level="L1 L2", ptx="2.0"),
         form("prefetch{.global}.level [a]", level="L2::evict_last L2::evict_normal", ptx="7.4", sm="80+"),
@@ -317,6 +329,7 @@ class PrefetchUniform(Instruction):
     section = "9.7.9.15"
     generic_places = "global"
     effect = "order"
+    unit = "async copy"
     forms = (form("prefetchu.L1 [a%]", ptx="2.0"),)
 
 
@@ -330,6 +343,7 @@ class ApplyPriority(Instruction):
     name = "ptx.applypriority"
     section = "9.7.9.16"
     effect = "order"
+    unit = "async copy"
     forms = (
         form(
             "applypriority{.global}.L2::evict_normal [a], size:imm", ranges={"size": frozenset({128})},
@@ -349,6 +363,7 @@ class ApplyPriorityBulk(Instruction):
     name = "ptx.applypriority.async.bulk"
     section = "9.7.9.16"
     effect = "order"
+    unit = "async copy"
     forms = (
         form(
             "applypriority.async.bulk{.global}.bulk_group.L2::evict_normal [a], size:u32",
@@ -367,6 +382,7 @@ class Discard(Instruction):
     name = "ptx.discard"
     section = "9.7.9.17"
     effect = "write"
+    unit = "async copy"
     forms = (form("discard{.global}.L2 [a], size:imm", ranges={"size": frozenset({128})}, ptx="7.4", sm="80+"),)
 
 
@@ -397,6 +413,7 @@ class CreatePolicyFractional(Instruction):
 
     name = "ptx.createpolicy.fractional"
     section = "9.7.9.18"
+    unit = "convert"
     forms = (
         form(
             "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}",
@@ -417,6 +434,7 @@ class CreatePolicyRange(Instruction):
 
     name = "ptx.createpolicy.range"
     section = "9.7.9.18"
+    unit = "convert"
     forms = (
         form(
             "createpolicy.range{.global}.primary{.secondary}.b64"
@@ -433,6 +451,7 @@ class CreatePolicyConvert(Instruction):
 
     name = "ptx.createpolicy.cvt"
     section = "9.7.9.18"
+    unit = "convert"
     forms = (form("createpolicy.cvt.L2.b64 d:u64, a:u64", ptx="7.4", sm="80+"),)
 
 
@@ -465,6 +484,7 @@ class ConvertAddress(Instruction):
             return frozenset({"entry", "input", "output"}), False
         return cls.places_of(space), space == "global"
 
+    unit = "convert"
     forms = (
         form("cvta.space.type d, a&", space=ADDRESS_SPACES, type=ADDRESS, ptx="2.0", needs=ADDRESS_NEEDS),
         form("cvta.^to.space.type d, a", space=ADDRESS_SPACES, type="u32 u64", ptx="2.0", needs=ADDRESS_NEEDS),
@@ -480,6 +500,7 @@ class IsSpace(Instruction):
 
     name = "ptx.isspacep"
     section = "9.7.9.19"
+    unit = "compare"
     forms = (
         form("isspacep.space p:pred, a:u64", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
         form("isspacep.space p:pred, a:u32", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
@@ -492,6 +513,7 @@ class IsType(Instruction):
 
     name = "ptx.istypep"
     section = "9.7.10.6"
+    unit = "compare"
     forms = (form("istypep.kind p:pred, a:u64", kind="texref samplerref surfref", ptx="4.0"),)
 
 
@@ -507,6 +529,7 @@ class MapAddress(Instruction):
     section = "9.7.9.23"
     generic_places = "shared"
     takes_references = False
+    unit = "convert"
     forms = (
         form("mapa.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
         form("mapa.shared::cluster.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
@@ -521,6 +544,7 @@ class CtaRank(Instruction):
     section = "9.7.9.24"
     generic_places = "shared"
     takes_references = False
+    unit = "convert"
     forms = (
         form("getctarank.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),
         form("getctarank.shared::cluster.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),

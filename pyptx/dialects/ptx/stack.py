@@ -24,6 +24,7 @@ class Alloca(Instruction):
     name = "ptx.alloca"
     section = "9.7.17.3"
     effect = "order"
+    unit = "control"
     forms = (
         form(
             "alloca.type d, size{, align:imm}", type="u32 u64", ptx="7.3", sm="52+", rule=_alignment, judges_constants=True
@@ -38,6 +39,7 @@ class StackSave(Instruction):
     name = "ptx.stacksave"
     section = "9.7.17.1"
     effect = "order"
+    unit = "control"
     forms = (form("stacksave.type d", type="u32 u64", ptx="7.3", sm="52+"),)
 
 
@@ -51,4 +53,5 @@ class StackRestore(Instruction):
     name = "ptx.stackrestore"
     section = "9.7.17.2"
     effect = "order"
+    unit = "control"
     forms = (form("stackrestore.type a%", type="u32 u64", ptx="7.3", sm="52+"),)

@@ -48,6 +48,7 @@ class SuldB(_Surface):
     section = "9.7.10.1"
     # ptxas does not compare the number of registers with .vec (it takes four for a scalar); the manual's rule
     # holds here
+    unit = "texture and surface"
     forms = tuple(
         form(
             f"suld.b.geom{{.cop}}{vector}.dtype.clamp {operand}, [a:u64?&, b:frag>]",
@@ -79,6 +80,7 @@ class SustB(_Surface):
 
     name = "ptx.sust.b"
     section = "9.7.10.2"
+    unit = "texture and surface"
     forms = tuple(
         form(
             _STORE.format("b"),
@@ -103,6 +105,7 @@ class SustP(_Surface):
 
     name = "ptx.sust.p"
     section = "9.7.10.2"
+    unit = "texture and surface"
     forms = (
         form(
             _STORE.format("p"),
@@ -140,6 +143,7 @@ class SuredB(_Surface):
 
     name = "ptx.sured.b"
     section = "9.7.10.3"
+    unit = "texture and surface"
     forms = (
         _sured("b", "add", "u32 u64 s32"),
         _sured("b", "min max", "u32 s32"),
@@ -156,6 +160,7 @@ class SuredP(_Surface):
 
     name = "ptx.sured.p"
     section = "9.7.10.3"
+    unit = "texture and surface"
     forms = (_sured("p", "add min max and or", "b32"), _sured("p", "min max", "b64", "8.1"))
 
 
@@ -169,6 +174,7 @@ class Suq(Instruction):
     name = "ptx.suq"
     section = "9.7.10.4"
     reference = "surfref"
+    unit = "texture and surface"
     forms = (
         form("suq.query.b32 d:b32, [a:u64?&]", query="width height depth", ptx="1.5"),
         form("suq.query.b32 d:b32, [a:u64?&]", query="channel_data_type channel_order", ptx="2.1"),

@@ -37,6 +37,9 @@ class Tcgen05Alloc(Instruction):
     name = "ptx.tcgen05.alloc"
     section = "9.7.16.7.1"
     effect = "order"
+    access_bytes = 4
+    access = "store"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
@@ -61,6 +64,7 @@ class Tcgen05Dealloc(Instruction):
     name = "ptx.tcgen05.dealloc"
     section = "9.7.16.7.1"
     effect = "order"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.dealloc{.exclusive}.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
@@ -80,6 +84,7 @@ class Tcgen05RelinquishAllocPermit(Instruction):
     name = "ptx.tcgen05.relinquish_alloc_permit"
     section = "9.7.16.7.1"
     effect = "order"
+    unit = "barrier"
     forms = (
         form("tcgen05.relinquish_alloc_permit.cta_group.sync.aligned", cta_group=CTA_GROUP, ptx="8.6", sm=TCGEN05),
     )
@@ -129,7 +134,10 @@ class Tcgen05Ld(Instruction):
     name = "ptx.tcgen05.ld"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]@", pack="pack::16b")
 
     @classmethod
@@ -163,7 +171,10 @@ class Tcgen05LdRed(Instruction):
     name = "ptx.tcgen05.ld.red"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = tuple(
         _reduction(shape, modifiers, type_)
         for shape in ("32x32b", "16x32bx2")
@@ -200,7 +211,10 @@ class Tcgen05LdSpcompress(_Compressed):
     name = "ptx.tcgen05.ld.spcompress"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:u32?]",
@@ -224,7 +238,10 @@ class Tcgen05LdRedSpcompress(_Compressed):
     name = "ptx.tcgen05.ld.red.spcompress"
     section = "9.7.16.8.3"
     effect = "order"
+    starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:u32?]",
@@ -248,6 +265,8 @@ class Tcgen05St(Instruction):
     name = "ptx.tcgen05.st"
     section = "9.7.16.8.4"
     effect = "order"
+    starts = "tcgen05.st"
+    unit = "tensor core"
     forms = _load_store("tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?]@, r:frag%", unpack="unpack::16b")
 
     @classmethod
@@ -263,6 +282,7 @@ class Tcgen05WaitLd(Instruction):
     section = "9.7.16.8.5"
     effect = "order"
     waits_for = "tcgen05.ld"
+    unit = "barrier"
     forms = (form("tcgen05.wait::ld.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
@@ -273,6 +293,8 @@ class Tcgen05WaitSt(Instruction):
     name = "ptx.tcgen05.wait::st"
     section = "9.7.16.8.5"
     effect = "order"
+    waits_for = "tcgen05.st"
+    unit = "barrier"
     forms = (form("tcgen05.wait::st.sync.aligned", ptx="8.6", sm=TCGEN05),)
 
 
@@ -291,6 +313,10 @@ class Tcgen05Cp(Instruction):
     name = "ptx.tcgen05.cp"
     section = "9.7.16.9.2"
     effect = "order"
+    starts = "tcgen05"
+    access_bytes = 16
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(
             f"tcgen05.cp.cta_group.shape{multicast}{{.dst_fmt.src_fmt}} [taddr:u32?], s_desc:u64",
@@ -321,6 +347,8 @@ class Tcgen05Shift(Instruction):
     name = "ptx.tcgen05.shift"
     section = "9.7.16.9.3"
     effect = "order"
+    starts = "tcgen05"
+    unit = "barrier"
     forms = (form("tcgen05.shift.cta_group.down [taddr:u32?]", cta_group=CTA_GROUP, ptx="8.6", sm=SPECIFIC),)
 
 
@@ -439,6 +467,10 @@ class Tcgen05Mma(Instruction):
     name = "ptx.tcgen05.mma"
     section = "9.7.16.10.9.1"
     effect = "order"
+    starts = "tcgen05"
+    access_bytes = 16
+    proxy = "async"
+    unit = "tensor core"
     forms = (*_shared_kinds(), *_scaled_kinds())
 
     @classmethod
@@ -475,6 +507,10 @@ class Tcgen05MmaWs(Instruction):
     name = "ptx.tcgen05.mma.ws"
     section = "9.7.16.10.9.3"
     effect = "order"
+    starts = "tcgen05"
+    access_bytes = 16
+    proxy = "async"
+    unit = "tensor core"
     forms = (*_weight_stationary("tcgen05.mma.ws", ""), *_weight_stationary("tcgen05.mma.ws", ".sp"))
 
 
@@ -490,6 +526,7 @@ class Tcgen05FenceBefore(Instruction):
     name = "ptx.tcgen05.fence::before_thread_sync"
     section = "9.7.16.11.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("tcgen05.fence::before_thread_sync", ptx="8.6", sm=TCGEN05),)
 
 
@@ -502,6 +539,7 @@ class Tcgen05FenceAfter(Instruction):
     name = "ptx.tcgen05.fence::after_thread_sync"
     section = "9.7.16.11.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("tcgen05.fence::after_thread_sync", ptx="8.6", sm=TCGEN05),)
 
 
@@ -518,6 +556,8 @@ class Tcgen05Commit(Instruction):
     name = "ptx.tcgen05.commit"
     section = "9.7.16.12.1"
     effect = "order"
+    gathers = "tcgen05"
+    unit = "barrier"
     forms = (
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]",

@@ -27,6 +27,7 @@ class TensormapReplace(Instruction):
     name = "ptx.tensormap.replace"
     section = "9.7.9.26"
     effect = "order"
+    unit = "async copy"
     forms = (
         form("tensormap.replace.tile.global_address{.space}.b1024.b64 [map], value:b64",
              space=SPACES, ptx="8.3", sm=MODIFIABLE),
@@ -67,6 +68,7 @@ class TensormapCpFenceproxy(Instruction):
     name = "ptx.tensormap.cp_fenceproxy"
     section = "9.7.13.16"
     effect = "order"
+    unit = "async copy"
     forms = (
         form(
             "tensormap.cp_fenceproxy.dst.src.tensormap::generic.release.scope.sync.aligned [dst], [src], size:imm",
@@ -86,6 +88,7 @@ class TensormapQueryAllocClassLarge(Instruction):
     name = "ptx.tensormap.query.alloc_class_large"
     section = "9.7.9.26"
     effect = "read"
+    unit = "async copy"
     forms = (
         form("tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map]",
              space="const global param param::entry shared::cta", ptx="9.5", sm=MODIFIABLE),

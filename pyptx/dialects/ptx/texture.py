@@ -131,6 +131,7 @@ class Tex(_Texture):
     """
 
     name = "ptx.tex"
+    unit = "texture and surface"
     forms = _tex("tex", "", "1.5", "", multisample=True, handle=(_FLAT, _FLAT, _FLAT, _FLAT))
 
 
@@ -139,6 +140,7 @@ class TexBase(_Texture):
     """Read a texture at coordinates, filtered, at the base level of detail. Operands as for `tex`."""
 
     name = "ptx.tex.base"
+    unit = "texture and surface"
     forms = _tex("tex.base", "", "3.1", "20+", multisample=True, handle=(_FLAT, _FLAT, _FLAT, _FLAT))
 
 
@@ -149,6 +151,7 @@ class TexLevel(_Texture):
     """
 
     name = "ptx.tex.level"
+    unit = "texture and surface"
     forms = _tex(
         "tex.level",
         ", lod:ctype*",
@@ -168,6 +171,7 @@ class TexGrad(_Texture):
     """
 
     name = "ptx.tex.grad"
+    unit = "texture and surface"
     forms = _tex("tex.grad", ", dPdx:frag, dPdy:frag", "3.1", "20+", multisample=False, handle=("2d", "2d", "", ""))
 
 
@@ -194,6 +198,7 @@ class Tld4(_Texture):
 
     name = "ptx.tld4"
     section = "9.7.9.4"
+    unit = "texture and surface"
     forms = _tld4()
 
 
@@ -208,6 +213,7 @@ class Txq(Instruction):
     name = "ptx.txq"
     section = "9.7.9.5"
     reference = "texref"
+    unit = "texture and surface"
     forms = (
         form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="width height depth normalized_coords", ptx="1.5"),
         form("txq.tquery.b32 d:b32, [a:u64?&]", tquery="channel_data_type channel_order", ptx="2.1"),
@@ -230,6 +236,7 @@ class TxqLevel(Instruction):
     name = "ptx.txq.level"
     section = "9.7.9.5"
     reference = "texref"
+    unit = "texture and surface"
     forms = (
         form("txq.level.tlquery.b32 d:b32, [a:u64?&], lod:u32*", tlquery="width height depth", ptx="4.3", sm="30+"),
     )

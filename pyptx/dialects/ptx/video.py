@@ -73,6 +73,7 @@ class Vadd(Instruction):
 
     name = "ptx.vadd"
     section = "9.7.18.1.1"
+    unit = "arithmetic"
     forms = arithmetic("vadd")
 
 
@@ -82,6 +83,7 @@ class Vsub(Instruction):
 
     name = "ptx.vsub"
     section = "9.7.18.1.1"
+    unit = "arithmetic"
     forms = arithmetic("vsub")
 
 
@@ -91,6 +93,7 @@ class Vabsdiff(Instruction):
 
     name = "ptx.vabsdiff"
     section = "9.7.18.1.1"
+    unit = "arithmetic"
     forms = arithmetic("vabsdiff")
 
 
@@ -100,6 +103,7 @@ class Vmin(Instruction):
 
     name = "ptx.vmin"
     section = "9.7.18.1.1"
+    unit = "arithmetic"
     forms = arithmetic("vmin")
 
 
@@ -109,6 +113,7 @@ class Vmax(Instruction):
 
     name = "ptx.vmax"
     section = "9.7.18.1.1"
+    unit = "arithmetic"
     forms = arithmetic("vmax")
 
 
@@ -121,6 +126,7 @@ class Vshl(Instruction):
 
     name = "ptx.vshl"
     section = "9.7.18.1.2"
+    unit = "arithmetic"
     forms = shift("vshl")
 
 
@@ -133,6 +139,7 @@ class Vshr(Instruction):
 
     name = "ptx.vshr"
     section = "9.7.18.1.2"
+    unit = "arithmetic"
     forms = shift("vshr")
 
 
@@ -147,6 +154,7 @@ class Vmad(Instruction):
 
     name = "ptx.vmad"
     section = "9.7.18.1.3"
+    unit = "arithmetic"
     forms = (
         form(
             "vmad.dtype.atype.btype{.po}{.sat}{.scale} d:dtype, a:atype-, b:btype-, c:dtype-",
@@ -161,6 +169,7 @@ class Vset(Instruction):
 
     name = "ptx.vset"
     section = "9.7.18.1.4"
+    unit = "arithmetic"
     forms = scalar("vset.atype.btype.cmp", d="u32", cmp=COMPARISONS, atype="u32 s32", btype="u32 s32")
 
 
@@ -175,6 +184,7 @@ class Vadd2(Instruction):
 
     name = "ptx.vadd2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vadd2", HALVES)
 
 
@@ -184,6 +194,7 @@ class Vsub2(Instruction):
 
     name = "ptx.vsub2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vsub2", HALVES)
 
 
@@ -196,6 +207,7 @@ class Vavrg2(Instruction):
 
     name = "ptx.vavrg2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vavrg2", HALVES)
 
 
@@ -205,6 +217,7 @@ class Vabsdiff2(Instruction):
 
     name = "ptx.vabsdiff2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vabsdiff2", HALVES)
 
 
@@ -214,6 +227,7 @@ class Vmin2(Instruction):
 
     name = "ptx.vmin2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vmin2", HALVES)
 
 
@@ -223,6 +237,7 @@ class Vmax2(Instruction):
 
     name = "ptx.vmax2"
     section = "9.7.18.2.1"
+    unit = "arithmetic"
     forms = simd("vmax2", HALVES)
 
 
@@ -232,6 +247,7 @@ class Vset2(Instruction):
 
     name = "ptx.vset2"
     section = "9.7.18.2.2"
+    unit = "arithmetic"
     forms = simd_compare("vset2", HALVES)
 
 
@@ -246,6 +262,7 @@ class Vadd4(Instruction):
 
     name = "ptx.vadd4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vadd4", BYTES)
 
 
@@ -255,6 +272,7 @@ class Vsub4(Instruction):
 
     name = "ptx.vsub4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vsub4", BYTES)
 
 
@@ -267,6 +285,7 @@ class Vavrg4(Instruction):
 
     name = "ptx.vavrg4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vavrg4", BYTES)
 
 
@@ -276,6 +295,7 @@ class Vabsdiff4(Instruction):
 
     name = "ptx.vabsdiff4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vabsdiff4", BYTES)
 
 
@@ -285,6 +305,7 @@ class Vmin4(Instruction):
 
     name = "ptx.vmin4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vmin4", BYTES)
 
 
@@ -294,6 +315,7 @@ class Vmax4(Instruction):
 
     name = "ptx.vmax4"
     section = "9.7.18.2.3"
+    unit = "arithmetic"
     forms = simd("vmax4", BYTES)
 
 
@@ -303,4 +325,5 @@ class Vset4(Instruction):
 
     name = "ptx.vset4"
     section = "9.7.18.2.4"
+    unit = "arithmetic"
     forms = simd_compare("vset4", BYTES)

@@ -23,6 +23,8 @@ class Shuffle(Instruction):
     name = "ptx.shfl"
     section = "9.7.9.6"
     effect = "order"
+    differs = "thread"
+    unit = "warp"
     forms = (
         form("shfl.sync.mode.b32 d{|p:pred_}, a, b:u32, c:u32, membermask:u32", mode=SHUFFLE, ptx="5.1"),
         form("shfl.mode.b32 d{|p:pred_}, a, b:u32, c:u32", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
@@ -41,6 +43,8 @@ class Vote(Instruction):
     name = "ptx.vote"
     section = "9.7.13.9"
     effect = "order"
+    differs = "warp"
+    unit = "warp"
     forms = (
         form("vote.sync.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1"),
         form("vote.sync.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1"),
@@ -61,10 +65,16 @@ class Match(Instruction):
     name = "ptx.match"
     section = "9.7.13.10"
     effect = "order"
+    differs = "warp"
+    unit = "warp"
     forms = (
         form("match.any.sync.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
         form("match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
     )
+
+    @classmethod
+    def difference(cls, modifiers: tuple[str, ...]) -> str:
+        return "thread" if "any" in modifiers else "warp"
 
 
 @instruction
@@ -74,6 +84,8 @@ class ActiveMask(Instruction):
     name = "ptx.activemask"
     section = "9.7.13.11"
     effect = "order"
+    differs = "warp"
+    unit = "warp"
     forms = (form("activemask.b32 d", ptx="6.2"),)
 
 
@@ -88,6 +100,8 @@ class Redux(Instruction):
     name = "ptx.redux"
     section = "9.7.13.12"
     effect = "order"
+    differs = "warp"
+    unit = "warp"
     forms = (
         form(
             "redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
@@ -110,4 +124,6 @@ class Elect(Instruction):
     name = "ptx.elect"
     section = "9.7.13.14"
     effect = "order"
+    differs = "thread"
+    unit = "warp"
     forms = (form("elect.sync d:u32_|p:pred, membermask:u32", ptx="8.0", sm="90+"),)

@@ -87,7 +87,12 @@ class WgmmaMmaAsync(Instruction):
     name = "ptx.wgmma.mma_async"
     section = "9.7.15.5.2"
     effect = "order"
+    starts = "wgmma"
+    access_bytes = 16
+    proxy = "async"
     in_flight = "wgmma"
+    differs = "thread"
+    unit = "tensor core"
     forms = (
         *_wgmma(_TYPES, 16, "f16 f32", "f16", "8.0", transposable=True, selectors=2),
         *_wgmma(_TYPES, 16, "f32", "bf16", "8.0", transposable=True, selectors=2),
@@ -118,6 +123,7 @@ class WgmmaFence(Instruction):
     name = "ptx.wgmma.fence"
     section = "9.7.15.7.1"
     effect = "order"
+    unit = "barrier"
     forms = (form("wgmma.fence.sync{.aligned}", ptx="8.0", sm="90a"),)
 
 
@@ -130,6 +136,8 @@ class WgmmaCommitGroup(Instruction):
     name = "ptx.wgmma.commit_group"
     section = "9.7.15.7.2"
     effect = "order"
+    gathers = "wgmma"
+    unit = "barrier"
     forms = (form("wgmma.commit_group.sync{.aligned}", ptx="8.0", sm="90a"),)
 
 
@@ -146,4 +154,5 @@ class WgmmaWaitGroup(Instruction):
     section = "9.7.15.7.3"
     effect = "order"
     waits_for = "wgmma"
+    unit = "barrier"
     forms = (form("wgmma.wait_group.sync{.aligned} n:imm", ranges={"n": (0, None)}, ptx="8.0", sm="90a"),)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ..observe import Action
 from ..pending import Copy
 from ..program import SHARED_BASE, Inst
@@ -27,12 +28,7 @@ TIME = (1 << 30) - 1
 
 def reduces(inst: Inst) -> bool:
     """Whether an instruction is an atomic reduction, which others may meet in any order."""
-    return inst.opcode.startswith(("red", "atom", "cp.reduce", "multimem.red"))
-
-
-def generic(inst: Inst) -> bool:
-    """Whether an asynchronous instruction works in the generic proxy, where no proxy fence is needed."""
-    return inst.opcode.startswith(("st.async", "red.async"))
+    return inst.family.access == "atomic"
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +60,7 @@ class Copies:
         self.on_barrier.clear()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode == "cp.async.mbarrier.arrive":
+        if inst.family is CpAsyncMbarrierArrive:
             machine = self.machine
 
             def arrive(mask: Array) -> object:
@@ -113,15 +109,16 @@ class Copies:
             state.columns[cta] = self.s.clocks.column(group, slot)
             self.on_barrier.setdefault(slot, []).append(state)
         for kind, start, size in copy.reads:
-            found = self._range(kind, start, size, lane)
+            found = self.range(kind, start, size, lane)
             if found is not None:
-                self._reads(state, *found, not generic(inst))
+                self._reads(state, *found, inst.family.proxy == "async")
         for kind, start, size in copy.writes:
-            found = self._range(kind, start, size, lane)
+            found = self.range(kind, start, size, lane)
             if found is not None:
-                self._writes(state, *found, not generic(inst))
+                self._writes(state, *found, inst.family.proxy == "async")
 
-    def _range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
+    def range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
+        """(space, granules, a lane for each) of the bytes at a flat place in shared memory or a global address."""
         shadow = self.s.shadow
         space = shadow.shared if kind == "shared" else shadow.memory
         if kind == "shared":
@@ -192,13 +189,18 @@ class Copies:
         )
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-        """A wgmma of the warpgroup that starts at a lane will read these 16-byte chunks, until wait_group covers it."""
+        """A matrix instruction that the warpgroup from a lane on, or a thread, issues will read these 16-byte chunks."""
         now = self.s.tick(inst)
-        lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
-        group = self.s.inflight.committed[lanes // 32]
-        copy = Copy(inst, lanes, "wgmma", lambda: None, group=group, time=now)
-        state = self.at[now] = State(copy, lanes, np.zeros(4, np.int64), np.zeros(4, np.int64))
-        self.open.append(state)
+        kind = inst.family.starts
+        if kind == "wgmma":
+            lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
+            group = self.s.inflight.committed[lanes // 32]
+        else:
+            lanes, group = np.array([lane]), 0
+        copy = Copy(inst, lanes, kind, lambda: None, group=group, time=now)
+        state = self.at[now] = State(copy, lanes, np.zeros(lanes.size, np.int64), np.zeros(lanes.size, np.int64))
+        if kind == "wgmma":
+            self.open.append(state)
         space = self.s.shadow.shared
         races = self.s.races
         first = cta * self.machine.shared.shape[1] - SHARED_BASE + addresses.reshape(-1)
@@ -235,6 +237,22 @@ class Copies:
                 lanes[bad],
                 hint="the warps that issued the wgmma execute wgmma.wait_group, then arrive at a barrier that the "
                 "writer waits for",
+                space=space,
+                byte=int(index[bad[0]]) << space.shift,
+                other=state.copy.inst,
+            )
+
+    def _examine_tensor(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
+        """Writes to what a tcgen05 operation reads: the writer knows that it is complete."""
+        bad = np.flatnonzero(~self.s.tensor.complete(lanes, int(state.lanes[0]), state.copy.time))
+        if bad.size:
+            self.s.report(
+                "tcgen05-source-reused",
+                inst,
+                "shared memory is written here that a tcgen05 operation may still read",
+                lanes[bad],
+                hint="the thread that issued the operation executes tcgen05.commit, and the writer waits for that "
+                "mbarrier, or for a thread that has",
                 space=space,
                 byte=int(index[bad[0]]) << space.shift,
                 other=state.copy.inst,
@@ -356,6 +374,8 @@ class Copies:
             at = np.flatnonzero(times == time)
             if state.copy.mechanism == "wgmma":
                 self._examine_wgmma(inst, space, index[at], lanes[at], state)
+            elif state.copy.mechanism == "tcgen05":
+                self._examine_tensor(inst, space, index[at], lanes[at], state)
             elif state.copy.mechanism == "mbarrier":
                 self._examine_barrier(inst, space, index[at], lanes[at], state, now, before)
             else:
@@ -413,7 +433,7 @@ class Copies:
         position = np.where(inside, position, 0)
         table = state.read_done if before == "read" else state.done
         done = np.where(inside, table[position], TIME)
-        if copy.mechanism == "group" and before == "written" and inst.opcode == "cp.async":
+        if copy.mechanism == "group" and before == "written" and inst.family is copy.inst.family:
             # copies of one thread may overwrite each other in any order only if they are in flight together
             done = np.where((local == lanes) & (done == 0), -1, done)
         waited = done > 0

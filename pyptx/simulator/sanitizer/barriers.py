@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.barrier import BarWarp
+from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
+from ...dialects.ptx.warp import Shuffle
 from ..memory import Access
 from ..observe import Action
-from ..program import Imm, Inst
-from ..semantics.registry import Collective
+from ..program import Imm, Inst, Operand
+from ..semantics.registry import Barrier, Collective
+from ..semantics.warp import source_lanes
 from .clocks import Clock
-from .shadow import GPU
+from .shadow import ASYNC, GPU, THREAD
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -48,6 +52,8 @@ class Barriers:
         self.ended: dict[int, Clock] = {}
         """The same for the phase before."""
         self.made: dict[int, Initialisation] = {}
+        self.counts: dict[tuple[int, int], tuple[int, Inst]] = {}
+        """(barrier, CTA) -> threads that this round is for, and who said so first."""
         self.cluster: dict[int, Clock] = {}
         self.cluster_ended: dict[int, Clock] = {}
         self.committed = Clock()
@@ -57,13 +63,12 @@ class Barriers:
     # -------------------------------------------------------------------------------------------------- binding
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        words = (*inst.opcode.split("."), *inst.modifiers)
-        if inst.opcode.startswith("fence") and ("mbarrier_init" in words or "async" in words):
-            action = self._fence(inst, action, "async" in words)
+        if inst.fences in ("mbarrier_init", "async"):
+            action = self._fence(inst, action, inst.fences == "async")
         what = self.machine.meaning(inst)
         if isinstance(what, Collective):
             action = self._collective(inst, what, action)
-        if inst.opcode.startswith("tcgen05.commit"):
+        if inst.family.gathers == "tcgen05":
             action = self._commit(inst, action)
         return action
 
@@ -74,7 +79,7 @@ class Barriers:
         def commit(mask: Array) -> object:
             lanes = np.flatnonzero(machine.active(inst, mask))
             self.s.tick(inst)
-            self.committed = Clock() if self.s.clocks.too_large or not lanes.size else self.s.clocks.release(lanes)
+            self.committed = Clock() if self.s.clocks.too_large or not lanes.size else self.s.tensor.commit(inst, lanes)
             return action(mask)
 
         return commit
@@ -116,10 +121,12 @@ class Barriers:
                     )
                 return action(mask)
 
-            return whole if inst.opcode.partition(".")[0] in ("mma", "wmma", "ldmatrix", "stmatrix") else action
+            return whole if inst.family.whole_warp else action
+        if inst.family is Shuffle:
+            action = self._shuffle(inst, operand, action)
         source = machine.source(operand, "u32")
         constant = int(source[0]) if isinstance(operand, Imm) else None
-        sync = inst.opcode == "bar.warp.sync"
+        sync = inst.family is BarWarp
 
         def masked(mask: Array) -> object:
             executing = machine.active(inst, mask)
@@ -130,6 +137,35 @@ class Barriers:
             return action(mask)
 
         return masked if sync or constant != 0xFFFF_FFFF else action
+
+    def _shuffle(self, inst: Inst, members: Operand, action: Action) -> Action:
+        """shfl.sync reads the registers of threads that execute it and that the membermask names."""
+        machine = self.machine
+        mode = inst.one_of("up", "down", "bfly", "idx") or "idx"
+        b, c, mask_of = (machine.source(o, "u32") for o in (*inst.operands[2:4], members))
+        lane = machine.lane_in_warp
+        start = machine.lane_numbers - lane
+        whole = isinstance(members, Imm) and int(members.value) & 0xFFFF_FFFF == 0xFFFF_FFFF
+
+        def shuffle(mask: Array) -> object:
+            here = machine.active(inst, mask)
+            if not (whole and np.isin(machine.ballot(here), (0, 0xFFFF_FFFF)).all()):
+                source, _ = source_lanes(mode, lane, b, c)
+                bad = here & ~(here[start + source] & (mask_of >> source.astype(np.uint32) & np.uint32(1) != 0))
+                if np.count_nonzero(bad):
+                    first = int(bad.argmax())
+                    self.s.report(
+                        "shuffle-source",
+                        inst,
+                        f"lane {int(lane[first])} reads the register of lane {int(source[first])}, which does not "
+                        "execute this shuffle or is not in the membermask: the result is undefined",
+                        np.flatnonzero(bad),
+                        hint="name all lanes that are read in the mask, let all of them execute the shuffle, and limit "
+                        "the range with the operand c",
+                    )
+            return action(mask)
+
+        return shuffle
 
     def _check_members(self, inst: Inst, executing: Array, source: Array) -> None:
         machine = self.machine
@@ -192,8 +228,36 @@ class Barriers:
 
     def waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
         self.at[mask] = inst.number
+        self._check_count(inst, number, mask)
+
+    def _check_count(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        """All who meet at a barrier name the same number of threads."""
+        machine = self.machine
+        what = machine.meaning(inst)
+        assert isinstance(what, Barrier)
+        if what.count is None:
+            counts = np.array([machine.padded], np.int64)
+        else:
+            counts = machine.source(what.count, "u32").astype(np.int64)
+        lanes = np.flatnonzero(mask)
+        firsts = lanes[np.flatnonzero(np.diff(machine.cta_of_lane[lanes], prepend=-1))]
+        for lane in firsts.tolist():
+            key = number, int(machine.cta_of_lane[lane])
+            count = int(counts[lane if counts.size > 1 else 0])
+            known, other = self.counts.setdefault(key, (count, inst))
+            if known != count:
+                self.s.report(
+                    "barrier-count",
+                    inst,
+                    f"a barrier is for {count} threads here and for {known} elsewhere in the same round",
+                    lane,
+                    hint="everyone who arrives at or waits for a barrier in one round names the same number of threads; "
+                    "without a number it is all threads of the CTA",
+                    other=other,
+                )
 
     def arrived(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self._check_count(inst, number, mask)
         self.s.tick(inst)
         machine = self.machine
         if self.s.clocks.too_large:
@@ -214,9 +278,15 @@ class Barriers:
         self.s.tick(instructions[first])
         self._check_divergence(mask, first)
         self.at[mask] = -1
+        ctas = machine.ctas
+        for cta in np.flatnonzero(mask.reshape(ctas, -1).any(axis=1)).tolist():
+            self.counts.pop((number, cta), None)
         if clocks.too_large:
             return
-        ctas = machine.ctas
+        if self.s.races.waiting:
+            for cta in np.unique(machine.cta_of_lane[mask]).tolist():
+                start = cta * machine.padded
+                self.s.races.met(start + np.flatnonzero(mask[start : start + machine.padded]))
         here: Array = mask.reshape(ctas, -1)
         alive: Array = machine.executing(None).reshape(ctas, -1)
         some = here.any(axis=1)
@@ -246,7 +316,7 @@ class Barriers:
         for warp in bad.tolist():
             lanes = 32 * warp + np.flatnonzero(both[warp])
             inst = instructions[int(self.at[lanes[0]])]
-            if not inst.opcode.startswith("bar.") and inst.opcode != "bar" and not inst.has("aligned"):
+            if not inst.family.aligned and not inst.has("aligned"):
                 continue
             other = None
             if low[warp] != high[warp]:
@@ -264,7 +334,45 @@ class Barriers:
             )
 
     def exited(self, mask: np.ndarray) -> None:
-        """Nothing is wrong with exiting while others wait: barriers count the living."""
+        """Nothing is wrong with exiting while others wait: barriers count the living. But other CTAs must have ended
+        their accesses to shared memory when the last thread of a CTA exits.
+        """
+        machine = self.machine
+        if machine.cluster_size == 1 or self.s.races.off:
+            return
+        left = (machine.executing(None) & ~mask).reshape(machine.ctas, -1).any(axis=1)
+        for cta in np.flatnonzero(mask.reshape(machine.ctas, -1).any(axis=1) & ~left).tolist():
+            self._check_visitors(int(cta))
+
+    def _check_visitors(self, cta: int) -> None:
+        """The threads of a CTA know of all accesses of others to its shared memory."""
+        machine, space = self.machine, self.s.shadow.shared
+        size = machine.shared.shape[1] >> space.shift
+        first = cta * size
+        start = self.s.first_lane + cta * machine.padded
+        row: Array = None
+        for verb, table in (("written", space.write), ("read", space.read)):
+            stamps = table[first : first + size]
+            who = stamps & THREAD
+            at = np.flatnonzero((stamps != 0) & (stamps < ASYNC) & ((who < start) | (who >= start + machine.padded)))
+            if not at.size:
+                continue
+            if row is None:
+                everyone = cta * machine.padded + np.flatnonzero(machine.live[cta * machine.padded :][: machine.padded])
+                row = self.s.clocks.release(everyone).rows[self.s.clocks.first_group + cta // machine.cluster_size]
+            late = at[row[who[at] % self.s.clocks.per] < stamps[at] >> 32]
+            if late.size:
+                inst = self.s.instruction_at(int(stamps[late[0]] >> 32))
+                self.s.report(
+                    "cluster-exit",
+                    inst,
+                    f"shared memory of another CTA of the cluster is {verb} here, and that CTA exits without a "
+                    "synchronisation after it: the memory may be gone by then",
+                    int(who[late[0]]) - self.s.first_lane,
+                    hint="all CTAs of the cluster meet at barrier.cluster.arrive and .wait before they exit",
+                    space=space,
+                    byte=int(first + late[0]) << space.shift,
+                )
 
     # ----------------------------------------------------------------------------------------- barriers of clusters
 
@@ -368,10 +476,10 @@ class Barriers:
 
     def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
         self.s.tick(inst)
-        copies = inst.opcode.startswith(("cp.", "wgmma", "tcgen05"))
+        copies = inst.family.access == "copy" or bool(inst.family.gathers)
         if not copies:
             self._visible(inst, lanes, slots, "used")
-        if not (copies or inst.has("relaxed") or inst.opcode in ("mbarrier.expect_tx", "mbarrier.complete_tx")):
+        if not (copies or inst.has("relaxed") or inst.family in (MbarrierExpectTx, MbarrierCompleteTx)):
             if self.s.clocks.too_large:
                 return
             order = np.argsort(slots, kind="stable")
@@ -379,10 +487,11 @@ class Barriers:
             for part in np.split(order, cuts):
                 slot = int(slots[part[0]])
                 here = lanes[part]
-                groups = self.s.clocks.group_of[here]
-                if groups.size:
+                if inst.has("cta"):  # of this scope, it releases nothing to the CTA of another's mbarrier
+                    here = here[self.machine.cta_of_lane[here] == slot * 8 // self.machine.shared.shape[1]]
+                if here.size:
                     self.add(slot, self.s.clocks.release(here))
-        if inst.opcode.startswith("tcgen05.commit"):
+        if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
                 self.add(slot, self.committed)
         for slot in ended:

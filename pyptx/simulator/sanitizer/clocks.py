@@ -225,28 +225,32 @@ class Clocks:
                 self.join(32 * warp + np.flatnonzero(mask[32 * warp : 32 * warp + 32]))
         self.warp_floor[mask] = self.now
 
+    def knowledge(self, g: int, lanes: np.ndarray) -> np.ndarray:
+        """What each of these lanes of one cluster knows now: (lanes, width)."""
+        machine = self.machine
+        local = self.local[lanes]
+        rows = self.ensure()[g, local]
+        for c in range(machine.cluster_size):
+            mine = local // machine.padded == c
+            part = rows[:, c * machine.padded : (c + 1) * machine.padded]
+            np.maximum(part, np.where(mine, self.floor[lanes], 0)[:, None], out=part, casting="unsafe")
+        warps = np.arange(self.per) // 32 == (local // 32)[:, None]
+        part = rows[:, : self.per]
+        np.maximum(part, np.where(warps, self.warp_floor[lanes][:, None], 0), out=part, casting="unsafe")
+        rows[np.arange(local.size), local] = self.now
+        return rows
+
     def fence_proxy(self, lanes: np.ndarray) -> None:
         """What the lanes know so far is ordered for the other proxy, too."""
         self.ensure()
         proxy = self.proxy
         if proxy is None:
             return
-        machine = self.machine
-        matrix = self.ensure()
         groups = self.group_of[lanes]
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
             local = self.local[here]
-            rows = matrix[g, local]
-            for c in range(machine.cluster_size):
-                mine = local // machine.padded == c
-                part = rows[:, c * machine.padded : (c + 1) * machine.padded]
-                np.maximum(part, np.where(mine, self.floor[here], 0)[:, None], out=part, casting="unsafe")
-            warps = np.arange(self.per) // 32 == (local // 32)[:, None]
-            part = rows[:, : self.per]
-            np.maximum(part, np.where(warps, self.warp_floor[here][:, None], 0), out=part, casting="unsafe")
-            rows[np.arange(local.size), local] = self.now
-            proxy[g, local] = np.maximum(proxy[g, local], rows)
+            proxy[g, local] = np.maximum(proxy[g, local], self.knowledge(g, here))
 
     #
     #

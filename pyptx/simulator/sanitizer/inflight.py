@@ -1,5 +1,6 @@
-"""Registers of wgmma in flight (PTX ISA 9.7.15.7): nobody touches an accumulator, or a fragment of A in
-registers, between wgmma.mma_async and the wgmma.wait_group that covers it, and wgmma.fence comes first.
+"""Registers in flight. Nobody touches an accumulator, or a fragment of A in registers, between wgmma.mma_async and the
+wgmma.wait_group that covers it, and wgmma.fence comes first (PTX ISA 9.7.15.7); nor what tcgen05.ld loads before
+tcgen05.wait::ld (9.7.16.8).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.wgmma import WgmmaFence
 from ..observe import Action
 from ..program import Imm, Inst, Reg, Vec, leaves
 from .registers import reads_of
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
-MMA = ("wgmma.mma_async", "wgmma.mma_async.sp")
+LOADING = 1 << 40
+"""The group of registers that tcgen05.ld loads: no wgmma.wait_group ends it."""
 
 
 def _registers(operand: object) -> list[Reg]:
@@ -34,20 +37,14 @@ class InFlight:
     def __init__(self, sanitizer: Sanitizer):
         self.s = sanitizer
         machine = sanitizer.machine
-        instructions = [i for i in machine.program.instructions if i.opcode in MMA]
         rows: dict[Reg, int] = {}
-        self.accumulators: set[Reg] = set()
-        for inst in instructions:
-            for i, operand in enumerate(inst.operands[:2]):
-                for reg in _registers(operand):
-                    if reg.pool in ("32", "64") and (i == 0 or isinstance(operand, Vec)):
-                        rows.setdefault(reg, len(rows))
-                        if i == 0:
-                            self.accumulators.add(reg)
+        for inst in machine.program.instructions:
+            for reg in self._flying(inst):
+                rows.setdefault(reg, len(rows))
         self.rows = rows
         warps = machine.warps
         self.group = np.full((len(rows), warps), -1, np.int64)
-        """The group of the latest wgmma that uses the register; -1: none is in flight."""
+        """The group of the latest wgmma that uses the register, or LOADING; -1: nothing is in flight."""
         self.by = np.zeros((len(rows), warps), np.int64)
         self.touched = np.zeros((len(rows), warps), np.bool_)
         """Whether it was touched since the last wgmma.fence."""
@@ -60,11 +57,30 @@ class InFlight:
         self.committed[...] = 0
         self.fenced[...] = False
 
+    @staticmethod
+    def _flying(inst: Inst) -> list[Reg]:
+        """The registers that stay in flight after an instruction."""
+        match inst.family.in_flight:
+            case "wgmma":
+                a = inst.operands[1]
+                return _registers(inst.operands[0]) + (_registers(a) if isinstance(a, Vec) else [])
+            case "tcgen05.ld":
+                return list(inst.written)
+            case _:
+                return []
+
     def bound(self, inst: Inst, action: Action) -> Action:
         if not self.rows:
             return action
-        if inst.opcode.startswith("wgmma"):
-            return self._wgmma(inst, action)
+        family = inst.family
+        if family.in_flight == "wgmma":
+            return self._multiply(inst, action)
+        if family is WgmmaFence or "wgmma" in (family.waits_for, family.gathers):
+            return self._order(inst, action)
+        if family.waits_for == "tcgen05.ld":
+            return self._loaded(inst, action)
+        if family.in_flight:
+            return self._load(inst, action)
         used = sorted({self.rows[r] for r in (*reads_of(inst), *inst.written) if r in self.rows})
         if not used:
             return action
@@ -88,6 +104,16 @@ class InFlight:
             by = self.s.machine.program.instructions[int(self.by[used[row], warp])]
             lanes = 32 * warp + np.flatnonzero(here[32 * warp : 32 * warp + 32])
             uncommitted = self.group[used[row], warp] >= self.committed[warp]
+            if self.group[used[row], warp] == LOADING:
+                self.s.report(
+                    "tcgen05-wait",
+                    inst,
+                    "a register that tcgen05.ld may still be loading is touched",
+                    lanes,
+                    hint="tcgen05.wait::ld.sync.aligned comes between the load and the use of its registers",
+                    other=by,
+                )
+                return
             self.s.report(
                 "wgmma-commit" if uncommitted else "wgmma-register",
                 inst,
@@ -100,48 +126,74 @@ class InFlight:
             )
         self.touched[_cross(used, np.flatnonzero(warps))] = True
 
-    def _wgmma(self, inst: Inst, action: Action) -> Action:
+    def _load(self, inst: Inst, action: Action) -> Action:
+        """tcgen05.ld: its registers are in flight until tcgen05.wait::ld."""
         machine = self.s.machine
-        kind = inst.opcode
-        accumulators = [self.rows[r] for r in _registers(inst.operands[0])] if kind in MMA else []
-        fragments = (
-            [self.rows[r] for r in _registers(inst.operands[1])]
-            if kind in MMA and isinstance(inst.operands[1], Vec)
-            else []
-        )
-        left = 0
-        if inst.operands and isinstance(inst.operands[0], Imm):
-            left = int(inst.operands[0].value)
+        targets = [self.rows[r] for r in inst.written]
+        used = sorted({self.rows[r] for r in reads_of(inst) if r in self.rows})
 
-        def run(mask: Array) -> object:
-            warps = np.flatnonzero(machine.active(inst, mask).reshape(-1, 32).any(axis=1))
-            if kind == "wgmma.fence":
-                self.touched[:, warps] = False
-                self.fenced[warps] = True
-            elif kind == "wgmma.commit_group":
-                self.committed[warps] += 1
-            elif kind == "wgmma.wait_group":
-                done = self.group[:, warps] < self.committed[warps] - left
-                part = self.group[:, warps]
-                part[done] = -1
-                self.group[:, warps] = part
-                lanes = 32 * warps
-                self.s.copies._waited("wgmma", lanes, self.committed[warps] - left, self.s.tick(inst), False)
-            elif kind in MMA:
-                used = accumulators + fragments
-                bad = self.touched[_cross(used, warps)]
-                if not self.fenced[warps].all() or np.count_nonzero(bad):
-                    self.s.report(
-                        "wgmma-fence",
-                        inst,
-                        "registers of this wgmma were touched since the last wgmma.fence"
-                        if self.fenced[warps].all()
-                        else "the first wgmma of a warp needs a wgmma.fence before it",
-                        32 * warps,
-                        hint="wgmma.fence.sync.aligned orders earlier accesses to the registers before wgmma.mma_async",
-                    )
-                self.group[_cross(used, warps)] = self.committed[warps]
-                self.by[_cross(used, warps)] = inst.number
+        def load(mask: Array) -> object:
+            here = machine.active(inst, mask)
+            if used:
+                self._touch(inst, used, here)
+            index = _cross(targets, np.flatnonzero(here.reshape(-1, 32).any(axis=1)))
+            self.group[index] = LOADING
+            self.by[index] = inst.number
             return action(mask)
 
-        return run
+        return load
+
+    def _loaded(self, inst: Inst, action: Action) -> Action:
+        machine = self.s.machine
+
+        def wait(mask: Array) -> object:
+            warps = machine.active(inst, mask).reshape(-1, 32).any(axis=1)
+            self.group[(self.group == LOADING) & warps] = -1
+            return action(mask)
+
+        return wait
+
+    def _order(self, inst: Inst, action: Action) -> Action:
+        """wgmma.fence, commit_group and wait_group."""
+        machine, family = self.s.machine, inst.family
+        left = int(inst.operands[0].value) if inst.operands and isinstance(inst.operands[0], Imm) else 0
+
+        def order(mask: Array) -> object:
+            warps = np.flatnonzero(machine.active(inst, mask).reshape(-1, 32).any(axis=1))
+            if family is WgmmaFence:
+                self.touched[:, warps] = False
+                self.fenced[warps] = True
+            elif family.gathers:
+                self.committed[warps] += 1
+            else:
+                part = self.group[:, warps]
+                part[part < self.committed[warps] - left] = -1
+                self.group[:, warps] = part
+                self.s.copies._waited("wgmma", 32 * warps, self.committed[warps] - left, self.s.tick(inst), False)
+            return action(mask)
+
+        return order
+
+    def _multiply(self, inst: Inst, action: Action) -> Action:
+        """wgmma.mma_async."""
+        machine = self.s.machine
+        used = [self.rows[r] for r in self._flying(inst)]
+
+        def multiply(mask: Array) -> object:
+            warps = np.flatnonzero(machine.active(inst, mask).reshape(-1, 32).any(axis=1))
+            fenced = self.fenced[warps].all()
+            if not fenced or np.count_nonzero(self.touched[_cross(used, warps)]):
+                self.s.report(
+                    "wgmma-fence",
+                    inst,
+                    "registers of this wgmma were touched since the last wgmma.fence"
+                    if fenced
+                    else "the first wgmma of a warp needs a wgmma.fence before it",
+                    32 * warps,
+                    hint="wgmma.fence.sync.aligned orders earlier accesses to the registers before wgmma.mma_async",
+                )
+            self.group[_cross(used, warps)] = self.committed[warps]
+            self.by[_cross(used, warps)] = inst.number
+            return action(mask)
+
+        return multiply

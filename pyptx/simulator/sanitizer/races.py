@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.mbarrier import MbarrierInval
 from ..memory import Access
 from ..observe import Action
 from ..program import Inst
@@ -22,18 +23,47 @@ if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
-FENCES = ("fence", "membar")
 
 
 def kind_of(inst: Inst) -> int:
     """Weak, or strong with a scope."""
     has = set(inst.modifiers)
-    root = inst.opcode.partition(".")[0]
-    if root not in ("atom", "red") and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
+    if inst.family.access != "atomic" and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
         return WEAK
     if "cta" in has:
         return CTA
     return CLUSTER if "cluster" in has else GPU
+
+
+class Released:
+    """What was released through a flag or counter."""
+
+    __slots__ = ("far", "near")
+
+    def __init__(self) -> None:
+        self.far = Clock()
+        """By releases whose scope is wider than the CTA."""
+        self.near: dict[int, Clock] = {}
+        """By all releases, by CTA of the batch."""
+
+    def add(self, cta: int, clock: Clock, wide: bool) -> None:
+        known = self.near.get(cta)
+        self.near[cta] = clock.copy() if known is None else joined(known, clock)
+        if wide:
+            self.far = joined(self.far, clock)
+
+    def seen_by(self, cta: int, wide: bool) -> Clock:
+        """What an acquire by a thread of a CTA brings; `wide`: its scope is wider than the CTA."""
+        own = self.near.get(cta)
+        if not wide:
+            return own or Clock()
+        return self.far if own is None else joined(self.far, own)
+
+
+def joined(a: Clock, b: Clock) -> Clock:
+    both = a.copy()
+    both.merge(b)
+    return both
 
 
 class Races:
@@ -47,19 +77,26 @@ class Races:
         lanes = self.machine.lanes
         self.limit = np.zeros(lanes, np.int64)
         """Stamps of the own CTA below this are ordered before what a lane does now."""
-        self.objects: dict[tuple[str, int], Clock] = {}
+        self.objects: dict[tuple[str, int], Released] = {}
         """(space, granule) of flags and counters -> what was released through them."""
         self.fenced = np.zeros(lanes, np.int64)
         """When each lane last executed a fence that releases."""
-        self.waiting: dict[int, Clock] = {}
-        """What lanes have seen through relaxed reads; a fence makes it known to them."""
+        self.fenced_wide = np.zeros(lanes, np.int64)
+        """The same for fences of a scope wider than the CTA."""
+        self.waiting: dict[int, tuple[Clock, Clock]] = {}
+        """What lanes have seen through relaxed reads; a fence makes it known to them: one of CTA scope the first, others
+        the second.
+        """
         self.told: set[int] = set()
 
     def start(self) -> None:
         self.limit[...] = 0
         self.fenced[...] = 0
+        self.fenced_wide[...] = 0
         self.waiting.clear()
         self.objects = {k: v for k, v in self.objects.items() if k[0] == "global"}
+        for released in self.objects.values():
+            released.near.clear()  # those CTAs have ended
         self.numbers = self.machine.lane_numbers + self.s.first_lane
         self.enclosed = self.machine.launch.grid_size
 
@@ -72,15 +109,14 @@ class Races:
     def watch(self, access: Access) -> None:
         """Replace an access's `load`, `store` and `locate` by checked ones."""
         inst = access.inst
-        root = inst.opcode.partition(".")[0]
-        if inst.opcode == "mbarrier.inval":
+        if inst.family is MbarrierInval:
             access.store = self.s.barriers.invalidating(access, access.store)
             return
-        if access.space in ("param", "const") or root in ("cp", "mbarrier"):
+        if access.space in ("param", "const") or inst.family.access in ("copy", "object"):
             return  # copies and mbarriers tell what they touch themselves
         kind = kind_of(inst)
         load, store, locate = access.load, access.store, access.locate
-        machine = self.machine
+        atomic = inst.family.access == "atomic"
 
         def checked_load(lanes: Array) -> Array:
             values = load(lanes)
@@ -98,17 +134,16 @@ class Races:
 
         def checked_locate(lanes: Array, write: bool) -> Array:
             parts = locate(lanes, write)
-            if root in ("atom", "red"):
+            if atomic:
                 self.atomic(access, lanes, kind)
             return parts
 
-        del machine
         access.load = checked_load
         access.store = checked_store
         access.locate = checked_locate
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.opcode.startswith(FENCES) and "proxy" not in inst.opcode and "mbarrier_init" not in inst.text:
+        if inst.fences == "memory":
 
             def fence(mask: Array) -> object:
                 self.fence(inst, mask)
@@ -120,13 +155,28 @@ class Races:
     def fence(self, inst: Inst, mask: Array) -> None:
         lanes = np.flatnonzero(self.machine.active(inst, mask))
         now = self.s.tick(inst)
+        wide = not inst.has("cta")
         if not inst.has("acquire"):
             self.fenced[lanes] = now
+            if wide:
+                self.fenced_wide[lanes] = now
         if self.waiting:
             for lane in lanes.tolist():
-                clock = self.waiting.pop(lane, None)
-                if clock is not None:
-                    self.clocks.acquire(np.array([lane]), clock)
+                clocks = self.waiting.get(lane)
+                if clocks is not None:
+                    self.clocks.acquire(np.array([lane]), clocks[wide])
+                    if wide:
+                        del self.waiting[lane]
+
+    def met(self, lanes: Array) -> None:
+        """Threads met at a barrier: a fence after it makes known to each what any of them has seen before."""
+        seen = {id(c): c for c in (self.waiting.get(lane) for lane in lanes.tolist()) if c is not None}
+        if seen:
+            near, far = Clock(), Clock()
+            for a, b in seen.values():
+                near.merge(a)
+                far.merge(b)
+            self.waiting.update(dict.fromkeys(lanes.tolist(), (near, far)))
 
     # ------------------------------------------------------------------------------------------------- accesses
 
@@ -305,14 +355,17 @@ class Races:
             return
         for i in np.unique(index[who]).tolist():
             here = lanes[who & (index == i)] if index.size > 1 else lanes[who]
-            clock = self.clocks.release(here, None if releases else self.fenced[here])
-            known = self.objects.get((key, i))
-            if known is None:
-                self.objects[key, i] = clock
-            else:
-                merged = known.copy()
-                merged.merge(clock)
-                self.objects[key, i] = merged
+            known = self.objects.setdefault((key, i), Released())
+            ctas = self.machine.cta_of_lane[here]
+            for cta in np.unique(ctas).tolist():
+                mine = here[ctas == cta]
+                if releases:
+                    known.add(cta, self.clocks.release(mine), not inst.has("cta"))
+                    continue
+                known.add(cta, self.clocks.release(mine, self.fenced[mine]), False)
+                wide = mine[self.fenced_wide[mine] > 0]
+                if wide.size and not inst.has("cta"):
+                    known.add(cta, self.clocks.release(wide, self.fenced_wide[wide]), True)
 
     def _exchange(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         """The acquire and the release of an atomic; threads that meet at one place take their turn."""
@@ -330,22 +383,25 @@ class Races:
     def _acquire(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         key = space.name
         acquires = inst.has("acquire") or inst.has("acq_rel")
+        wide = not inst.has("cta")
         for i in np.unique(index).tolist():
-            clock = self.objects.get((key, i))
-            if clock is None:
+            released = self.objects.get((key, i))
+            if released is None:
                 continue
-            here = lanes[index == i]
-            if acquires:
-                self.clocks.acquire(here, clock)
-                continue
-            for lane in here.tolist():
-                known = self.waiting.get(lane)
-                if known is None:
-                    self.waiting[lane] = clock
-                elif known is not clock:
-                    merged = known.copy()
-                    merged.merge(clock)
-                    self.waiting[lane] = merged
+            found = lanes[index == i]
+            ctas = self.machine.cta_of_lane[found]
+            for cta in np.unique(ctas).tolist():
+                here = found[ctas == cta]
+                clocks = released.seen_by(cta, False), released.seen_by(cta, wide)
+                if acquires:
+                    self.clocks.acquire(here, clocks[1])
+                    continue
+                for lane in here.tolist():
+                    known = self.waiting.get(lane)
+                    if known is None:
+                        self.waiting[lane] = clocks
+                    else:
+                        self.waiting[lane] = joined(known[0], clocks[0]), joined(known[1], clocks[1])
 
     # ------------------------------------------------------------------------------------------------- findings
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.move import Mov
 from ..observe import Action
 from ..program import Inst, Pair, Program, Reg, Segment, leaves
 from ..semantics.registry import Collective
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
-MOVES = ("mov", "copies")
-LOADS = ("ld", "ldmatrix")
+
+
+def moves(inst: Inst) -> bool:
+    """Whether it hands on values unseen."""
+    return inst.copies or inst.family is Mov
+
+
+def loads(inst: Inst) -> bool:
+    return inst.family.access == "load"
 
 
 def _order(reg: Reg) -> tuple[str, int]:
@@ -32,7 +40,7 @@ def _order(reg: Reg) -> tuple[str, int]:
 
 def reads_of(inst: Inst) -> list[Reg]:
     """The registers an instruction needs the value of: not those it only keeps for lanes its guard excludes."""
-    if inst.opcode == "copies":
+    if inst.copies:
         return [o.second for o in inst.operands if isinstance(o, Pair) and isinstance(o.second, Reg)]
     count = Counter(r for o in inst.operands for r in leaves(o) if isinstance(r, Reg))
     count.subtract(inst.written)
@@ -105,22 +113,22 @@ class Registers:
         self.s = sanitizer
         program = sanitizer.machine.program
         watched = maybe_undefined(program)
-        moves = [i for i in program.instructions if i.opcode.split(".")[0] in MOVES]
+        handing = [i for i in program.instructions if moves(i)]
         size = -1
         while watched and size != len(watched):
             size = len(watched)
-            for inst in moves:
+            for inst in handing:
                 if any(r in watched for r in reads_of(inst)):
                     watched.update(inst.written)
         self.unwritten = watched
         loaded: set[Reg] = set()
         for inst in program.instructions:
-            if inst.opcode in LOADS:
+            if loads(inst):
                 loaded.update(inst.written)
         size = -1
         while loaded and size != len(loaded):
             size = len(loaded)
-            for inst in moves:
+            for inst in handing:
                 if any(r in loaded for r in reads_of(inst)):
                     loaded.update(inst.written)
         lanes = sanitizer.machine.lanes
@@ -133,11 +141,11 @@ class Registers:
 
     def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:
         """Mark what a load of unwritten memory brings; False if its registers are not watched."""
-        if inst.opcode not in LOADS:
+        if not loads(inst):
             return False
         for reg in inst.written:
             self.loads[reg] = (inst, space, byte)
-        if inst.opcode == "ldmatrix":  # its rows go to all threads of the warp
+        if inst.family.whole_warp:  # what it reads goes to all threads of the warp
             lanes = (np.unique(lanes // 32)[:, None] * 32 + np.arange(32)).reshape(-1)
         self.fresh = lanes
         self.active = True
@@ -164,10 +172,8 @@ class Registers:
         if isinstance(shuffle, Collective) and shuffle.sources is not None:
             return self._shuffled(inst, action, shuffle.sources(self.s.machine, inst))
         machine = self.s.machine
-        moves = inst.opcode.split(".")[0] in MOVES
-        pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.opcode == "copies" else []
-
-        loads = inst.opcode in LOADS
+        pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.copies else []
+        hands_on, brings = moves(inst), loads(inst)
 
         def watched(mask: Array) -> object:
             if not self.active:
@@ -188,7 +194,7 @@ class Registers:
                         state = defined.get(second)  # pyright: ignore[reportArgumentType]
                         np.copyto(defined[first], True if state is None else state, where=here)
                 return action(mask)
-            if moves:
+            if hands_on:
                 state = np.ones(machine.lanes, np.bool_)
                 for reg, row in read:
                     if reg != inst.guard:
@@ -202,7 +208,7 @@ class Registers:
             for row in written:
                 row |= here
             r = action(mask)
-            if loads and self.fresh is not None:
+            if brings and self.fresh is not None:
                 for row in written:
                     row[self.fresh] = False
                 self.fresh = None
@@ -251,7 +257,7 @@ class Registers:
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
         """A branch, call or return reads its guard and operands."""
-        if self.active and self.defined and inst.opcode not in ("copies",):
+        if self.active and self.defined and not inst.copies:
             for reg in reads_of(inst):
                 if reg in self.defined and (inst, reg) not in self.shuffled:
                     self._check(inst, reg, mask)

@@ -22,8 +22,11 @@ from .finding import SECTIONS, Finding
 from .inflight import InFlight
 from .progress import Progress
 from .races import Races
+from .register_file import RegisterFile
 from .registers import Registers
 from .shadow import Shadow, Space
+from .tensor import Tensor
+from .tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
     from ..engine import Engine
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 Array = Any
 MOST_FINDINGS = 100
-PROXIES = ("cp.async.bulk", "cp.reduce.async.bulk", "wgmma", "tcgen05")
 
 
 class Sanitizer(Observer):
@@ -45,7 +47,7 @@ class Sanitizer(Observer):
         self.machine = machine
         instructions = machine.program.instructions
         self.shadow = Shadow(machine)
-        self.clocks = Clocks(machine, any(i.opcode.startswith(PROXIES) for i in instructions))
+        self.clocks = Clocks(machine, any(i.family.proxy == "async" for i in instructions))
         self.times: list[int] = [0]
         """Number of the instruction that ran at each time."""
         self.copies = Copies(self)
@@ -54,6 +56,9 @@ class Sanitizer(Observer):
         self.registers = Registers(self)
         self.progress = Progress(self)
         self.inflight = InFlight(self)
+        self.tensor = Tensor(self)
+        self.maps = TensorMaps(self)
+        self.file = RegisterFile(self)
         self.first_lane = 0
 
     def started(self, engine: Engine) -> None:
@@ -67,9 +72,14 @@ class Sanitizer(Observer):
         self.registers.start()
         self.progress.start()
         self.inflight.start()
+        self.tensor.start()
+        self.maps.start()
+        self.file.start()
 
     def finished(self, engine: Engine) -> None:
         self.copies.finish()
+        self.tensor.finish()
+        self.file.finish()
 
     # -------------------------------------------------------------------------------------------------- events
 
@@ -79,7 +89,16 @@ class Sanitizer(Observer):
         return self.clocks.tick()
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        for part in (self.races, self.copies, self.barriers, self.inflight, self.registers):
+        for part in (
+            self.races,
+            self.copies,
+            self.barriers,
+            self.inflight,
+            self.registers,
+            self.tensor,
+            self.maps,
+            self.file,
+        ):
             action = part.bound(inst, action)
         return action
 
@@ -137,6 +156,23 @@ class Sanitizer(Observer):
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
         self.copies.operand_read(inst, lane, cta, addresses)
+
+    def tensor_accessed(
+        self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
+    ) -> None:
+        self.tensor.accessed(inst, lane, cta, rows, columns, reads=reads, writes=writes)
+
+    def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        self.tensor.allocated(inst, lane, cta, first, columns)
+
+    def tensor_freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        self.tensor.freed(inst, lane, cta, first, columns)
+
+    def tensor_map_edited(self, inst: Inst, lane: int, kind: str, start: int) -> None:
+        self.maps.edited(inst, lane, kind, start)
+
+    def tensor_map_used(self, inst: Inst, lane: int, address: int) -> None:
+        self.maps.used(inst, lane, address)
 
     def groups_waited(self, inst: Inst, mechanism: str, lanes: Array, newest: Array) -> None:
         self.copies.waited(inst, mechanism, lanes, newest)

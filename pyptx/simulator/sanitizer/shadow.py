@@ -54,24 +54,21 @@ class Space:
 
 def _sizes(inst: Inst) -> tuple[set[str], int] | None:
     """(spaces, bytes) of an instruction's access."""
-    root = inst.opcode.partition(".")[0]
+    family = inst.family
+    if not family.access and not family.access_bytes:
+        return None
     spaces = {m.partition("::")[0] for m in inst.modifiers} & {"shared", "global", "local"}
     for operand in inst.operands:
         if isinstance(operand, Address) and isinstance(operand.base, Place) and not spaces:
             spaces = {operand.base.space}
     spaces = spaces or {"shared", "global", "local"}
-    if root in ("ld", "ldu", "st", "atom", "red") and inst.types:
-        vector = next((len(o.elements) for o in inst.operands if isinstance(o, Vec)), 1)
-        size = (16 if inst.type == "b128" else dtype_of(inst.type).itemsize) * vector
-        return spaces, min(size, 16)
-    if root == "mbarrier" or inst.opcode == "st.bulk":
-        return spaces, 8
-    if inst.opcode == "cp.async":
-        size = inst.operands[2]
-        return spaces, int(size.value) if isinstance(size, Imm) else 4
-    if root in ("ldmatrix", "stmatrix", "cp", "wgmma", "tcgen05"):
-        return spaces, 16
-    return None
+    if family.access_bytes:
+        return spaces, family.access_bytes
+    if not inst.types:  # cp.async: an operand says it
+        return spaces, next((int(o.value) for o in inst.operands if isinstance(o, Imm)), 4)
+    vector = 1 if family.whole_warp else next((len(o.elements) for o in inst.operands if isinstance(o, Vec)), 1)
+    size = (16 if inst.type == "b128" else dtype_of(inst.type).itemsize) * vector
+    return spaces, min(size, 16)
 
 
 def granules(instructions: list[Inst]) -> dict[str, int]:
@@ -129,6 +126,8 @@ class Shadow:
     def address(self, space: Space, byte: int) -> int:
         """The address of a byte of the shadow, in its space."""
         m = self.machine
+        if space.name == "tensor":
+            return byte
         if space.name == "shared":
             return byte % m.shared.shape[1] + SHARED_BASE
         if space.name == "local":

@@ -14,8 +14,15 @@ from ..machine import Machine
 from ..memory import Access, address_of, seen_by
 from ..numerics import floating
 from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
-from ..shared_operand import Descriptor, OperandError, blackwell_descriptor, read_patterns
-from ..tensor_memory import PER_REPEAT, register_places, tensor_memory
+from ..shared_operand import (
+    Descriptor,
+    OperandError,
+    blackwell_descriptor,
+    chunk_addresses,
+    read_patterns,
+    tell_operand,
+)
+from ..tensor_memory import LANES, PER_REPEAT, register_places, tensor_memory, touched
 from .async_copy import complete_tx
 from .matrix import registers_of, unpacked
 from .registry import Action, Collective, Mask, Step, meaning
@@ -76,6 +83,8 @@ def alloc(inst: Inst) -> Collective:
                         lane,
                     )
                 access.store(np.array([lane]), np.array([first], np.uint32))
+                for observer in machine.observers:
+                    observer.tensor_allocated(inst, lane, cta, first, columns)
 
         return step
 
@@ -90,9 +99,12 @@ def dealloc(inst: Inst) -> Collective:
         def step(m: Mask) -> None:
             for lane in executing_warps(machine, m):
                 cta = int(machine.cta_of_lane[lane])
-                why = tensor_memory(machine).free(cta, scalar(machine, address, lane), scalar(machine, count, lane))
+                first, columns = scalar(machine, address, lane), scalar(machine, count, lane)
+                why = tensor_memory(machine).free(cta, first, columns)
                 if why:
                     machine.fault(inst, why, lane)
+                for observer in machine.observers:
+                    observer.tensor_freed(inst, lane, cta, first, columns)
 
         return step
 
@@ -164,6 +176,8 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         for lane in executing_warps(machine, m):
             cta, row, column = _window(machine, inst, address_of(machine, address, lane), shape, lane, last)
             data = tensor_memory(machine).data[cta]
+            for part in (low, high) if packed else (low,):
+                touched(machine, inst, lane, cta, row + lanes, column + part, reads=True)
             values = data[row + lanes, column + low]
             if packed:
                 values = (values & np.uint32(0xFFFF)) | data[row + lanes, column + high] << np.uint32(16)
@@ -226,6 +240,8 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
             cta, row, column = _window(machine, inst, address_of(machine, address, lane), shape, lane, last)
             data = tensor_memory(machine).data[cta]
             values = np.stack([s[lane : lane + 32] for s in sources], axis=1)
+            for part in (low, high) if packed else (low,):
+                touched(machine, inst, lane, cta, row + lanes, column + part, writes=True)
             if packed:
                 data[row + lanes, column + low] = values & np.uint32(0xFFFF)
                 data[row + lanes, column + high] = values >> np.uint32(16)
@@ -294,6 +310,10 @@ def _bind_copy(machine: Machine, inst: Inst) -> Action:
                 machine.fault(inst, str(error), lane)
             words = unpacked(np.ascontiguousarray(data).reshape(count, -1, 16), packing)
             words = np.ascontiguousarray(words).reshape(count, size).view(np.uint32)
+            tell_operand(machine, inst, lane, cta, chunk_addresses(count, size, count, size, d, False))
+            touched(
+                machine, inst, lane, cta, (where >> 16) + lanes[:, None], column + np.arange(size // 4), writes=True
+            )
             target = tensor_memory(machine).data[cta]
             target[((where >> 16) + lanes)[:, None], column + np.arange(size // 4)] = words[rows]
 
@@ -316,6 +336,8 @@ def shift(inst: Inst) -> Step:
                 why = tensor_memory(machine).check(cta, column, column + 7)
                 if why:
                     machine.fault(inst, why, lane)
+                places = np.arange(row, LANES)[:, None], column + np.arange(8)
+                touched(machine, inst, lane, cta, *places, reads=True, writes=True)
                 block = tensor_memory(machine).data[cta, row:, column : column + 8]
                 block[1:] = block[:-1].copy()
 

@@ -16,9 +16,9 @@ from ..machine import Machine
 from ..memory import address_of
 from ..numerics import formats
 from ..program import Address, Imm, Inst, Not, Operand, Vec
-from ..shared_operand import OperandError, numbers, read_patterns
+from ..shared_operand import OperandError, chunk_addresses, numbers, read_patterns, tell_operand
 from ..sparsity import place_nonzeros
-from ..tensor_memory import accumulator_places, tensor_memory
+from ..tensor_memory import accumulator_places, tensor_memory, touched
 from .matrix import unpacked
 from .registry import Action, Step, meaning
 from .tcgen05 import descriptor_of, each, pair_of
@@ -128,6 +128,8 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, "the simulator does not execute zero-column masks", lane)
         if ashift:
             machine.fault(inst, "the simulator does not execute .ashift", lane)
+        for observer in machine.observers:
+            observer.multiplied(inst, 2 * shape.m * shape.n * shape.k)
         ctas = pair_of(machine, inst, lane)
         rows = shape.m // group
         y = np.concatenate([_read_b(machine, inst, shape, b, c, lane, group) for c in ctas])  # (n, k)
@@ -194,6 +196,8 @@ def _read(
         patterns = read_patterns(machine.shared[cta], machine.shared_size, d, rows, k, bits, mn)
     except OperandError as error:
         machine.fault(inst, str(error), lane)
+    if machine.observers:
+        tell_operand(machine, inst, lane, cta, chunk_addresses(rows, k * bits // 8, rows * bits // 8, k, d, mn))
     return _decoded(shape, patterns, kind, in_memory=True)
 
 
@@ -215,6 +219,8 @@ def _read_a(
         machine.fault(inst, f"A: {why}", lane)
     row = np.arange(rows)
     lanes = row if rows == 128 or ws or group == 2 else row % 16 + 32 * (row // 16)
+    places = ((where >> 16) + lanes)[:, None], column + np.arange(k * bits // 32)
+    touched(machine, inst, lane, cta, *places, reads=True)
     words = tensor_memory(machine).data[cta, (where >> 16) + lanes, column : column + k * bits // 32]
     patterns = np.ascontiguousarray(words).view(np.dtype(f"u{max(8, bits) // 8}"))
     return _decoded(shape, patterns, shape.a, in_memory=False)
@@ -233,6 +239,7 @@ def _expanded(machine: Machine, inst: Inst, shape: Shape, metadata: Operand, cta
     why = tensor_memory(machine).check(cta, column, column + columns - 1)
     if why:
         machine.fault(inst, f"metadata: {why}", lane)
+    touched(machine, inst, lane, cta, np.arange(128)[:, None], column + np.arange(columns), reads=True)
     words = tensor_memory(machine).data[cta, :, column : column + columns]
     codes = (words[..., None] >> (4 * np.arange(8, dtype=np.uint32)) & np.uint32(15)).reshape(128, -1)
     if bits != 8:
@@ -271,6 +278,7 @@ def _scaled(
         why = tensor_memory(machine).check(cta, column, column + int(columns.max()))
         if why:
             machine.fault(inst, f"scale factors: {why}", lane)
+        touched(machine, inst, lane, cta, lanes, column + columns, reads=True)
         words = data[lanes, column + columns]
         codes = words[:, None] >> (8 * np.arange(first, first + count, dtype=np.uint32)) & np.uint32(255)
         factors = formats.decode(codes.astype(np.uint8), shape.scale_type)
@@ -298,6 +306,7 @@ def _accumulate(
     lanes = lanes + (where >> 16)
     if int(lanes.max()) > 127:
         machine.fault(inst, f"D reaches lane {int(lanes.max())}: tensor memory has 128", lane)
+    touched(machine, inst, lane, cta, lanes, column + columns, reads=accumulate, writes=True)
     data = memory.data[cta]
     whole = rows == 128
     old = data[:, column : column + shape.n] if whole else data[lanes, column + columns]

@@ -17,6 +17,7 @@ from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
 from ..tensor_box import (
     BoxError,
     Combine,
+    bytes_inside,
     im2col_size,
     pixels_of,
     pixels_of_row,
@@ -106,6 +107,14 @@ class _Box:
             else tiled_size(m)
         )
 
+    def bytes_of_tensor(self) -> int:
+        """Bytes of the tensor that the box covers; not counting what lies outside (im2col: counted as inside)."""
+        if self.mode == "tile":
+            return bytes_inside(self.m, self.at)
+        if self.mode in ("tile::gather4", "tile::scatter4"):
+            return sum(bytes_inside(self.m, (self.at[0], row)) for row in self.at[1:])
+        return self.size
+
     def _fault(self, error: BoxError) -> None:
         self.machine.fault(self.inst, str(error), self.lane)
 
@@ -176,6 +185,15 @@ def flat_offset(machine: Machine, view: Array) -> int:
     return view.__array_interface__["data"][0] - machine.shared.__array_interface__["data"][0]
 
 
+def tell_edit(machine: Machine, inst: Inst, lane: int, view: Array, address: int) -> None:
+    """Tell the observers that an instruction writes the tensor map in a view of memory."""
+    if machine.observers:
+        offset = flat_offset(machine, view)
+        shared = 0 <= offset < machine.shared.size
+        for observer in machine.observers:
+            observer.tensor_map_edited(inst, lane, "shared" if shared else "global", offset if shared else address)
+
+
 def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
     """A lane in each CTA of the cluster that a multicast mask names."""
     first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
@@ -203,7 +221,10 @@ def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Se
     tiled = mode.startswith("tile")
 
     def box(lane: int, offsets: Sequence[int]) -> _Box:
-        m = read_map(machine, inst, address_of(machine, tensor, lane), lane)
+        where = address_of(machine, tensor, lane)
+        m = read_map(machine, inst, where, lane)
+        for observer in machine.observers:
+            observer.tensor_map_used(inst, lane, where)
         if m.rank != rank:
             machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
         if (m.kind == "tiled") != tiled:
@@ -269,6 +290,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
         if machine.observers:
             copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
+            copy.tensor_bytes = box.bytes_of_tensor()
             copy.barriers = [
                 flat_offset(machine, span(machine, inst, signal_of(r), "shared::cluster", r, 8, write=True)) // 8
                 for r in receivers
@@ -308,6 +330,7 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "bulk_group", complete)
         if machine.observers:
             copy.reads = [("shared", flat_offset(machine, view), box.size)]
+            copy.tensor_bytes = box.bytes_of_tensor()
         machine.pending.issue(copy)
 
     return _each(machine, issue)
@@ -385,6 +408,7 @@ def tensormap_replace(inst: Inst) -> Step:
             raw = span(machine, inst, start, space, lane, 128, write=True, align=64)
             if raw.any() and TensorMap.decode(raw.tobytes()) is None:
                 machine.fault(inst, f"there is neither a tensor map nor zeros at 0x{start:x}", lane)
+            tell_edit(machine, inst, lane, raw, start)
             replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
 
         return _each(machine, replace)
@@ -406,6 +430,7 @@ def tensormap_copy(inst: Inst) -> Collective:
                     machine, inst, address_of(machine, src, lane), "shared", lane, 128, write=False, align=128
                 )
                 target = span(machine, inst, address_of(machine, dst, lane), "global", lane, 128, write=True, align=128)
+                tell_edit(machine, inst, lane, target, address_of(machine, dst, lane))
                 target[...] = source
 
         return step

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..machine import Machine
 from ..program import Imm, Inst, Not, Operand, Reg, Sink, Vec
-from ..shared_operand import OperandError, chunk_addresses, hopper_descriptor, numbers, read_patterns
+from ..shared_operand import OperandError, chunk_addresses, hopper_descriptor, numbers, read_patterns, tell_operand
 from ..sparsity import place_nonzeros, quad_codes
 from .registry import Action, Collective, Mask, Step, meaning
 
@@ -149,8 +149,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, str(error), lane)
         if machine.observers:
             where = chunk_addresses(rows, depth * bits // 8, rows * bits // 8, depth, descriptor, mn_major)
-            for observer in machine.observers:
-                observer.operand_read(inst, lane, cta, where)
+            tell_operand(machine, inst, lane, cta, where)
         return numbers(patterns, kind)
 
     def step(mask: Mask) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from ...diagnostics import PTXError
 from ...simulator import Observer, Timeline, load
 from ...simulator.program import Reg
-from ...simulator.trace import Step, Trace, as_float, names_of, value_of
+from ...simulator.trace import Step, Trace, names_of, show_value, value_of
 
 DTYPES = {
     "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "f16": np.float16, "s32": np.int32,
@@ -104,7 +104,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sizes(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(int(word) for word in text.replace("x", ",").split(","))
+    """The numbers of `--grid`, `--block` or `--cluster`. ValueError if it holds anything else."""
+    if text is None:
+        return None
+    words = text.replace("x", ",").split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise ValueError(f"{text} is no size: write one to three numbers, such as 128 or 16,16")
+    return tuple(map(int, words))
 
 
 def argument(text: str) -> Any:
@@ -202,7 +208,7 @@ class Stepper:
             f"{step.cta} thread {step.thread}, {step.place}: {step.text}" + ("" if step.executes else "  (guard false)")
         )
         if step.read:
-            print("    " + ", ".join(f"{n} = {v}" for n, v in step.read.items()))
+            print("    " + ", ".join(f"{n} = {show_value(v, step.floats.get(n, 0))}" for n, v in step.read.items()))
 
     def show(self, step: Step, names: list[str]) -> None:
         """Print registers."""
@@ -214,7 +220,8 @@ class Stepper:
                 print(f"there is no register {name}")
                 continue
             value = value_of(step.machine, reg, step.lane)
-            real = f"  {as_float(value)!r}" if reg.pool == "32" else ""
-            if reg.pool == "64":
-                real = f"  {float(np.array([value], np.uint64).view(np.float64)[0])!r}"
-            print(f"{name} = {value}  0x{value:x}{real}")
+            real = f"  {show_value(value, int(reg.pool))}" if reg.pool in ("32", "64") else ""
+            if reg in step.machine.program.floats:
+                print(f"{name} ={real}  0x{value:x}")
+            else:
+                print(f"{name} = {value}  0x{value:x}{real}")

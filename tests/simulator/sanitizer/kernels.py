@@ -26,11 +26,13 @@ HEAD = """.version 8.7
 """
 
 
-def run(body: str, *, grid: int = 1, block: int = 64, cluster: int | None = None, seed: int = 0) -> Report:
+def run(
+    body: str, *, grid: int = 1, block: int = 64, cluster: int | None = None, seed: int = 0, sm: int = 90
+) -> Report:
     """Simulate a body with a source of 1024 random words (%rd1) and a destination of as many zeros (%rd2)."""
     source = np.random.default_rng(1).integers(0, 2**31, 1024, dtype=np.uint32)
     target = np.zeros(1024, np.uint32)
-    kernel = load(HEAD + body + "\n    ret;\n}\n")["k"]
+    kernel = load(HEAD.replace("sm_90a", f"sm_{sm}a") + body + "\n    ret;\n}\n")["k"]
     return kernel.simulate(source, target, grid=grid, block=block, cluster=cluster, seed=seed, max_steps=200_000)
 
 

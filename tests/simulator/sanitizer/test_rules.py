@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import load
+from pyptx.simulator import load, tensor_map
 from pyptx.simulator.sanitizer import Finding
 
 from .kernels import HEAD, breaks, marked, run, silent
@@ -374,6 +375,34 @@ $done:""",
         "    shfl.sync.bfly.b32 %r10, %r1, 1, 31, %r9; //!",
         "    mov.u32 %r9, 0xffffffff;\n    shfl.sync.bfly.b32 %r10, %r1, 1, 31, %r9;",
     ),
+    Rule(  # half of a warp shuffles, and its last lanes read from the other half
+        "shuffle-source",
+        "    setp.lt.u32 %p2, %r1, 16;\n    @!%p2 bra $end;\n    shfl.sync.down.b32 %r10, %r1, 8, 31, 0xffff; //!\n$end:",
+        "    setp.lt.u32 %p2, %r1, 16;\n    @!%p2 bra $end;\n    shfl.sync.down.b32 %r10, %r1, 8, 15, 0xffff;\n$end:",
+    ),
+    Rule(  # a lane that has exited has no register to read
+        "shuffle-source",
+        "    setp.eq.u32 %p2, %r1, 5;\n    @%p2 exit;\n    shfl.sync.idx.b32 %r10, %r1, 5, 31, 0xffffffff; //!",
+        "    setp.eq.u32 %p2, %r1, 5;\n    shfl.sync.idx.b32 %r10, %r1, 5, 31, 0xffffffff;\n    @%p2 exit;",
+    ),
+    Rule(  # producer and consumer do not agree on how many they are
+        "barrier-count",
+        "    setp.ge.u32 %p2, %r1, 32;\n    @%p2 bra $consume;\n    bar.arrive 1, 64;\n    bra $end;\n"
+        "$consume:\n    bar.sync 1, 32; //!\n$end:",
+        "    setp.ge.u32 %p2, %r1, 32;\n    @%p2 bra $consume;\n    bar.arrive 1, 64;\n    bra $end;\n"
+        "$consume:\n    bar.sync 1, 64;\n$end:",
+    ),
+    Rule(  # the CTA that is read may be gone
+        "cluster-exit",
+        FILL + "    barrier.cluster.arrive; barrier.cluster.wait;\n"
+        "    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
+        "    mapa.shared::cluster.u32 %r11, %r5, %r10;\n    ld.shared::cluster.u32 %r12, [%r11]; //!",
+        FILL + "    barrier.cluster.arrive; barrier.cluster.wait;\n"
+        "    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
+        "    mapa.shared::cluster.u32 %r11, %r5, %r10;\n    ld.shared::cluster.u32 %r12, [%r11];\n"
+        "    barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
+        {"grid": 2, "cluster": 2},
+    ),
     Rule(
         "warp-incomplete",
         "    setp.lt.u32 %p2, %r1, 16;\n    @%p2 exit;\n"
@@ -508,6 +537,88 @@ def test_what_can_never_go_on_stops(broken: str, corrected: str, words: tuple[st
         assert word in text, text
     assert "max_steps" not in text
     silent(corrected)
+
+
+def tensor_map_kernel(release: str, acquire: str) -> str:
+    """Thread 0 copies the map of the parameter to global memory, and thread 32 copies with it."""
+    words = "".join(f"    ld.param.b64 %rd9, [map+{i}]; st.global.b64 [%rd2+{i}], %rd9;\n" for i in range(0, 128, 8))
+    return f""".version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 spare)
+{{
+    .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<10>;
+    .shared .align 1024 .b8 box[256]; .shared .align 8 .b64 bar;
+    ld.param.u64 %rd2, [spare]; mov.u32 %r1, %tid.x; mov.u32 %r0, 0;
+    setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r1, 32;
+    @!%p0 bra $written;
+    mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+{words}    {release}
+$written:
+    bar.sync 0;
+    @!%p1 bra $end;
+    {acquire}
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd2, {{%r0, %r0}}], [bar];
+$wait:
+    mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
+    @!%p2 bra $wait;
+$end:
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dec", "inc", "words"),
+    [
+        (24, 240, ""),  # 168 registers at entry: 24 + 2 * 240 = 3 * 168
+        (40, 240, "registers together"),
+        (24, 248, "registers together"),
+        (176, 240, "setmaxnreg.dec 176 of a warp that has 168"),
+        (24, 160, "setmaxnreg.inc 160 of a warp that has 168"),
+    ],
+)
+def test_registers_that_warps_hand_to_each_other(dec: int, inc: int, words: str) -> None:
+    text = f"""{HEAD.replace("{", ".reqntid 384 {", 1)}
+    setp.lt.u32 %p2, %r1, 128;
+    @!%p2 bra $consumer;
+    setmaxnreg.dec.sync.aligned.u32 {dec};
+    bra $end;
+$consumer:
+    setmaxnreg.inc.sync.aligned.u32 {inc};
+$end:
+    ret;
+}}
+"""
+    findings = load(text)["k"].simulate(0, 0, grid=2, block=384).findings
+    assert bool(findings) == bool(words)
+    assert all(isinstance(f, Finding) and f.rule == "setmaxnreg" for f in findings)
+    assert not words or any(words in f.message for f in findings)
+
+
+RELEASE, ACQUIRE = (
+    "fence.proxy.tensormap::generic.release.gpu;",
+    "fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;",
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "acquire", "words"),
+    [
+        ("", ACQUIRE, "executed no fence.proxy.tensormap"),
+        (RELEASE, "", "acquired it after"),
+        (RELEASE, "fence.proxy.async;", "acquired it after"),
+        (RELEASE, ACQUIRE, ""),
+    ],
+)
+def test_a_tensor_map_that_the_kernel_writes(release: str, acquire: str, words: str) -> None:
+    array, spare = np.zeros((16, 16), np.uint8), np.zeros(128, np.uint8)
+    text = tensor_map_kernel(release, acquire)
+    report = load(text)["k"].simulate(tensor_map(array, (16, 16)), spare, grid=1, block=64)
+    found = [f for f in report.findings if isinstance(f, Finding)]
+    assert [f.rule for f in found] == (["proxy"] if words else [])
+    assert all(words in f.message and f.instruction.startswith("cp.async.bulk.tensor") for f in found)
 
 
 def test_a_finding_names_both_sides() -> None:

@@ -1,0 +1,306 @@
+"""Tensor memory (PTX ISA 9.7.16.6): which accesses are complete, and for whom.
+
+Each word knows the last operation that wrote and the last that read it. What one thread issues (`mma`, `cp`, `shift`)
+runs in order, and is complete for those who have waited for an mbarrier that a later tcgen05.commit of that thread
+tells. What a warp does (`ld`, `st`) is complete when it has executed wait::ld or wait::st. Between threads,
+fence::before_thread_sync stands before the synchronisation, which a commit implies, and fence::after_thread_sync after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
+from ..observe import Action
+from ..program import Inst
+from ..tensor_memory import COLUMNS, LANES
+from .clocks import Clock
+from .shadow import Space
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+Array = Any
+ISSUED = "tcgen05"
+"""What operations start that single threads issue; see `Instruction.starts`."""
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One access. `lane`: the thread that issued it, or the first of the warp. Times are 0 until it happens."""
+
+    inst: Inst
+    lane: int
+    time: int
+    done: int = 0
+    """When its warp executed wait::ld or wait::st."""
+    ready: int = 0
+    """When its warp executed fence::before_thread_sync after that."""
+
+    @property
+    def issued(self) -> bool:
+        return self.inst.family.starts == ISSUED
+
+
+class Tensor:
+    """The tensor memory of a launch."""
+
+    def __init__(self, sanitizer: Sanitizer):
+        self.s = sanitizer
+        self.machine = sanitizer.machine
+        self.space = Space("tensor", 0, 4, False)
+        self.used = any(i.family is Tcgen05Alloc for i in self.machine.program.instructions)
+        if self.used:
+            shape = (self.machine.ctas, LANES, COLUMNS)
+            self.write, self.read = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+
+    def start(self) -> None:
+        self.operations: list[Operation] = []
+        """Those that `write` and `read` name, by number + 1."""
+        self.unfinished: dict[int, list[Operation]] = {}
+        """First lane of a warp -> its loads and stores that it has not waited for."""
+        self.unfenced: dict[int, list[Operation]] = {}
+        """First lane of a warp -> those it has waited for, without a fence since."""
+        self.issued: dict[int, Operation] = {}
+        """Lane -> the last operation it has issued."""
+        self.seen: dict[int, Array] = {}
+        """Lane -> what it knew at its last fence::after_thread_sync."""
+        self.allocations: dict[tuple[int, int], tuple[Inst, int]] = {}
+        """(CTA, first column) -> who allocated it."""
+        if self.used:
+            self.write[...] = 0
+            self.read[...] = 0
+
+    # -------------------------------------------------------------------------------------------------- binding
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        family = inst.family
+        if family.waits_for.startswith("tcgen05"):
+            event = self._waited
+        elif family is Tcgen05FenceBefore:
+            event = self._before
+        elif family is Tcgen05FenceAfter:
+            event = self._after
+        else:
+            return action
+
+        def watched(mask: Array) -> object:
+            event(inst, np.flatnonzero(self.machine.active(inst, mask)))
+            return action(mask)
+
+        return watched
+
+    def _waited(self, inst: Inst, lanes: Array) -> None:
+        now = self.s.tick(inst)
+        for warp in np.unique(lanes // 32 * 32).tolist():
+            left = self.unfinished.pop(warp, [])
+            ended = [o for o in left if o.inst.family.starts == inst.family.waits_for]
+            for operation in ended:
+                operation.done = now
+            self.unfenced.setdefault(warp, []).extend(ended)
+            self.unfinished[warp] = [o for o in left if not o.done]
+
+    def _before(self, inst: Inst, lanes: Array) -> None:
+        now = self.s.tick(inst)
+        for warp in np.unique(lanes // 32 * 32).tolist():
+            for operation in self.unfenced.pop(warp, ()):
+                operation.ready = now
+
+    def _after(self, inst: Inst, lanes: Array) -> None:
+        self.s.tick(inst)
+        if self.s.races.off:
+            return
+        groups = self.s.clocks.group_of[lanes]
+        for g in np.unique(groups).tolist():
+            here = lanes[groups == g]
+            self.seen.update(zip(here.tolist(), self.s.clocks.knowledge(g, here), strict=True))
+
+    def commit(self, inst: Inst, lanes: Array) -> Clock:
+        """tcgen05.commit: what an mbarrier's phase brings to those who wait for it."""
+        self._before(inst, lanes)  # it implies the fence
+        clocks = self.s.clocks
+        columns = [(int(clocks.group_of[lane]), self._column(lane), int(clocks.local[lane])) for lane in lanes.tolist()]
+        clock = clocks.release(lanes)
+        for group, column, _ in columns:
+            clock.rows[clocks.first_group + group][column] = clocks.now
+        return clock
+
+    def _column(self, lane: int) -> int:
+        """Where a thread's knowledge says up to when what `lane` has issued is complete."""
+        return self.s.clocks.column(int(self.s.clocks.group_of[lane]), -1 - lane)
+
+    def complete(self, lanes: Array, issuer: int, time: int) -> Array:
+        """Which of these lanes know that what `issuer` issued at a time is complete."""
+        clocks = self.s.clocks
+        column = self._column(issuer)
+        matrix = clocks.ensure()
+        if column >= matrix.shape[2]:
+            return np.zeros(lanes.size, np.bool_)
+        groups = clocks.group_of[lanes]
+        return (groups == clocks.group_of[issuer]) & (matrix[groups, clocks.local[lanes], column] >= time)
+
+    # ------------------------------------------------------------------------------------------------- accesses
+
+    def accessed(
+        self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
+    ) -> None:
+        """An instruction reads and writes words of a CTA's tensor memory."""
+        operation = Operation(inst, lane, self.s.tick(inst))
+        self.operations.append(operation)
+        number = len(self.operations)
+        index = cta, rows, columns
+        written = self.write[index]
+        if reads and not written.all():
+            at = int(np.flatnonzero(written.reshape(-1) == 0)[0])
+            self.s.report(
+                "uninitialised-tensor",
+                inst,
+                "read of tensor memory that has not been written since it was allocated",
+                lane,
+                hint="tensor memory is undefined after tcgen05.alloc: the first mma of a tile disables its input D "
+                "(enable-input-d), or tcgen05.st or cp writes it first",
+                space=self.space,
+                byte=_address(rows, columns, at),
+            )
+        self._check(operation, written, rows, columns)
+        if writes:
+            self._check(operation, self.read[index], rows, columns)
+            self.write[index] = number
+            self.read[index] = 0
+        else:
+            self.read[index] = number
+        if operation.issued:
+            self.issued[lane] = operation
+        else:
+            self.unfinished.setdefault(lane // 32 * 32, []).append(operation)
+
+    def allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        self.write[cta, :, first : first + columns] = 0
+        self.read[cta, :, first : first + columns] = 0
+        self.allocations[cta, first] = inst, lane
+
+    def freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
+        """tcgen05.dealloc: all accesses must be over."""
+        operation = Operation(inst, lane, self.s.tick(inst))
+        place = np.arange(LANES)[:, None], np.arange(first, first + columns)[None, :]
+        for table in (self.write, self.read):
+            self._check(operation, table[(cta, *place)], *place)
+        self.allocations.pop((cta, first), None)
+
+    def finish(self) -> None:
+        """All threads of the batch have exited."""
+        for inst, lane in self.allocations.values():
+            self.s.report(
+                "tensor-leak",
+                inst,
+                "the CTA ends and these columns of tensor memory have not been given back",
+                lane,
+                hint="a warp of the CTA executes tcgen05.dealloc before the CTA ends, after all accesses: other CTAs of "
+                "the SM wait for the columns",
+            )
+        clocks = self.s.clocks
+        if self.s.races.off:
+            return
+        for lane, operation in self.issued.items():
+            group = int(clocks.group_of[lane])
+            threads = group * clocks.per + np.arange(clocks.per)
+            if not self.complete(threads, lane, operation.time).any():
+                self.s.report(
+                    "exit-in-flight",
+                    operation.inst,
+                    "the kernel ends and no thread has waited for this operation",
+                    lane,
+                    hint="tcgen05.commit tells an mbarrier, for which a thread waits before the CTA ends",
+                )
+
+    # --------------------------------------------------------------------------------------------------- checks
+
+    def _check(self, operation: Operation, numbers: Array, rows: Array, columns: Array) -> None:
+        """What `numbers` name came before and touches the same words."""
+        first = int(numbers.flat[0])
+        found = [first] if (numbers == first).all() else np.unique(numbers).tolist()
+        for number in found:
+            if not number:
+                continue
+            problem = self._problem(operation, self.operations[number - 1])
+            if problem is not None:
+                rule, message, hint = problem
+                at = int(np.flatnonzero(numbers.reshape(-1) == number)[0])
+                self.s.report(
+                    rule,
+                    operation.inst,
+                    message,
+                    operation.lane,
+                    hint=hint,
+                    space=self.space,
+                    byte=_address(rows, columns, at),
+                    other=self.operations[number - 1].inst,
+                )
+
+    def _problem(self, now: Operation, before: Operation) -> tuple[str, str, str] | None:
+        """(rule, message, hint) if one operation need not be complete when another touches the same words."""
+        if before.issued:
+            if now.issued and now.lane == before.lane:
+                return None  # these run in the order of issue
+            if self.s.races.off:
+                return None
+            if not self.complete(np.array([now.lane]), before.lane, before.time)[0]:
+                return (
+                    "tcgen05-commit",
+                    "tensor memory is touched here that an operation uses which may still be in flight",
+                    "the thread that issued it executes tcgen05.commit, and this thread waits for that mbarrier first",
+                )
+            seen = self.seen.get(now.lane)
+            column = self._column(before.lane)
+            fenced = seen is not None and column < seen.size and seen[column] >= before.time
+        else:
+            wait = before.inst.family.starts.replace("tcgen05.", "wait::")
+            if not before.done:
+                if now.inst.family.starts == before.inst.family.starts and now.lane == before.lane:
+                    return None
+                return (
+                    "tcgen05-wait",
+                    f"tensor memory is touched here that {before.inst.family.starts} may still access",
+                    f"tcgen05.{wait}.sync.aligned in the warp that executed it"
+                    + ("" if now.lane // 32 == before.lane // 32 else ", then fence::before_thread_sync and a barrier"),
+                )
+            if now.lane // 32 == before.lane // 32 or self.s.races.off:
+                return None
+            if not self._ordered(now.lane, before.lane, before.ready or before.done):
+                return (
+                    "race",
+                    "data race: tensor memory is touched here without a synchronisation with the warp that did before",
+                    f"tcgen05.{wait}, fence::before_thread_sync, a barrier or mbarrier, fence::after_thread_sync",
+                )
+            if not before.ready and now.inst.family.starts:
+                return (
+                    "tcgen05-fence",
+                    "tensor memory is touched here after an access of another warp without a fence before the "
+                    "synchronisation between them",
+                    f"tcgen05.fence::before_thread_sync comes after tcgen05.{wait} and before the barrier or arrival",
+                )
+            seen = self.seen.get(now.lane)
+            first = int(self.s.clocks.local[before.lane])
+            fenced = seen is not None and int(seen[first : first + 32].max()) >= before.ready
+        if fenced or now.lane // 32 == before.lane // 32 or not now.inst.family.starts:
+            return None
+        return (
+            "tcgen05-fence",
+            "tensor memory is touched here after an operation of another thread without a fence after the "
+            "synchronisation between them",
+            "tcgen05.fence::after_thread_sync comes after the barrier or wait and before this instruction",
+        )
+
+    def _ordered(self, lane: int, warp: int, time: int) -> bool:
+        """Whether a lane knows of some thread of a warp that it has come to a time: the waits are for all of it."""
+        others = warp // 32 * 32 + np.arange(32) + self.s.first_lane
+        return bool(self.s.clocks.ordered(np.full(32, lane), others, np.full(32, time)).any())
+
+
+def _address(rows: Array, columns: Array, at: int) -> int:
+    """The address of the word at a place of the broadcast index."""
+    rows, columns = np.broadcast_arrays(rows, columns)
+    return int(rows.reshape(-1)[at]) << 16 | int(columns.reshape(-1)[at])

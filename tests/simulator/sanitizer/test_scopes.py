@@ -1,0 +1,125 @@
+"""Messages between CTAs: releases and acquires of each kind and scope, as in public code, right and wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx.simulator.sanitizer import Finding
+
+from .kernels import run, silent
+
+MESSAGE = """
+    setp.eq.u32 %p3, %r2, 0; and.pred %p4, %p3, %p1;
+    not.pred %p5, %p3; and.pred %p5, %p5, %p1;
+    @!%p4 bra $reader;
+    st.global.u32 [%rd2+64], 5;
+    {}
+    bra $end;
+$reader:
+    @!%p5 bra $end;
+$spin:
+    {}
+    setp.ne.u32 %p6, %r10, 1;
+    @%p6 bra $spin;
+    {}
+    ld.global.u32 %r11, [%rd2+64];
+$end:
+"""
+GRID = """
+    mul.wide.u32 %rd6, %r2, 4; add.s64 %rd6, %rd2, %rd6;
+    @%p1 st.global.u32 [%rd6+64], %r2;
+    bar.sync 0;
+    @!%p1 bra $met;
+    {}
+$spin:
+    {}
+    setp.lt.u32 %p6, %r10, 2;
+    @%p6 bra $spin;
+    {}
+$met:
+    bar.sync 0;
+    ld.global.u32 %r11, [%rd2+64]; ld.global.u32 %r12, [%rd2+68];
+"""
+LAST = """
+    mul.wide.u32 %rd7, %r2, 256; add.s64 %rd7, %rd7, %rd5;
+    st.global.u32 [%rd7+64], %r1;
+    {}
+    bar.sync 0;
+    @!%p1 bra $told;
+    atom.global.inc.u32 %r11, [%rd2], 1;
+    setp.eq.u32 %p3, %r11, 1; selp.u32 %r12, 1, 0, %p3;
+    st.shared.u32 [buf+256], %r12;
+$told:
+    bar.sync 0;
+    ld.shared.u32 %r12, [buf+256];
+    setp.eq.u32 %p3, %r12, 1;
+    @!%p3 bra $end;
+    {}
+    ld.global.u32 %r13, [%rd2+100]; ld.global.u32 %r14, [%rd2+500];
+$end:
+"""
+REMOTE = """
+    st.shared.u32 [%r5], %r1;
+    @%p1 mbarrier.init.shared.b64 [bar], 1; @%p1 fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    setp.eq.u32 %p3, %r2, 0; and.pred %p4, %p3, %p1;
+    mov.u32 %r12, 1; mov.u32 %r14, bar;
+    mapa.shared::cluster.u32 %r11, %r3, %r12; mapa.shared::cluster.u32 %r13, %r14, %r12;
+    @%p4 st.shared::cluster.u32 [%r11], 77;
+    @%p4 mbarrier.arrive{}.shared::cluster.b64 _, [%r13];
+    @%p3 bra $end;
+$wait:
+    mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p2, [bar], 0;
+    @!%p2 bra $wait;
+    ld.shared.u32 %r15, [buf];
+$end:
+    barrier.cluster.arrive; barrier.cluster.wait;
+"""
+CLUSTER = {"grid": 2, "cluster": 2}
+TWO = {"grid": 2}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts", "launch"),
+    [
+        (MESSAGE, ("st.release.gpu.global.u32 [%rd2], 1;", "ld.acquire.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (MESSAGE, ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%rd2], 1;",
+                   "ld.relaxed.gpu.global.u32 %r10, [%rd2];", "fence.acq_rel.gpu;"), TWO),
+        (MESSAGE, ("membar.gl; st.volatile.global.u32 [%rd2], 1;",
+                   "ld.volatile.global.u32 %r10, [%rd2];", "membar.gl;"), TWO),
+        (GRID, ("membar.gl; red.global.add.u32 [%rd2], 1;", "ld.volatile.global.u32 %r10, [%rd2];", "membar.gl;"), TWO),
+        (GRID, ("red.release.gpu.global.add.u32 [%rd2], 1;", "ld.acquire.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (GRID, ("atom.acq_rel.gpu.global.add.u32 %r10, [%rd2], 1;",
+                "atom.acq_rel.gpu.global.add.u32 %r10, [%rd2], 0;", ""), TWO),
+        (LAST, ("membar.gl;", "membar.gl;"), TWO),  # all fence, a barrier, one counts; a barrier, all fence
+        (REMOTE, (".release.cluster",), CLUSTER),
+        (REMOTE, ("",), CLUSTER),
+    ],
+)  # fmt: skip
+def test_right(pattern: str, parts: tuple[str, ...], launch: dict[str, int]) -> None:
+    silent(pattern.format(*parts), **launch)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts", "launch"),
+    [
+        (MESSAGE, ("st.release.cta.global.u32 [%rd2], 1;", "ld.acquire.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (MESSAGE, ("st.release.gpu.global.u32 [%rd2], 1;", "ld.relaxed.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (MESSAGE, ("st.release.gpu.global.u32 [%rd2], 1;", "ld.relaxed.gpu.global.u32 %r10, [%rd2];",
+                   "fence.acq_rel.cta;"), TWO),
+        (MESSAGE, ("fence.acq_rel.cta; st.relaxed.gpu.global.u32 [%rd2], 1;",
+                   "ld.acquire.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (MESSAGE, ("membar.cta; st.volatile.global.u32 [%rd2], 1;",
+                   "ld.volatile.global.u32 %r10, [%rd2];", "membar.gl;"), TWO),
+        (MESSAGE, ("membar.gl; st.global.u32 [%rd2], 1;", "ld.volatile.global.u32 %r10, [%rd2];", "membar.gl;"), TWO),
+        (GRID, ("red.global.add.u32 [%rd2], 1;", "ld.volatile.global.u32 %r10, [%rd2];", "membar.gl;"), TWO),
+        (GRID, ("red.release.cta.global.add.u32 [%rd2], 1;", "ld.acquire.gpu.global.u32 %r10, [%rd2];", ""), TWO),
+        (LAST, ("", "membar.gl;"), TWO),
+        (LAST, ("membar.gl;", ""), TWO),
+        (REMOTE, (".release.cta",), CLUSTER),
+        (REMOTE, (".relaxed.cluster",), CLUSTER),
+    ],
+)  # fmt: skip
+def test_wrong(pattern: str, parts: tuple[str, ...], launch: dict[str, int]) -> None:
+    findings = [f for f in run(pattern.format(*parts), **launch).findings if isinstance(f, Finding)]  # pyright: ignore
+    assert {f.rule for f in findings} == {"race"}
