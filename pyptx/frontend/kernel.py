@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -23,7 +23,10 @@ from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from ..runtime.ptxas import PtxasResult, ResourceUsage
+    from .explain import Explanation
 
 __all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "kernel"]
 
@@ -69,6 +72,7 @@ class Kernel:
         grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
         raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
         reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+        debug: bool = False,
     ):  # fmt: skip
         self._fn = fn
         self._arch = arch
@@ -80,6 +84,7 @@ class Kernel:
         self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
         self.reqntid = None if reqntid is None else tuple(reqntid)
         self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
+        self.debug = debug
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
         self._cubin_handles: dict[Any, Any] = {}
@@ -133,6 +138,12 @@ class Kernel:
     def name(self) -> str:
         """The entry's name: that of the Python function (`kernel` for a lambda)."""
         return self._fn.__name__ if re.fullmatch(r"[A-Za-z_]\w*", self._fn.__name__, re.ASCII) else "kernel"
+
+    @property
+    def filename(self) -> str:
+        """The file of the Python function, as tracebacks call it."""
+        code = getattr(self._fn, "__code__", None)
+        return code.co_filename if code is not None else "<kernel>"
 
     @property
     def version(self) -> Version | None:
@@ -201,6 +212,16 @@ class Kernel:
         assert cubin is not None
         return disassemble(cubin)
 
+    def explain(self, **kw: Any) -> Explanation:
+        """Python line -> PTX lines -> SASS instructions: print it for a table, or read its `rows`.
+
+        The SASS is what ptxas makes (with `-lineinfo`, which changes no instruction); without ptxas and nvdisasm the
+        table says so and stops at the PTX. Errors of tracing as `ptx`.
+        """
+        from .explain import explain
+
+        return explain(self, kw)
+
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
         thread or CTA). Errors as `sass`.
@@ -239,11 +260,15 @@ class Kernel:
             return found
         return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
 
+    def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
+        """The statements of the entry, each with the number (from 1) of the line of `ptx(**kw)` where it starts."""
+        from .build import printed_lines
+
+        return printed_lines(self.trace(**kw).module, self.ptx(**kw))
+
     def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
         """Diagnostics about the PTX text, moved to the Python lines that made it."""
-        from .build import line_places
-
-        places = line_places(self.trace(**kw).module, self.ptx(**kw))
+        places = {number: op.location for number, op in self.printed_lines(**kw)}
         found: list[Diagnostic] = []
         for d in diagnostics:
             location = places.get(d.line or 0)
@@ -303,6 +328,7 @@ class Kernel:
             extern=self.extern_smem,
             directives=self._directives(),
             force_dynamic=trace.shared_is_dynamic,
+            debug=self.debug,
         )
         smem = self.smem if built.has_extern else 0
         return Traced(
@@ -471,6 +497,7 @@ def kernel(
     grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
     raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
     reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
+    debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
 def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator, bare or with options: make a `Kernel` of a function that uses `reg`, `smem` and `ptx`.
@@ -480,7 +507,8 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     of the dimensions. smem: bytes of dynamic shared memory (the kernel's own allocations need not be counted).
     raw_params: (type, name) pairs of further parameters, see `parameters.raw_parameter`. extern_smem: declare an extern
     shared array, by name or `global_smem`. reqntid: `.reqntid`. raw_directives: (name, values) pairs of performance
-    directives, which replace reqntid.
+    directives, which replace reqntid. debug: emit `.file` and `.loc` for the Python lines, which profilers and cuda-gdb
+    then show.
     """
     if fn is None:
         return lambda function: Kernel(function, **options)
