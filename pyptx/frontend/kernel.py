@@ -318,6 +318,7 @@ class Kernel:
         if self.extern_smem:
             trace.symbols.add(self.extern_smem)
             trace.externs.append(self.extern_smem)
+            trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
             self._fn(*tensors, **template)
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
