@@ -86,8 +86,8 @@ def _build(
 ) -> Built:
     if trace.failures:
         raise trace.failures[0]
-    if trace.scopes:
-        raise trace.error("a ptx.scope() is not closed", at=0)
+    for what, place in trace.blocks.values():
+        raise trace.error(f"{what} is not closed", f"it is a block: `with {what}:` and its body", at=place)
     _end_with_ret(trace)
     most = limits_of(trace.target).shared_per_cta
     if trace.shared_bytes > most:

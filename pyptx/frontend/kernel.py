@@ -16,7 +16,9 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ..diagnostics import Diagnostic, PTXError, suggest
 from ..dialects.ptx.target import FIRST_PTX, Version, parse_version
+from .barrier_use import uninitialised_barriers
 from .build import build_module
+from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
 from .shared import STATIC_LIMIT
 from .tiles import Tile, unify_envs
@@ -51,6 +53,8 @@ class Traced:
     target: str
     version: Version
     places: tuple[int, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+    """What is wrong with it though it can be printed; `Kernel.check` says so."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
 
 
@@ -251,7 +255,7 @@ class Kernel:
             traced = self.trace(**kw)
         except PTXError as error:
             return list(error.diagnostics)
-        found = module_diagnostics(traced.module)
+        found = [*traced.findings, *module_diagnostics(traced.module)]
         if any(d.severity == "error" for d in found):
             return found
         try:
@@ -309,6 +313,9 @@ class Kernel:
         code = getattr(self._fn, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
         trace = Trace(self.name, self.arch, self._version, place)
+        problem = launch_problem(self.arch, self.block, self.cluster, self.smem)
+        if problem is not None:
+            raise trace.error(problem, at=0)
         tensors = self._tensors(env)
         trace.template = dict(template)
         trace.parameters = {name: words for words, name in self.raw_params}
@@ -321,6 +328,7 @@ class Kernel:
             trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
             self._fn(*tensors, **template)
+        findings = tuple(uninitialised_barriers(trace))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -333,8 +341,9 @@ class Kernel:
         )
         smem = self.smem if built.has_extern else 0
         return Traced(
-            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version, text=[]
-        )
+            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
+            findings=findings, text=[],
+        )  # fmt: skip
 
     def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
         tensors: list[TensorSpec] = []
@@ -373,12 +382,16 @@ class Kernel:
         template, bound = self._split({n: v for n, v in kw.items()})
         names = {**{n: v for n, v in template.items() if isinstance(v, int)}, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
-        return Launch(
+        launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
             self._extent("block", self.block, names, env),
             self._extent("cluster", self.cluster, names, env),
             traced.dynamic_smem,
         )
+        problem = launch_problem(self.arch, launch.block, launch.cluster, launch.smem)
+        if problem is not None:
+            raise ValueError(f"kernel {self.name}: {problem}")
+        return launch
 
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):

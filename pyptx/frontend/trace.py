@@ -115,6 +115,7 @@ class Trace:
         self.loops: list[tuple[str, str]] = []  # (continue label, end label) of the open loops, innermost last
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
+        self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place
         self.last_if: tuple[int, str, str] | None = None
         self.failures: list[PTXError] = []
         self._counters: dict[str, int] = {}

@@ -375,7 +375,7 @@ def _allocate(
 def _grid(kernel: Any, sizes: Mapping[str, int], accepted: Mapping[str, Any]) -> Any:
     grid = kernel.grid
     if not callable(grid):
-        return grid
+        return 1 if grid is None else grid
     try:
         wanted = inspect.signature(grid).parameters.values()
     except (TypeError, ValueError):
