@@ -283,7 +283,7 @@ class Trace:
         problem = resolution.verdict(self.version or NEWEST_PTX, self.target)
         if problem is not None:
             raise self.error(*self._explained(problem, resolution), at=place)
-        problem = symbol_problem(resolution, self.spaces)
+        problem = symbol_problem(resolution, self.spaces) if self.spaces else None
         if problem is not None:
             raise self.error(problem.message, problem.hint, at=place)
         self.used[shape] = place
