@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ptx", "reg", "smem", "types", "specs", "codegen"):
+    if name in ("ptx", "reg", "smem", "types", "specs", "codegen", "draw"):
         return import_module(f".{name}", __name__)
     module = _WHERE.get(name)
     if module is None:

@@ -33,10 +33,10 @@ def addr(base: Any, offset: int | str | Reg | list[Any] | tuple[Any, ...] | None
     operand = bracketed(base)
     if isinstance(operand, AddressOperand) and offset is not None:
         if operand.offset is None:
-            return AddressOperand(operand.base, offset, operand.rest)
+            return AddressOperand(operand.base, offset, operand.rest, operand.space)
         if isinstance(operand.offset, int) and isinstance(offset, int):
-            return AddressOperand(operand.base, operand.offset + offset, operand.rest)
-        return AddressOperand(operand.base, f"{operand.offset}+{offset}", operand.rest)
+            return AddressOperand(operand.base, operand.offset + offset, operand.rest, operand.space)
+        return AddressOperand(operand.base, f"{operand.offset}+{offset}", operand.rest, operand.space)
     return operand
 
 
@@ -98,6 +98,7 @@ def var(
         raise trace.error(f"variables live in global, const, shared or local memory, not {space!r}")
     trace.check_free(name)
     trace.symbols.add(name)
+    trace.spaces[name] = space
     head: list[str] = []
     if linking:
         head.append("." + linking.lstrip("."))

@@ -128,6 +128,8 @@ class Arithmetic:
     # -------------------------------------------------------------------------------------------------- arithmetic
 
     def __add__(self, other: Any) -> Reg:
+        if hasattr(other, "__ptx_address__"):
+            return NotImplemented  # a typed pointer counts in elements
         return _binary("+", self, other)
 
     def __radd__(self, other: Any) -> Reg:

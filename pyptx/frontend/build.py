@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, LocationAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
@@ -22,6 +22,7 @@ from ..dialects.ptx.structure import (
     ModuleOp,
     ParameterOp,
     RegisterOp,
+    TextAttr,
     TokensAttr,
     UndefOp,
     VariableOp,
@@ -32,6 +33,7 @@ from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused
 from ..ssa.statement import Kind, Shape, Statement
 from .instructions import opcode
+from .lines import with_lines
 from .parameters import EntryParameter
 from .shared import DYNAMIC, STATIC_LIMIT, place_allocations
 from .trace import FINISHED, Trace, declaration_shape
@@ -64,10 +66,13 @@ def build_module(
     extern: str | None,
     directives: Directives,
     force_dynamic: bool,
+    debug: bool = False,
 ) -> Built:
-    """The module of a finished trace. PTXError for what only the whole kernel shows."""
+    """The module of a finished trace; with `debug`, `.loc` directives say its Python lines. PTXError for what only the
+    whole kernel shows.
+    """
     with gc_paused():
-        return _build(trace, name, parameters, extern, directives, force_dynamic)
+        return _build(trace, name, parameters, extern, directives, force_dynamic, debug)
 
 
 def _build(
@@ -77,11 +82,12 @@ def _build(
     extern: str | None,
     directives: Directives,
     force_dynamic: bool,
+    debug: bool,
 ) -> Built:
     if trace.failures:
         raise trace.failures[0]
-    if trace.scopes:
-        raise trace.error("a ptx.scope() is not closed", at=0)
+    for what, place in trace.blocks.values():
+        raise trace.error(f"{what} is not closed", f"it is a block: `with {what}:` and its body", at=place)
     _end_with_ret(trace)
     most = limits_of(trace.target).shared_per_cta
     if trace.shared_bytes > most:
@@ -103,6 +109,10 @@ def _build(
     statements = _assemble(trace, shared)
     if trace.scope_count:
         _check_scopes(trace, statements)
+    externs = list(trace.module_statements)
+    if debug:
+        statements, files = with_lines(statements, trace.locations, externs)
+        externs = files + externs
     _note_directives(trace, directives)
     if any(d.register_class == "b128" for d in trace.declarations.values()):
         trace.needs = max(trace.needs, (8, 3))
@@ -132,7 +142,6 @@ def _build(
     ops: list[Operation] = [
         create(HeaderOp, (), (), {"what": string_attr(what)}, {}) for what in ("version", "target", "address_size")
     ]
-    externs: list[Statement] = list(trace.module_statements)
     if extern is not None:
         externs.append((_extern_shape(extern, 128), (), "", 0, ""))
     if dynamic:
@@ -283,20 +292,21 @@ def _check_version(trace: Trace, version: Version) -> None:
             )
 
 
-def line_places(module: BuiltinModule, text: str) -> dict[int, LocationAttr]:
-    """PTX line -> place in the Python source, for text that `module` printed to."""
+def printed_lines(module: BuiltinModule, text: str) -> Iterator[tuple[int, Operation]]:
+    """The statements of the entry with the number (from 1) of the line where each starts in `text`, which `module`
+    printed to.
+    """
     ptx = next(op for op in module.body.block.ops if isinstance(op, ModuleOp))
     entry: FunctionOp = next(iter(ptx.functions))
-    lines = text.split("\n")
-    number = next(i for i, line in enumerate(lines) if line == "{") + 1
-    found: dict[int, LocationAttr] = {}
+    number = text.split("\n").index("{") + 2
     for block in entry.blocks:
         for op in block.ops:
             if isinstance(op, (FallOp, UndefOp, ParameterOp)):
                 continue
-            lead = op.attributes.get("lead")
-            if isinstance(lead, StringAttr):
+            lead, gaps = op.attributes.get("lead"), op.attributes.get("gaps")
+            if isinstance(lead, TextAttr):
                 number += lead.data.count("\n")
-            number += 1
-            found[number] = op.location
-    return found
+            first, *rest = gaps.data if isinstance(gaps, TokensAttr) else ("", "\n")
+            number += first.count("\n")
+            yield number, op
+            number += "".join(rest).count("\n")

@@ -60,8 +60,20 @@ def _condition(trace: Trace, pred: Any) -> Any:
     return pred
 
 
-class _If:
+class _Block:
+    """A `with` block. The trace remembers it until it is closed: one that never is, or was not entered, is an error."""
+
+    def __init__(self, what: str):
+        trace = current()
+        trace.blocks[self] = (what, trace.place())
+
+    def close(self) -> None:
+        current().blocks.pop(self, None)
+
+
+class _If(_Block):
     def __init__(self, pred: Any):
+        super().__init__("ptx.if_(p)")
         self.pred = pred
         self.names: tuple[str, str] = ("", "")
 
@@ -75,6 +87,7 @@ class _If:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
         if kind is None:
             trace = current()
             trace.label(self.names[0])
@@ -82,8 +95,9 @@ class _If:
             trace.last_if = (len(trace.statements), self.names[0], self.names[1])
 
 
-class _Else:
+class _Else(_Block):
     def __init__(self) -> None:
+        super().__init__("ptx.else_()")
         self.end = ""
 
     def __enter__(self) -> None:
@@ -100,6 +114,7 @@ class _Else:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
         if kind is None:
             current().label(self.end)
 
@@ -114,8 +129,9 @@ def else_() -> _Else:
     return _Else()
 
 
-class _Loop:
+class _Loop(_Block):
     def __init__(self, name: str, pred: Any):
+        super().__init__(f'ptx.loop("{name}")')
         self.name, self.pred = name, pred
 
     def __enter__(self) -> None:
@@ -124,6 +140,7 @@ class _Loop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
         if kind is None:
             if self.pred is None:
                 _BRA_UNI(self.name)
@@ -206,13 +223,17 @@ def _innermost() -> tuple[str, str]:
     return trace.loops[-1]
 
 
-class _Scope:
+class _Scope(_Block):
+    def __init__(self) -> None:
+        super().__init__("ptx.scope()")
+
     def __enter__(self) -> None:
         current().open_scope()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
         if kind is None:
             current().close_scope()
 

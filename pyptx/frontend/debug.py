@@ -8,7 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..dialects.ptx.structure import LocOp
 from .instructions import _path, spelled
-from .trace import current, directive_shape, tracing
+from .lines import file_directive
+from .trace import current, tracing
 
 __all__ = ["Pipe", "file_", "intrinsic", "loc", "pipe", "pragma"]
 
@@ -24,8 +25,11 @@ def loc(file: int, line: int, col: int = 0) -> None:
 def file_(idx: int, name: str) -> None:
     """`.file idx "name"`: name a source file for `loc`. It stands at module level."""
     trace = current()
-    text = name.replace("\\", "\\\\").replace('"', '\\"')
-    trace.module_statements.append((directive_shape((".file", str(idx), f'"{text}"')), (), "", trace.place(), ""))
+    try:
+        shape = file_directive(idx, name)
+    except ValueError as error:
+        raise trace.error(str(error)) from None
+    trace.module_statements.append((shape, (), "", trace.place(), ""))
 
 
 def pragma(text: str) -> None:

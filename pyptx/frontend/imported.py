@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Operation
 
+from ..analysis.operands import line_of
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.target import parse_version, version_text
@@ -26,6 +28,7 @@ class ImportedKernel(Kernel):
         that it does not have.
         """
         text, path = read_source(source)
+        self._path = path or "<ptx>"
         self._imported = parse(text, filename=path)
         module = _module(self._imported)
         entries = {op.symbol: op for op in module.functions if isinstance(op, EntryOp) and not op.is_declaration}
@@ -73,6 +76,19 @@ class ImportedKernel(Kernel):
         from ..codegen import ptx_to_python
 
         return ptx_to_python(self.ptx(), sugar=sugar, kernel_name=options.pop("kernel_name", self.name), **options)
+
+    @property
+    def filename(self) -> str:
+        """The PTX file; `<ptx>` for text."""
+        return self._path
+
+    def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
+        """The statements of the entry, each with its line in the text."""
+        entry = next(op for op in _module(self._imported).functions if op.symbol == self.name)
+        for op in entry.walk():
+            line = line_of(op)
+            if line is not None:
+                yield line, op
 
     def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
         return list(diagnostics)

@@ -41,6 +41,7 @@ from ..ssa.shapes import branch_target, fill_instruction, table_name
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType
+from .spaces import pointer_problem
 from .trace import FINISHED, Trace, _current, current
 
 Key = Any
@@ -132,6 +133,11 @@ class Opcode:
             raise trace.error("a register of another kernel stands here", "registers live in the trace that made them")
         if cls.resolve(self._modifiers, layout, classes).problem is not None:
             layout = self._constants(cls, classes, layout, wide)
+        spaces = {i: k[1] for i, k in enumerate(operands) if isinstance(k, tuple) and k[0] == "space"}
+        if spaces:
+            problem = pointer_problem(cls.resolve(self._modifiers, layout, classes), spaces)
+            if problem is not None:
+                raise trace.error(problem.message, problem.hint)
         name = ""
         if cls.jumps:
             layout, name = branch_target(layout)
@@ -216,12 +222,14 @@ def emit(text: str, *operands: Any, pred: Any = None) -> Any:
 
 
 class AddressOperand:
-    """`[base+offset]`, from `ptx.addr`. `rest` are further parts inside the brackets (tensor coordinates)."""
+    """`[base+offset]`, from `ptx.addr`. `rest` are further parts inside the brackets (tensor coordinates); `space` is
+    the state space where that is known (`generic` too), else empty.
+    """
 
-    __slots__ = ("base", "offset", "rest")
+    __slots__ = ("base", "offset", "rest", "space")
 
-    def __init__(self, base: Any, offset: int | str | None = None, rest: tuple[Any, ...] = ()):
-        self.base, self.offset, self.rest = base, offset, rest
+    def __init__(self, base: Any, offset: int | str | None = None, rest: tuple[Any, ...] = (), space: str = ""):
+        self.base, self.offset, self.rest, self.space = base, offset, rest, space
 
     def __repr__(self) -> str:
         return f"[{self.base!r}{'' if self.offset is None else f'+{self.offset}'}]"
@@ -284,6 +292,9 @@ def _key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
             if symbol is not None:
                 name, offset = symbol()
                 return ("sym", name, offset)
+            address = getattr(operand, "__ptx_address__", None)
+            if address is not None:
+                return _address_key(trace, address(), regs, path)
             raise trace.error(
                 f"{type(operand).__name__} is no operand of an instruction",
                 "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
@@ -316,7 +327,8 @@ def _address_key(trace: Trace, operand: AddressOperand, regs: list[Variable], pa
     if isinstance(key, tuple) and key[0] == "sym" and isinstance(offset, int):
         key, offset = ("sym", key[1], key[2] + offset), None
     rest = [_key(trace, part, regs, path) for part in operand.rest]
-    return ("[", key, offset, *rest)
+    found = ("[", key, offset, *rest)
+    return ("space", operand.space, found) if operand.space else found
 
 
 def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Key:
@@ -410,6 +422,8 @@ def _operand(key: Key, wide: bool) -> Operand:
             if isinstance(node, Symbol) and node.offset:
                 node, text = Symbol(node.name), node.offset + text
             return Address(node, text, tuple(_operand(e, wide) for e in rest))
+        case ("space", _, inner):
+            return _operand(inner, wide)
         case ("node", node, _):
             return node
         case _:
@@ -427,6 +441,8 @@ def _classes(key: Key) -> tuple[str, ...]:
             return tuple(c for p in parts for c in _classes(p))
         case ("[", base, _, *rest):
             return tuple(c for p in (base, *rest) for c in _classes(p))
+        case ("space", _, inner):
+            return _classes(inner)
         case ("node", _, classes):
             return classes
         case _:

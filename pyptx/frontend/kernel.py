@@ -9,7 +9,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -18,14 +18,19 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ..diagnostics import Diagnostic, PTXError, suggest
 from ..dialects.ptx.target import FIRST_PTX, Version, parse_version
+from .barrier_use import uninitialised_barriers
 from .build import build_module
+from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
 from .shared import STATIC_LIMIT
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from ..runtime.ptxas import PtxasResult, ResourceUsage
+    from .explain import Explanation
 
 __all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "fat_kernel", "kernel"]
 
@@ -50,6 +55,8 @@ class Traced:
     target: str
     version: Version
     places: tuple[int, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+    """What is wrong with it though it can be printed; `Kernel.check` says so."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
 
 
@@ -73,6 +80,7 @@ class Kernel:
         raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
         reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
         cooperative: bool = False, programmatic: bool = False,
+        debug: bool = False,
     ):  # fmt: skip
         self._fn = fn
         self._archs = _targets(arch)
@@ -86,6 +94,7 @@ class Kernel:
         self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
         self.reqntid = None if reqntid is None else tuple(reqntid)
         self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
+        self.debug = debug
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
         self._call: Callable[..., Any] | None = None
@@ -161,6 +170,12 @@ class Kernel:
         return self._fn.__name__ if re.fullmatch(r"[A-Za-z_]\w*", self._fn.__name__, re.ASCII) else "kernel"
 
     @property
+    def filename(self) -> str:
+        """The file of the Python function, as tracebacks call it."""
+        code = getattr(self._fn, "__code__", None)
+        return code.co_filename if code is not None else "<kernel>"
+
+    @property
     def version(self) -> Version | None:
         """The PTX version asked for; None: the lowest that admits what the kernel uses."""
         return self._version
@@ -227,6 +242,16 @@ class Kernel:
         assert cubin is not None
         return disassemble(cubin)
 
+    def explain(self, **kw: Any) -> Explanation:
+        """Python line -> PTX lines -> SASS instructions: print it for a table, or read its `rows`.
+
+        The SASS is what ptxas makes (with `-lineinfo`, which changes no instruction); without ptxas and nvdisasm the
+        table says so and stops at the PTX. Errors of tracing as `ptx`.
+        """
+        from .explain import explain
+
+        return explain(self, kw)
+
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
         thread or CTA). Errors as `sass`.
@@ -256,7 +281,7 @@ class Kernel:
             traced = self.trace(**kw)
         except PTXError as error:
             return list(error.diagnostics)
-        found = module_diagnostics(traced.module)
+        found = [*traced.findings, *module_diagnostics(traced.module)]
         if any(d.severity == "error" for d in found):
             return found
         try:
@@ -265,11 +290,15 @@ class Kernel:
             return found
         return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
 
+    def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
+        """The statements of the entry, each with the number (from 1) of the line of `ptx(**kw)` where it starts."""
+        from .build import printed_lines
+
+        return printed_lines(self.trace(**kw).module, self.ptx(**kw))
+
     def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
         """Diagnostics about the PTX text, moved to the Python lines that made it."""
-        from .build import line_places
-
-        places = line_places(self.trace(**kw).module, self.ptx(**kw))
+        places = {number: op.location for number, op in self.printed_lines(**kw)}
         found: list[Diagnostic] = []
         for d in diagnostics:
             location = places.get(d.line or 0)
@@ -310,6 +339,9 @@ class Kernel:
         code = getattr(self._fn, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
         trace = Trace(self.name, self.arch, self._version, place)
+        problem = launch_problem(self.arch, self.block, self.cluster, self.smem)
+        if problem is not None:
+            raise trace.error(problem, at=0)
         tensors = self._tensors(env)
         trace.template = dict(template)
         trace.parameters = {name: words for words, name in self.raw_params}
@@ -319,8 +351,10 @@ class Kernel:
         if self.extern_smem:
             trace.symbols.add(self.extern_smem)
             trace.externs.append(self.extern_smem)
+            trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
             self._fn(*tensors, **template)
+        findings = tuple(uninitialised_barriers(trace))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -329,11 +363,13 @@ class Kernel:
             extern=self.extern_smem,
             directives=self._directives(),
             force_dynamic=trace.shared_is_dynamic,
+            debug=self.debug,
         )
         smem = self.smem if built.has_extern else 0
         return Traced(
-            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version, text=[]
-        )
+            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
+            findings=findings, text=[],
+        )  # fmt: skip
 
     def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
         tensors: list[TensorSpec] = []
@@ -379,12 +415,16 @@ class Kernel:
         given = {n: v for n, v in {**kw, **template}.items() if isinstance(v, int) and not isinstance(v, bool)}
         names = {**given, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
-        return Launch(
+        launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
             self._extent("block", self.block, names, env),
             self._extent("cluster", self.cluster, names, env),
             traced.dynamic_smem,
         )
+        problem = launch_problem(self.arch, launch.block, launch.cluster, launch.smem)
+        if problem is not None:
+            raise ValueError(f"kernel {self.name}: {problem}")
+        return launch
 
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
@@ -562,6 +602,7 @@ def kernel(
     raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
     reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
     cooperative: bool = False, programmatic: bool = False,
+    debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...  # fmt: skip
 def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator, bare or with options: make a `Kernel` of a function that uses `reg`, `smem` and `ptx`.
@@ -573,7 +614,8 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     raw_params: (type, name) pairs of further parameters, see `parameters.raw_parameter`. extern_smem: declare an extern
     shared array, by name or `global_smem`. reqntid: `.reqntid`. raw_directives: (name, values) pairs of performance
     directives, which replace reqntid. cooperative: all CTAs are on the GPU at once (a grid that is too large for that
-    is refused). programmatic: it may start before its predecessor on the stream ends (`griddepcontrol`).
+    is refused). programmatic: it may start before its predecessor on the stream ends (`griddepcontrol`). debug: emit
+    `.file` and `.loc` for the Python lines, which profilers and cuda-gdb then show.
     """
     if fn is None:
         return lambda function: Kernel(function, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..types import PtxType, b32, u32
@@ -103,11 +104,20 @@ class Mma:
         emit(f"mma.sync.aligned.{words}.{a_layout}.{b_layout}.{types}", *fragments, pred=pred)
 
 
+def extents(shape: Any) -> tuple[int, int, int]:
+    """`m64n128k16` -> (64, 128, 16); PTXError for what is no shape."""
+    parts = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape) if isinstance(shape, str) else None
+    found = tuple(map(int, parts.groups())) if parts else () if isinstance(shape, str) else tuple(shape)
+    if len(found) != 3:
+        raise current().error(f'a shape is (m, n, k) or "m64n128k16", not {shape!r}')
+    return found
+
+
 def shape_name(shape: Any) -> str:
     """(64, 128, 16) -> `m64n128k16`."""
     if isinstance(shape, str):
         return shape
-    m, n, k = shape
+    m, n, k = extents(shape)
     return f"m{m}n{n}k{k}"
 
 

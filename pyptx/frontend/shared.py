@@ -47,6 +47,7 @@ class Allocation:
             name = f"{prefix}_{trace.count(prefix)}"
         trace.check_free(name)
         trace.symbols.add(name)
+        trace.spaces[name] = trace.spaces[name + "'"] = "shared"
         if align < 1 or align & (align - 1):
             raise trace.error(f"an alignment is a power of two, not {align}")
         self.symbol, self.size, self.align = name, size, align
@@ -381,6 +382,9 @@ def bracketed(address: Any) -> Any:
     """
     if isinstance(address, AddressOperand):
         return address
+    pointer = getattr(address, "__ptx_address__", None)
+    if pointer is not None:
+        return pointer()
     if isinstance(address, SharedSlice) and isinstance(address.stage, Reg):
         trace = current()
         register = temporary(trace, u32)

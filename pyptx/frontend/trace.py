@@ -34,6 +34,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, Need, Version, target_in
 from ..ssa.statement import Kind, Reg, Shape, Statement
+from .spaces import symbol_problem
 
 if TYPE_CHECKING:
     from ..types import PtxType
@@ -94,6 +95,7 @@ class Trace:
             str, tuple[str, int, int]
         ] = {}  # register ranges declared by raw text: base -> class, count, scope
         self.symbols: set[str] = set()  # variables and parameters
+        self.spaces: dict[str, str] = {}  # variable -> its state space
         self.allocations: dict[str, Allocation] = {}
         self.shared_bytes = 0
         self.shared_is_dynamic = False  # known beforehand: @kernel(smem=...) asks for more than 48 KiB
@@ -113,6 +115,7 @@ class Trace:
         self.loops: list[tuple[str, str]] = []  # (continue label, end label) of the open loops, innermost last
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
+        self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place
         self.last_if: tuple[int, str, str] | None = None
         self.failures: list[PTXError] = []
         self._counters: dict[str, int] = {}
@@ -280,6 +283,9 @@ class Trace:
         problem = resolution.verdict(self.version or NEWEST_PTX, self.target)
         if problem is not None:
             raise self.error(*self._explained(problem, resolution), at=place)
+        problem = symbol_problem(resolution, self.spaces) if self.spaces else None
+        if problem is not None:
+            raise self.error(problem.message, problem.hint, at=place)
         self.used[shape] = place
         least = least_version(resolution, self.target)
         if least > self.needs:

@@ -7,7 +7,7 @@ from typing import Any
 from ..types import PtxType, b32, b64
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import emit, move
-from .matrix import shape_name
+from .matrix import extents, shape_name
 from .registers import NegPred, Reg, RegArray, predicate, temporary
 from .shared import SharedAlloc, SharedSlice, address_register
 from .trace import Trace, current
@@ -44,6 +44,24 @@ def scale_predicate(trace: Trace, value: Any) -> Any:
     result = predicate(trace)
     emit("setp.ne.b32", result, word, 0)
     return result
+
+
+def _check_tile(trace: Trace, name: str, operand: Any, dtype: PtxType, rows: int, k: int) -> None:
+    """PTXError where a tile has not the elements that the instruction reads: `rows` (of M or N) times k."""
+    tile = operand.alloc if isinstance(operand, SharedSlice) else operand
+    if not isinstance(tile, SharedAlloc) or tile.gmma_layout is None:
+        return
+    if tile.dtype.bits != dtype.bits:
+        raise trace.error(
+            f"{name} is read as {dtype}, and {tile.symbol} has elements of {tile.dtype}",
+            f"make it with smem.wgmma_tile({dtype}, ...)",
+        )
+    along = tile.shape[-2:] if tile.gmma_major == "K" else tile.shape[:-3:-1]
+    if along[0] < rows or along[1] < k:
+        raise trace.error(
+            f"{name} is {rows} x {k} ({'M' if name == 'A' else 'N'} x K), and {tile.symbol} is {along[0]} x {along[1]}",
+            'wgmma_tile takes (rows, K) for major "K", (K, rows) for "MN"',
+        )
 
 
 class Wgmma:
@@ -88,6 +106,9 @@ class Wgmma:
         accumulate = scale_predicate(trace, scale_d)
         words = f"wgmma.mma_async.sync.aligned.{shape_name(shape)}.{dtype_d.name}.{dtype_a.name}.{dtype_b.name}"
         emit(words, d if isinstance(d, RegArray) else list(d), operand_a, operand_b, accumulate, *immediates, pred=pred)
+        m, n, k = extents(shape)
+        _check_tile(trace, "A", a, dtype_a, m, k)
+        _check_tile(trace, "B", b, dtype_b, n, k)
 
     def _operand(self, trace: Trace, operand: Any, byte_offset: Any) -> tuple[Any, str | None]:
         """(what the instruction takes, the tile's major)."""

@@ -1,8 +1,20 @@
-"""PTX text -> `ptx` dialect, losslessly."""
+"""PTX text -> `ptx` dialect, losslessly. `pyptx.parser.parse` is `pyptx.parse`, under the name that 0.1.x documented."""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING, Any
+
 from .module import parse_text
-from .module import parse_text as parse
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 __all__ = ["parse", "parse_text"]
+
+
+def parse(source: str | os.PathLike[str], **options: Any) -> ModuleOp:
+    """As `pyptx.parse`."""
+    from ..text import parse
+
+    return parse(source, **options)

@@ -86,7 +86,9 @@ def tensor_map(tile: Any, shape: Sequence[int], strides: Sequence[int], what: st
     for step in steps:
         if step % 16:
             raise wrong(f"its rows are {step} bytes apart, and TMA needs multiples of 16: pad the innermost dimension")
-    if any(not 1 <= e <= 256 for e in extent):
+    if any(e < 1 for e in extent):
+        raise wrong(f"its box {tuple(box)} has an empty side")
+    if any(e > 256 for e in extent):
         raise wrong(f"its box {tuple(box)} has a side above 256: give a smaller tma_box")
     if extent[0] * size % 16:
         raise wrong(f"the rows of its box are {extent[0] * size} bytes, and must be multiples of 16")

@@ -40,7 +40,7 @@ def test_legal(text: str):
         ("alloca.u64 %d0, 64, 12;", "power of two"),
         ("stackrestore.u32 4;", "must be a register"),
         ("pmevent 16;", "0..15"),
-        ("setmaxnreg.dec.sync.aligned.u32 41;", "must be one of 24"),
+        ("setmaxnreg.dec.sync.aligned.u32 41;", "must be a multiple of 8 in 24..256"),
         ("setmaxnreg.dec.sync.aligned.u32 %r0;", "must be a constant"),
         ("trap.uni;", "no modifier .uni"),
     ],

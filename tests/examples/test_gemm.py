@@ -17,6 +17,7 @@ from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
 from examples.blackwell import gemm_1sm, gemm_2sm
 from examples.blackwell import grouped_gemm as blackwell_grouped
+from examples.geforce import block_scaled_gemm
 from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
@@ -56,6 +57,14 @@ def test_blackwell_is_persistent() -> None:
         gemm_2sm.build(256, 256, 64, sms=3)
 
 
+@pytest.mark.parametrize("format", list(block_scaled_gemm.FORMATS))
+def test_block_scaled_gemm(format: str) -> None:
+    """Fewer stages than buffers, several of everything, and sizes that end within a tile."""
+    assert_legal(block_scaled_gemm.build(300, 264, 1280, format=format))
+    for size in [(128, 128, 256), (256, 128, 1280), (130, 70, 768)]:
+        assert block_scaled_gemm.check(*size, format=format) <= gemms.LIMIT
+
+
 def assert_legal(kernel: Kernel) -> None:
     """Nothing to say for pyptx and ptxas, and no spills."""
     assert pyptx.diagnose(kernel.module()) == []
@@ -73,6 +82,7 @@ def assert_legal(kernel: Kernel) -> None:
         (ampere_pipelined, (64, 64, 12), "K a multiple of 8"),
         (ampere_highperf, (64, 60, 16), "N and K must be multiples of 8"),
         (hopper_gemm, (64, 64, 12), "K a multiple of 8"),
+        (block_scaled_gemm, (64, 64, 64), "K a multiple of 128"),
         (hopper_highperf, (64, 60, 16), "N must be a multiple of 8 and K of 8"),
     ],
 )

@@ -14,6 +14,7 @@ from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
 from examples.blackwell import gemm_1sm, gemm_2sm, primitives
 from examples.blackwell import grouped_gemm as blackwell_grouped
+from examples.geforce import block_scaled_gemm
 from examples.hopper import (
     flash_attention,
     fp8_gemm,
@@ -41,6 +42,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "hopper gemm_highperf": lambda: gemm_highperf.build(512, 520, 320, sms=2),
     "grouped_gemm": lambda: grouped_gemm.build(512, 1, 264, 136, sms=2),
     "fp8_gemm": lambda: fp8_gemm.build(300, 264, 176, sms=2),
+    "block_scaled_gemm": lambda: block_scaled_gemm.build(130, 70, 640),
     "flash_attention": lambda: flash_attention.build(2, 300, 400, 128, sms=2),
     "flash_attention causal": lambda: flash_attention.build(1, 210, 420, 64, causal=True, sms=1),
     "blackwell gemm_1sm": lambda: gemm_1sm.build(390, 520, 320, sms=1),

@@ -223,20 +223,26 @@ class Instruction(Operation, Fragments):
         function), and
         `argument` (a `.param` variable of the body). `alone`: the instruction has no other address.
         """
-        space = slots.get(operand)
-        if space not in SPACES:
-            spaces = [v for v in slots.values() if v in SPACES]
-            if operand == "src" and len(spaces) > 1:
-                space = spaces[1]
-            elif alone and spaces:
-                space = spaces[0]
-            elif operand == "mbar":
-                space = "shared" if spaces else ""
-            elif operand == "map":
-                space = "global" if "global" in spaces else ""
-            else:
-                space = spaces[0] if spaces else ""
-        return cls.places_of(space), cls.takes_references
+        return cls.places_of(cls.space_of(operand, slots, alone)), cls.takes_references
+
+    @classmethod
+    def space_of(cls, operand: str, slots: Slots, alone: bool) -> str:
+        """The state space of the address that the operand of that name is (`shared::cta`; empty: generic). `alone`: the
+        instruction has no other address.
+        """
+        space = slots.get(operand, "")
+        if space in SPACES:
+            return space
+        spaces = [v for v in slots.values() if v in SPACES]
+        if operand == "src" and len(spaces) > 1:
+            return spaces[1]
+        if alone and spaces:
+            return spaces[0]
+        if operand == "mbar":
+            return "shared" if spaces else ""
+        if operand == "map":
+            return "global" if "global" in spaces else ""
+        return spaces[0] if spaces else ""
 
     @classmethod
     def places_of(cls, space: str) -> frozenset[str]:

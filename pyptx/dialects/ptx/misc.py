@@ -72,7 +72,7 @@ class SetMaxRegisters(Instruction):
     forms = (
         form(
             "setmaxnreg.^action.sync.aligned.u32 count:imm", action="inc dec",
-            ranges={"count": frozenset(range(24, 257, 8))},
+            ranges={"count": range(24, 257, 8)},
             ptx="8.0", sm="90a 100af 103af 107af 110af 120af 121af",
         ),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.move import Mov
+from ...dialects.ptx.warp import Shuffle
 from ..observe import Action
 from ..program import Inst, Pair, Program, Reg, Segment, leaves
 from ..semantics.registry import Collective
@@ -136,7 +137,7 @@ class Registers:
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
-        self.shuffled = {(i, i.operands[1]) for i in program.instructions if i.opcode == "shfl"}
+        self.shuffled = {(i, i.operands[1]) for i in program.instructions if issubclass(i.family, Shuffle)}
         """Shuffles and their values, which `_shuffled` checks."""
 
     def poisoned(self, inst: Inst, space: Space, byte: int, lanes: Array) -> bool:

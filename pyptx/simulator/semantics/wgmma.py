@@ -136,7 +136,6 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     fragment_a = Fragment(machine, a) if from_registers else None
     clamp = inst.has("satfinite")
     half = dtype == "f16"
-    columns = n // 8
     k_a = k // 2 if sparse else k
     metadata_row = None if metadata is None else machine.source(metadata, "b32", whole=True)
 
@@ -168,10 +167,9 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
             registers = accumulator.view(first)
             if half:
-                _add_half(registers, product, columns, accumulate)
+                _add_half(registers, product, accumulate)
             else:
-                # D: register = n/8, m/8, n%2; lane = m/16, m%8, n/2%4
-                parts = product.reshape(4, 2, 8, columns, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+                parts = accumulators(product)
                 if integer:
                     _add_integers(registers, parts, accumulate, clamp)
                 else:
@@ -185,8 +183,15 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     return step
 
 
-def _add_half(registers: Array, product: Array, columns: int, accumulate: int) -> None:
-    parts = product.reshape(4, 2, 8, columns, 4, 2).transpose(3, 1, 0, 2, 4, 5)  # n/8, m/8, lane (4, 8, 4), n%2
+def accumulators(matrix: Array) -> Array:
+    """D, (64, n), as the accumulators of the 128 threads hold it: (n/8, 2, 2, 4, 8, 4). The first three axes count
+    values (n/8, m/8, n%2), the others lanes (m/16, m%8, n/2%4).
+    """
+    return matrix.reshape(4, 2, 8, -1, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+
+
+def _add_half(registers: Array, product: Array, accumulate: int) -> None:
+    parts = accumulators(product).transpose(0, 1, 3, 4, 5, 2)  # two values share a register
     if accumulate:
         old = np.ascontiguousarray(registers).view(np.float16).reshape(parts.shape)
         parts = parts + old.astype(np.float32)

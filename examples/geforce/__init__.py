@@ -1,0 +1,1 @@
+"""Kernels for sm_120a (GeForce and RTX Pro Blackwell)."""

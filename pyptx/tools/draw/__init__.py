@@ -1,0 +1,1 @@
+"""Pictures of layouts as SVG; the public module is `pyptx.draw`."""

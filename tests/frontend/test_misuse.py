@@ -1,0 +1,216 @@
+"""Misuse of the DSL: refused at the line of the call (or of the kernel, where only the launch is wrong)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx import PTXError, Tile, kernel, ptx, reg, smem
+from pyptx.diagnostics import Diagnostic
+from pyptx.types import b32, bf16, f16, f32, tf32, u8, u32
+
+
+def refusal(function: Callable[..., None], marker: str | None = None, **options: Any) -> Diagnostic:
+    """The one error of tracing; it is at the line of the function's source that has the marker (default: the call that
+    ends in `# here`).
+    """
+    with pytest.raises(PTXError) as caught:
+        kernel(**options)(function).ptx()
+    (found,) = caught.value.diagnostics
+    if marker is not None:
+        code, first = inspect.getsourcelines(function)
+        assert found.line == first + next(i for i, text in enumerate(code) if marker in text)
+        assert found.filename == __file__
+    return found
+
+
+def product(a: Any, b: Any, n: int = 64, k: int = 16, dtype: Any = bf16) -> None:
+    ptx.wgmma.mma_async(shape=(64, n, k), dtype_d=f32, dtype_a=dtype, dtype_b=dtype, d=reg.array(f32, n // 2), a=a, b=b)
+
+
+def test_wgmma_tile_of_another_type() -> None:
+    def wrong():
+        product(smem.wgmma_tile(f32, (64, 64)), smem.wgmma_tile(bf16, (64, 64)))
+
+    assert "A is read as bf16, and smem_0 has elements of f32" in refusal(wrong).message
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "n", "message"),
+    [
+        (("K", (64, 64)), ("K", (64, 64)), 128, "B is 128 x 16 (N x K), and smem_1 is 64 x 64"),
+        (("K", (64, 64)), ("MN", (64, 128)), 256, "B is 256 x 16 (N x K), and smem_1 is 128 x 64"),
+        (("MN", (8, 64)), ("K", (64, 64)), 64, "A is 64 x 16 (M x K), and smem_0 is 64 x 8"),
+        (("K", (32, 64)), ("K", (64, 64)), 64, "A is 64 x 16 (M x K), and smem_0 is 32 x 64"),
+    ],
+)
+def test_wgmma_tile_that_is_too_small(a: Any, b: Any, n: int, message: str) -> None:
+    def wrong():
+        product(smem.wgmma_tile(bf16, a[1], major=a[0]), smem.wgmma_tile(bf16, b[1], major=b[0]), n)
+
+    assert message in refusal(wrong).message
+
+
+def test_wgmma_tiles_that_fit() -> None:
+    def right():
+        product(smem.wgmma_tile(bf16, (2, 128, 64))[1], smem.wgmma_tile(bf16, (16, 128), major="MN"), 128)
+        product(smem.wgmma_tile(f16, (64, 64)), smem.wgmma_tile(f16, (64, 64)), dtype=f16)
+        product(smem.wgmma_tile(f32, (64, 32)), smem.wgmma_tile(tf32, (64, 32)), k=8, dtype=tf32)
+
+    assert kernel(right).ptx().count("wgmma.mma_async") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"smem": 232449}, "232449 bytes of shared memory are asked for, and a CTA has at most 232448 on sm_90a"),
+        ({"smem": 166913, "arch": "sm_80"}, "at most 166912 on sm_80"),
+        ({"smem": 101377, "arch": "sm_120a", "extern_smem": True}, "at most 101376 on sm_120a"),
+        ({"cluster": (4, 5, 1)}, "20 CTAs: 8 always fit, 16 are the most"),
+        ({"cluster": 2, "arch": "sm_80"}, "sm_80 has no clusters"),
+        ({"block": (32, 33)}, "1056 threads, and a CTA has at most 1024"),
+    ],
+)
+def test_launches_that_no_gpu_takes(options: dict[str, Any], message: str) -> None:
+    def empty():
+        ptx.ret()
+
+    assert message in refusal(empty, "def empty", **options).message
+
+
+@pytest.mark.parametrize(
+    "options", [{"smem": 232448}, {"cluster": (16, 1, 1)}, {"block": 1024}, {"block": (8, 8, 16)}, {"cluster": 1}]
+)
+def test_launches_at_the_limit(options: dict[str, Any]) -> None:
+    def empty():
+        ptx.ret()
+
+    assert "ret;" in kernel(**options)(empty).ptx()
+
+
+def test_extents_that_depend_on_dimensions() -> None:
+    def empty(x):
+        ptx.ret()
+
+    wide = kernel(in_specs=[Tile("N", f32)], block=lambda N: N)(empty)
+    assert wide.resolve_launch({"N": 1024}).block == (1024, 1, 1)
+    with pytest.raises(ValueError, match=r"kernel empty: block .* has 1025 threads"):
+        wide.resolve_launch({"N": 1025})
+
+
+def test_blocks_that_are_not_closed() -> None:
+    def never_entered():
+        a = reg.scalar(u32, init=1)
+        ptx.if_(a < 2)
+        a += 1
+
+    def never_left():
+        ptx.if_(reg.scalar(u32, init=1) < 2).__enter__()
+
+    def other():
+        with ptx.if_(reg.scalar(u32, init=1) < 2):
+            pass
+        ptx.else_()
+
+    def loop():
+        ptx.loop("again")
+
+    def scope():
+        ptx.scope().__enter__()
+
+    assert "ptx.if_(p) is not closed" in refusal(never_entered, "ptx.if_").message
+    assert "ptx.if_(p) is not closed" in refusal(never_left, "ptx.if_").message
+    assert "with ptx.else_():" in (refusal(other, "ptx.else_").hint or "")
+    assert 'ptx.loop("again") is not closed' in refusal(loop, "ptx.loop").message
+    assert "ptx.scope() is not closed" in refusal(scope, "ptx.scope").message
+
+
+def checked(function: Callable[..., None]) -> list[tuple[str, int | None]]:
+    """(message, line within the function) of the errors that `check` finds about mbarriers."""
+    first = inspect.getsourcelines(function)[1]
+    found = kernel(function).check()
+    return [(d.message, (d.line or 0) - first) for d in found if "mbarrier" in d.message and d.severity == "error"]
+
+
+def test_an_mbarrier_that_nobody_initialises() -> None:
+    def none():
+        bar = smem.mbarrier(1)
+        ptx.mbarrier.wait(bar[0], 0)
+
+    def other():
+        bar = smem.mbarrier(3)
+        ptx.mbarrier.init(bar[0], 1)
+        ptx.mbarrier.init(bar[2], 1)
+        ptx.mbarrier.arrive(bar[2])
+        ptx.mbarrier.arrive_expect_tx(bar[1], 16)
+
+    ((message, line),) = checked(none)
+    assert message.startswith("mbarrier mbar_0[0] is used here")
+    assert line == 2
+    ((message, line),) = checked(other)
+    assert message.startswith("mbarrier mbar_0[1] is used here")
+    assert line == 5
+    assert "mbarrier.try_wait" in kernel(none).ptx()  # it can still be looked at
+
+
+def test_mbarriers_that_are_initialised() -> None:
+    def by_name():
+        bar = smem.mbarrier(2)
+        for b in bar:
+            ptx.mbarrier.init(b, 1)
+        ptx.mbarrier.arrive(bar[1])
+
+    def by_register():
+        bar = smem.mbarrier(2)
+        ring = ptx.mbarrier.array(reg.from_(bar.name, u32), 0, 2)
+        ring.init_all(1)
+        ptx.mbarrier.arrive(bar[1])
+
+    def by_index():
+        bar = smem.mbarrier(2)
+        for i in ptx.range_(2):
+            ptx.mbarrier.init(bar[i], 1)
+        ptx.mbarrier.arrive(bar[1])
+
+    def in_dynamic_memory():
+        smem.alloc(b32, (20_000,))
+        bar = smem.mbarrier(2)
+        ptx.mbarrier.init(bar[1], 1)
+        ptx.mbarrier.arrive(bar[1])
+
+    for function in (by_name, by_register, by_index, in_dynamic_memory):
+        assert checked(function) == [], function.__name__
+
+
+TMA_RULES = [
+    (Tile(512, 64, f32, tma_box=(300, 32)), np.float32, "a side above 256"),
+    (Tile(64, 64, f32, tma_box=(0, 64)), np.float32, "an empty side"),
+    (Tile(64, 63, f32, tma_box=(64, 16)), np.float32, "252 bytes apart, and TMA needs multiples of 16"),
+    (Tile(64, 64, f32, tma_box=(64, 3)), np.float32, "rows of its box are 12 bytes, and must be multiples of 16"),
+    (Tile(64, 64, f32, tma_box=(64,)), np.float32, "has 1 dimensions, and the tensor 2"),
+    (Tile(1, 1, 1, 1, 1, 16, u8), np.uint8, "1 to 5 dimensions, not 6"),
+]
+
+
+@pytest.mark.parametrize(("tile", "dtype", "message"), TMA_RULES, ids=[m for *_, m in TMA_RULES])
+def test_each_rule_of_tma_has_its_message(tile: Tile, dtype: Any, message: str) -> None:
+    @kernel(in_specs=[tile], out_specs=[Tile(1, f32)])
+    def described(x, y):
+        x.tma_desc()
+
+    with pytest.raises(PTXError, match=message):
+        described(np.zeros(tile.dims, dtype))
+
+
+def test_a_kernel_without_grid_is_one_cta() -> None:
+    @kernel(in_specs=[Tile(4, f32)], out_specs=[Tile(4, f32)], block=4)
+    def copy(x, y):
+        i = ptx.special.tid.x()
+        (ptx.pointer(y) + i).store((ptx.pointer(x) + i).load())
+
+    x = np.random.default_rng(5).random(4, np.float32)
+    assert np.array_equal(copy(x), x)
