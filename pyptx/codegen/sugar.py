@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute
 
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
 from ..dialects.ptx.style import DEFAULT
@@ -30,11 +31,12 @@ from ..dialects.ptx.syntax import (
     Vector,
     operand_tokens,
 )
+from ..frontend.arguments import Statement, ends_in_jump, load_type
 from ..frontend.instructions import wide_floats
 from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
-from ..ssa.statement import Kind, Reg, Shape, Statement
+from ..ssa.statement import Kind, Reg, Shape
 from . import directives, layout
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
 from .names import NameTable, string
@@ -72,6 +74,8 @@ class Run:
 
 
 _MIN_RUN = 4
+_MANY_PARAMETERS = 8
+"""From here on, parameters without names are `*args`."""
 _LONG_LIST = 200
 """Characters beyond which an initialiser is written as one string."""
 
@@ -126,13 +130,12 @@ def _integer_of(shape: Shape) -> int | None:
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
-    short_names = True
-
     def __init__(self, source: ModuleText, kernel_name: str):
         super().__init__(source, DEFAULT, False)
         self.kernel_name = kernel_name
         self.first = True
         self.bit_registers = _bit_registers(source)
+        self.implicit_ret = _implicit_ret(source)
         self.fixed_labels = _named_in_sections(source)
 
     def _module_statement(self, statement: Statement) -> None:
@@ -161,8 +164,30 @@ class SugarWriter(FaithfulWriter):
             return self.kernel_name
         return demangled(name)
 
+    def decorator_arguments(self, name: str, python_name: str, options: list[str]) -> str:
+        return super().decorator_arguments(name, python_name, options) if python_name != name else ", ".join(options)
+
     def constructor_options(self) -> list[str]:
-        return ["bit_registers=True"] if self.bit_registers else []
+        options = ["bit_registers=True"] if self.bit_registers else []
+        return [*options, "implicit_ret=True"] if self.implicit_ret else options
+
+    def _parameters(self, attr: Attribute, stem: str) -> str:
+        """Parameters as words where they have the usual names, repeated ones once."""
+        calls: list[str] = []
+        count = 0
+        for i, declared in enumerate(cast("ArrayAttr[DeclarationAttr]", attr)):
+            words = directives.parameter_words(declared, f"{stem}{i}")
+            if words is None:
+                calls.append(directives.parameter_call(declared))
+                self.used.add(calls[-1].partition("(")[0])
+                continue
+            if calls and calls[-1] in (string(words), string(f"{words} * {count}")):
+                count += 1
+                calls[-1] = string(f"{words} * {count}")
+            else:
+                count = 1
+                calls.append(string(words))
+        return f"[{', '.join(calls)}]"
 
 
 def _few_blank_lines(lines: Sequence[str]) -> str:
@@ -193,6 +218,28 @@ def _bit_registers(source: ModuleText) -> bool:
     return votes > 0
 
 
+def _implicit_ret(source: ModuleText) -> bool:
+    """Whether all functions end in a jump, most of them in a plain `ret`: then that goes without saying."""
+    functions = [i.statements for i in source.items if isinstance(i, FunctionSource) and i.has_body]
+    return bool(functions) and all(ends_in_jump(s) for s in functions) and any(_ends_in_ret(s) for s in functions)
+
+
+def _ends_in_ret(statements: Sequence[Statement]) -> bool:
+    """Whether a function ends in a `ret` that `implicit_ret` makes."""
+    if not statements:
+        return False
+    shape = statements[-1][0]
+    labels = [name for s, _, _, _, name in statements if s.kind == Kind.LABEL]
+    return (
+        shape.instruction is not None
+        and shape.instruction.returns
+        and not shape.modifiers
+        and shape.guard < 0
+        and len(set(labels)) == len(labels)
+        and not ends_in_jump(statements[:-1])
+    )
+
+
 def _named_in_sections(source: ModuleText) -> set[str]:
     """Names that debug data mentions: labels of these names keep them."""
     found: set[str] = set()
@@ -209,6 +256,9 @@ class SugarFunction(FunctionWriter):
         super().__init__(module, source)
         self.sugar = module
         self.parameters: dict[str, str] = {}
+        self.load_types: dict[str, str] = {}
+        self.results: list[str] = []
+        self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
         self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
@@ -237,17 +287,32 @@ class SugarFunction(FunctionWriter):
         """All parameters become arguments of the Python function, those in registers among them."""
         in_registers = iter(self.arguments)
         arguments: list[str] = []
+        named = [parameter_name(name) for d in self._declarations("params") for name, _ in d.items]
+        many = len(named) > _MANY_PARAMETERS and named == [f"arg{i}" for i in range(len(named))]
+        many = many and not self.arguments and not self._declarations("returns")
         for which in ("returns", "params"):
-            attr = self.source.properties.get(which)
-            for declared in cast("ArrayAttr[DeclarationAttr]", attr) if attr is not None else ():
-                for name, _ in declared.items:
+            for declared in self._declarations(which):
+                for name, tail in declared.items:
                     if declared.space == "reg":
                         arguments.append(next(in_registers))
                         continue
-                    argument = self.names.fresh(parameter_name(name) if which == "params" else "result")
+                    if not tail:
+                        self.load_types[name] = load_type(declared.type, self.sugar.bit_registers)
+                    if which == "returns":
+                        self.results.append(name)
+                    short = parameter_name(name) if which == "params" else "result"
+                    if many:
+                        self.parameters[name] = f"args[{len(arguments)}]"
+                        arguments.append("*args")
+                        continue
+                    argument = self.names.fresh(short)
                     self.parameters[name] = argument
                     arguments.append(argument)
-        self.arguments = arguments
+        self.arguments = arguments if len(set(arguments)) > 1 else arguments[:1]
+
+    def _declarations(self, which: str) -> list[DeclarationAttr]:
+        attr = self.source.properties.get(which)
+        return list(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else []
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
@@ -256,11 +321,42 @@ class SugarFunction(FunctionWriter):
     def write(self) -> None:
         self._collect()
         regions = self._structure()
+        self._find_end(regions)
         body = self._declare_early()
         self.lines += body
         self._emit(regions)
         for line in self.lines:
             self.out += layout.lines(4 * (line.depth + 1), line.text)
+
+    def _find_end(self, regions: Sequence[Region]) -> None:
+        """How many statements at the end `implicit_ret` and `return value` make."""
+        statements = self.statements
+        end = len(statements)
+        if not _ends_in_ret(statements) or any(
+            r.start < end <= r.end for r in regions if r.kind != "block" or r.end == end
+        ):
+            return
+        if self._returned() is not None:
+            self.silent = 2
+            if self.symbol_uses.get(self.results[0]) == 1 and not self.source.outputs and not self.source.inputs:
+                self.arguments.remove(self.parameters[self.results[0]])
+        elif self.sugar.implicit_ret:
+            self.silent = 1
+
+    def _returned(self) -> Reg | None:
+        """The register that the statement before the last stores as the function's one result."""
+        if len(self.results) != 1 or len(self.statements) < 2 or len(self._declarations("returns")) != 1:
+            return None
+        shape, regs, _, _, _ = self.statements[-2]
+        dtype = self.load_types.get(self.results[0])
+        match shape.layout:
+            case (Address(Symbol(name, ""), "", ()), Register(_, "")) if name == self.results[0] and shape.guard < 0:
+                words = (shape.instruction.opcode, *shape.modifiers) if shape.instruction is not None else ()
+                if words != ("st", "param", dtype) or self._must_be_exact(shape, tuple(r.register_class for r in regs)):
+                    return None
+                return regs[0]
+            case _:
+                return None
 
     def _collect(self) -> None:
         """Statements without register declarations and empty scopes; counts of definitions and uses; branch targets."""
@@ -420,7 +516,9 @@ class SugarFunction(FunctionWriter):
                 self.regions_of[branch] = region
         borders = {p for r in regions for p in (r.start, r.end)}
         self.runs = {run.start: run for run in self._find_runs(borders)}
-        inside = {at for run in self.runs.values() for at in range(run.start + 1, run.start + run.count)}
+        self.loads = self._find_loads(borders)
+        groups = [(run.start, run.count) for run in self.runs.values()] + list(self.loads.items())
+        inside = {at for start, count in groups for at in range(start + 1, start + count)}
         conditions = {r.branches[0] for r in regions if r.kind == "if"}
         open_regions: list[Region] = []
         for at in range(len(self.statements) + 1):
@@ -429,9 +527,23 @@ class SugarFunction(FunctionWriter):
             for region in opening.get(at, ()):
                 self._open(region)
                 open_regions.append(region)
-            if at == len(self.statements) or at in conditions or at in self.jumps or at in inside:
+            if at in conditions or at in self.jumps or at in inside:
+                continue
+            if at >= len(self.statements) - self.silent:
+                if at == len(self.statements) - 2 and self.silent == 2:
+                    self._return(self.statements[at][1][0])
                 continue
             self._statement_at(at)
+        if not self.lines:
+            self._write_line("pass")
+
+    def _return(self, reg: Reg) -> None:
+        self.popped = []
+        text, _ = self._take(reg)
+        if self.popped and len(text) + len("    return ") > layout.WIDTH:
+            self._restore()
+            text = self.expressions[reg]
+        self._write_line(f"return {text}")
 
     def _write_line(self, text: str, **more: object) -> None:
         self.lines.append(Line(self.depth, text, **more))  # pyright: ignore[reportArgumentType]
@@ -513,6 +625,9 @@ class SugarFunction(FunctionWriter):
         if at in self.runs:
             self._run(self.runs[at])
             return
+        if at in self.loads:
+            self._load_together(self.statements[at : at + self.loads[at]])
+            return
         if shape.op_class is LocOp and self.lines and self.lines[-1].depth == self.depth:
             call = self._statement(shape, name)
             previous = self.lines[-1].text
@@ -552,6 +667,53 @@ class SugarFunction(FunctionWriter):
             return
         method = "again" if region.kind == "loop" else "leave"
         self._write_line(f"{region.name}.{method}({', '.join(t for t in (condition, uni) if t)})")
+
+    # ------------------------------------------------------------------------------------------------------ parameters
+
+    def _find_loads(self, borders: set[int]) -> dict[int, int]:
+        """Stretches of parameters being loaded: how many, by where they start."""
+        found: dict[int, int] = {}
+        start = -1
+        for at in range(len(self.statements) + 1):
+            is_load = at < len(self.statements) and self._loaded(at) is not None
+            if start >= 0 and (not is_load or at in borders):
+                if at - start > 1:
+                    found[start] = at - start
+                start = -1
+            if is_load and start < 0:
+                start = at
+        return found
+
+    def _loaded(self, at: int) -> str | None:
+        """The parameter that a statement loads just as `load` does."""
+        shape, regs, _, _, _ = self.statements[at]
+        match shape.layout:
+            case (Register("=", ""), Address(Symbol(name, ""), "", ())) if name in self.load_types:
+                words = (shape.instruction.opcode if shape.instruction is not None else "", *shape.modifiers)
+                if words != ("ld", "param", self.load_types[name]) or self.mentioned[regs[0]] != at:
+                    return None
+                plain = shape.guard < 0 and regs[0] not in self.bound and not self._into(words, shape, regs[:1])
+                return name if plain and not self._must_be_exact(shape, (regs[0].register_class,)) else None
+            case _:
+                return None
+
+    def _load_together(self, statements: Sequence[Statement]) -> None:
+        """`a, n = load(a, n)`, as many in a line as fit."""
+        self.sugar.used.add("load")
+        targets: list[str] = []
+        sources: list[str] = []
+        width = 4 * (self.depth + 1) + len(" = load()")
+        for shape, regs, _, _, _ in statements:
+            source = self.parameters[cast(Symbol, cast(Address, shape.layout[1]).base).name]
+            name = self._new_name(regs[0], shape, regs)
+            self.bound.add(regs[0])
+            self.kinds[regs[0]] = operator_type(shape.modifiers[-1])
+            if targets and width + sum(len(t) + 2 for t in (*targets, *sources, name, source)) > layout.WIDTH:
+                self._write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
+                targets, sources = [], []
+            targets.append(name)
+            sources.append(source)
+        self._write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
 
     # ------------------------------------------------------------------------------------------------------------ runs
 
@@ -761,6 +923,12 @@ class SugarFunction(FunctionWriter):
             arguments.append(f"pred={text}")
         root = "op" if fresh else "exact" if exact else "inst"
         call = f"{root}{python_path(words)}({', '.join(arguments)})"
+        if fresh and words[:2] == ("ld", "param") and len(arguments) == 1 and shape.guard < 0:
+            match sources[0]:
+                case Address(Symbol(name, ""), "", ()) if self.load_types.get(name) == ".".join(words[2:]):
+                    call, root = f"load({self.parameters[name]})", "load"
+                case _:
+                    pass
         if fresh and words == ("mov", "u32") and isinstance(sources[0], SpecialRegister) and len(arguments) == 1:
             call, root = f"special.{sources[0].name[1:]}()", "special"
         self.sugar.used.add(root)
@@ -880,16 +1048,22 @@ class SugarFunction(FunctionWriter):
     def _assign(self, reg: Reg, shape: Shape, regs: Sequence[Reg], text: str, precedence: int, kind: str) -> None:
         self.bound.add(reg)
         self.kinds[reg] = kind
+        # a name is only needed where the expression is not nested into its use: it is given when that is known
+        single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1
+        name = self._new_name(reg, shape, regs)
+        self._write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+
+    def _new_name(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
+        """A name for a register that is written for the first time."""
         suggested = self.namer.suggest(reg, shape, regs)
         symbol = shape.layout[-1].base if isinstance(shape.layout[-1], Address) else None
         if isinstance(symbol, Symbol) and self.symbol_uses.get(symbol.name) == 1 and symbol.name in self.parameters:
-            suggested = self.parameters[symbol.name]  # the parameter is not needed any more once it is loaded
-            self.names.release(suggested)
-        # a name is only needed where the expression is not nested into its use: it is given when that is known
-        single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1
+            suggested = parameter_name(symbol.name)  # the parameter is not needed any more once it is loaded
+            if self.parameters[symbol.name] == suggested:
+                self.names.release(suggested)
         name = self.expressions[reg] = self.names.fresh(suggested)
         self.namer.known[reg] = name
-        self._write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+        return name
 
     def _assign_vector(self, fresh: Sequence[Reg], shape: Shape, regs: Sequence[Reg], call: str, kind: str) -> None:
         suggested = self.namer.suggest(fresh[0], shape, regs)

@@ -147,7 +147,42 @@ def test_a_wrong_program_is_found_out() -> None:
     """The judge judges: a changed constant, operator or order is a difference."""
     text = kernel(REGISTERS + "add.s32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\nret;")
     written = ptx_to_python(text, sugar=True)
-    for old, new in (("r + 1", "r + 2"), ("r + 1", "r - 1"), ("inst.ret()", "inst.exit()")):
+    for old, new in (("r + 1", "r + 2"), ("r + 1", "r - 1"), ("implicit_ret=True", "implicit_ret=False")):
         assert old in written
         changed = run(written.replace(old, new)).ptx()
         assert differences(pyptx.parse(text), pyptx.parse(changed))
+
+
+def test_parameters_are_loaded_together_and_results_returned() -> None:
+    """Types, order and the plain `ret` go without saying, and only where they are what the PTX says."""
+    text = (
+        f"{HEADER}.func (.param .b32 func_retval0) f(.param .u32 f_param_0, .param .f32 f_param_1)\n{{\n{REGISTERS}"
+        "ld.param.u32 %r1, [f_param_0];\nld.param.f32 %f1, [f_param_1];\ncvt.rzi.s32.f32 %r2, %f1;\n"
+        "add.s32 %r3, %r1, %r2;\nst.param.b32 [func_retval0], %r3;\nret;\n}\n"
+    )
+    written = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, written)
+    assert '@m.func(returns=["b32"], params=["u32", "f32"])' in written
+    assert "def f(arg0, arg1):" in written
+    assert "arg0, arg1 = load(arg0, arg1)" in written
+    assert "return arg0 + op.cvt.rzi.s32.f32(arg1)" in written
+    for old, new in (
+        ("ld.param.u32 %r1", "ld.param.s32 %r1"),
+        ("[func_retval0]", "[func_retval0+4]"),
+        ("st.param.b32", "st.param.u32"),
+        ("ret;", "ret.uni;"),
+        ("ret;", "exit;"),
+        ("[f_param_0]", "[f_param_0+1]"),
+    ):
+        changed = text.replace(old, new)
+        again = ptx_to_python(changed, sugar=True)
+        assert_equivalent(changed, again)
+        assert differences(pyptx.parse(text), pyptx.parse(run(again).ptx())), (old, new)
+
+
+def test_many_parameters_are_repeated_words() -> None:
+    params = ", ".join(f".param .u64 .ptr .global .align 1 k_param_{i}" for i in range(9)) + ", .param .u32 k_param_9"
+    written = ptx_to_python(kernel("ret;", params), sugar=True)
+    assert '@m.entry("k", params=["u64.ptr.global.palign1 * 9", "u32"])' in written
+    assert "def matmul_kernel(*args):\n    pass" in written
+    assert_equivalent(kernel("ret;", params), written)
