@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .sugar import Line, SugarFunction
 
 _ROW = re.compile(r"(.+)\[(\d+)\]")
+MAX_LISTS = 4
+"""A loop that collects more results than that is no easier to read."""
 MIXED = "mixed"
 """The type of a variable that stands for values of several types: no operator takes it."""
 
@@ -56,6 +58,9 @@ class Rolled:
         start = len(f.lines)
         statements = self._statements()
         lists, last = self._live()
+        if len(lists) > MAX_LISTS:
+            f.restore(before)
+            return False
         for k in lists:
             made = [repeat.fresh[p][0] for p in sorted(repeat.fresh) if p[0] == k]
             f.whole.add(tuple(made))

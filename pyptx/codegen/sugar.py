@@ -655,14 +655,18 @@ class SugarFunction(FunctionWriter):
 
     def _loaded(self, at: int) -> str | None:
         """The parameter that a statement loads just as `load` does."""
-        shape, regs, _, _, _ = self.statements[at]
-        match shape.layout:
-            case (Register("=", ""), Address(Symbol(name, ""), "", ())) if name in self.load_types:
-                words = (shape.instruction.opcode if shape.instruction is not None else "", *shape.modifiers)
-                if words != ("ld", "param", self.load_types[name]) or self.mentioned[regs[0]] != at:
-                    return None
-                plain = shape.guard < 0 and regs[0] not in self.bound and not self._into(words, shape, regs[:1])
-                return name if plain and not self._must_be_exact(shape, (regs[0].register_class,)) else None
+        shape = self.statements[at][0]
+        if shape.instruction is None:
+            return None
+        return self._loads_parameter((shape.instruction.opcode, *shape.modifiers), shape, self.makes.get(at, ()))
+
+    def _loads_parameter(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str | None:
+        """The parameter, in Python, that an instruction loads just as `load` does."""
+        if not fresh or shape.guard >= 0 or len(shape.layout) != 2:
+            return None
+        match shape.layout[1]:
+            case Address(Symbol(name, ""), "", (), False) if words == ("ld", "param", self.load_types.get(name)):
+                return self.parameters[name] if not self._into(words, shape, fresh) else None
             case _:
                 return None
 
@@ -791,6 +795,11 @@ class SugarFunction(FunctionWriter):
                 return
         if not fresh and shape.guard < 0 and self._in_place(words, shape, regs, taken):
             return
+        parameter = self._loads_parameter(words, shape, fresh)
+        if parameter is not None:
+            self.sugar.used.add("load")
+            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
+            return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
         reader = _Reader(self, used, taken, wide_floats(words), name)
         arguments = [reader.operand(o)[0] for o in sources]
@@ -805,12 +814,6 @@ class SugarFunction(FunctionWriter):
             arguments.append(f"pred={text}")
         root = "op" if fresh else "exact" if exact else "inst"
         call = f"{root}{python_path(words)}({', '.join(arguments)})"
-        if fresh and words[:2] == ("ld", "param") and len(arguments) == 1 and shape.guard < 0:
-            match sources[0]:
-                case Address(Symbol(name, ""), "", ()) if self.load_types.get(name) == ".".join(words[2:]):
-                    call, root = f"load({self.parameters[name]})", "load"
-                case _:
-                    pass
         if fresh and words == ("mov", "u32") and isinstance(sources[0], SpecialRegister) and len(arguments) == 1:
             call, root = f"special.{sources[0].name[1:]}()", "special"
         self.sugar.used.add(root)
@@ -937,6 +940,10 @@ class SugarFunction(FunctionWriter):
         # a name is only needed where the expression is not nested into its use: it is given when that is known
         single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1 and reg not in self.nested_not
         name = self._new_name(reg, shape, regs)
+        if self.defs.get(reg) == 1 and not self.uses.get(reg) and reg not in self.nested_not:  # nobody wants it
+            self.names.release(name)
+            self.write_line(text if precedence == _ATOM else f"_ = {text}")
+            return
         self.write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
 
     def _new_name(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
