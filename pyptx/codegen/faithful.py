@@ -99,7 +99,7 @@ class FaithfulWriter:
         if self.runnable:
             lines += ["import numpy as np", "", "import pyptx"]
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
-        lines += ["", *constructor]
+        lines += ["", *self.definitions(), *constructor]
         lines += self.out
         if self.runnable:
             lines += ["", "", *runnable.main_lines(self.source), "", "", 'if __name__ == "__main__":', "    main()", ""]
@@ -140,6 +140,9 @@ class FaithfulWriter:
         return options
 
     def constructor_options(self) -> list[str]:
+        return []
+
+    def definitions(self) -> list[str]:
         return []
 
     @staticmethod

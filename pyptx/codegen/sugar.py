@@ -38,7 +38,7 @@ from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
-from . import directives, layout, repeats
+from . import constants, directives, layout, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
 from .names import NameTable, string
 from .naming import Namer, demangled, parameter_name
@@ -77,12 +77,15 @@ _LONG_LIST = 200
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
-    def __init__(self, source: ModuleText, kernel_name: str):
+    def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
+        for name in constants.ALL_NAMES:
+            self.names.take(name)
         self.kernel_name = kernel_name
         self.first = True
         self.bit_registers = _bit_registers(source)
         self.implicit_ret = _implicit_ret(source)
+        self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
 
     def _module_statement(self, statement: Recorded) -> None:
@@ -106,13 +109,16 @@ class SugarWriter(FaithfulWriter):
         return SugarFunction(self, source)
 
     def python_name(self, name: str, kind: str) -> str:
-        if kind == "entry" and self.first:
+        if kind == "entry" and self.first and self.kernel_name is not None:
             self.first = False
             return self.kernel_name
         return demangled(name)
 
     def decorator_arguments(self, name: str, python_name: str, options: list[str]) -> str:
         return super().decorator_arguments(name, python_name, options) if python_name != name else ", ".join(options)
+
+    def definitions(self) -> list[str]:
+        return constants.definitions(self.constants)
 
     def constructor_options(self) -> list[str]:
         options = ["bit_registers=True"] if self.bit_registers else []
@@ -206,7 +212,7 @@ class SugarFunction(FunctionWriter):
         self.load_types: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *self.arguments))
+        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *constants.ALL_NAMES, *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
@@ -505,10 +511,17 @@ class SugarFunction(FunctionWriter):
     def snapshot(self) -> tuple[object, ...]:
         """What writing changes, to take it back with `restore`."""
         state = {name: getattr(self, name).copy() for name in _STATE}
-        return len(self.lines), self.lines[-_UNDO:], self.depth, state, self.names.taken.copy(), self.sugar.used.copy()
+        return (
+            len(self.lines),
+            self.lines[-_UNDO:],
+            self.depth,
+            state,
+            self.names.taken.copy(),
+            (self.sugar.used.copy(), self.sugar.constants.copy()),
+        )
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        count, last, self.depth, state, self.names.taken, self.sugar.used = snapshot
+        count, last, self.depth, state, self.names.taken, (self.sugar.used, self.sugar.constants) = snapshot
         for name in _STATE:
             setattr(self, name, state[name])
         del self.lines[max(count - _UNDO, 0) :]
@@ -801,7 +814,7 @@ class SugarFunction(FunctionWriter):
             self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
             return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
-        reader = _Reader(self, used, taken, wide_floats(words), name)
+        reader = _Reader(self, used, taken, words, name)
         arguments = [reader.operand(o)[0] for o in sources]
         if fresh:
             into = self._into(words, shape, fresh)
@@ -867,9 +880,9 @@ class SugarFunction(FunctionWriter):
                 case Counted(text, precedence):
                     parts.append((text, precedence))
                 case Immediate(text):
-                    written = constant(text, wide_floats(words))
-                    if written[0] in QUOTES:
+                    if constant(text, wide_floats(words))[0] in QUOTES:
                         return None
+                    written = self.number(text, words)
                     parts.append((written, _ATOM if written[0] != "-" else 7))
                 case _:
                     return None
@@ -891,6 +904,16 @@ class SugarFunction(FunctionWriter):
                 return f"{left} {symbol} {right}", 0, "pred", "pred"
         return None
 
+    def number(self, text: str, words: tuple[str, ...]) -> str:
+        """A constant of an instruction: by its name, in hexadecimal, or as it is."""
+        python = constant(text, wide_floats(words))
+        if python[0] in QUOTES:
+            python = string(text)
+        python, name = constants.spelled(python, words)
+        if name is not None:
+            self.sugar.constants.add(name)
+        return python
+
     def _in_place(
         self, words: tuple[str, ...], shape: Shape, regs: Sequence[Reg], taken: dict[int, tuple[str, int]]
     ) -> bool:
@@ -910,9 +933,9 @@ class SugarFunction(FunctionWriter):
             case Counted(value, _):
                 text = value
             case Immediate(value):
-                text = constant(value, wide_floats(words))
-                if text[0] in QUOTES:
+                if constant(value, wide_floats(words))[0] in QUOTES:
                     return False
+                text = self.number(value, words)
             case _:
                 return False
         self.write_line(f"{self.expressions[regs[0]]} {symbol}= {text}")
@@ -1001,9 +1024,10 @@ class _Reader:
     """Operands as expressions, registers taken in text order."""
 
     def __init__(
-        self, function: SugarFunction, used: Sequence[Reg], taken: dict[int, tuple[str, int]], wide: bool, name: str
-    ):
-        self.function, self.used, self.taken, self.wide, self.name = function, used, taken, wide, name
+        self, function: SugarFunction, used: Sequence[Reg], taken: dict[int, tuple[str, int]], words: tuple[str, ...],
+        name: str,
+    ):  # fmt: skip
+        self.function, self.used, self.taken, self.words, self.name = function, used, taken, words, name
         self.at = 0
 
     def operand(self, operand: Operand) -> tuple[str, int]:
@@ -1015,8 +1039,7 @@ class _Reader:
             case Counted(text, precedence):
                 return text, precedence
             case Immediate(text):
-                written = constant(text, self.wide)
-                return (written if written[0] not in QUOTES else string(text)), _ATOM
+                return self.function.number(text, self.words), _ATOM
             case Symbol(name, ""):
                 return self.function.symbol(name), _ATOM
             case SpecialRegister(name):
