@@ -919,7 +919,7 @@ class SugarFunction(FunctionWriter):
     ) -> bool:
         """`acc += x`, if that is the instruction."""
         match shape.layout:
-            case (Register("=", ""), Register("$", ""), other) if regs[0] is regs[1] and regs[0] not in self.arrays:
+            case (Register("=", ""), Register("$", ""), other) if regs[0] is regs[1]:
                 pass
             case _:
                 return False
@@ -1068,10 +1068,8 @@ class _Reader:
         if elements and all(isinstance(e, Register) and not e.member for e in elements):
             regs = self.used[self.at : self.at + len(elements)]
             if not any(p in self.taken for p in range(self.at, self.at + len(elements))):
-                found = self.function.vector(regs)
-                if found is not None:
-                    self.at += len(elements)
-                    return found
+                self.at += len(elements)
+                return self.function.sequence(regs)
         return "[" + ", ".join(self.operand(e)[0] for e in elements) + "]"
 
     def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
