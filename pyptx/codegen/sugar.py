@@ -6,6 +6,7 @@ expression is nested into another exactly where its instruction stands directly 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,6 +67,8 @@ class Line:
 
 
 _STATE = ("expressions", "arrays", "array_sizes", "kinds", "bound", "forced", "nested_not", "whole", "vectors")
+_LONG_PATH = re.compile(r"\b((?:op|inst)\.[\w.]{30,})\(")
+_MIN_USES = 3
 _UNDO = 40
 """Lines before a loop that writing its beginning may nest into it."""
 _MANY_PARAMETERS = 8
@@ -281,8 +284,27 @@ class SugarFunction(FunctionWriter):
         body = self._declare_early()
         self.lines += body
         self._emit(regions)
+        self._shorten()
         for line in self.lines:
             self.out += layout.lines(4 * (line.depth + 1), line.text)
+
+    def _shorten(self) -> None:
+        """Names for long instructions that come often: `mma = inst.mma.sync.aligned...`."""
+        found: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if 4 * (line.depth + 1) + len(line.text) > layout.WIDTH:
+                for path in set(_LONG_PATH.findall(line.text)):
+                    found.setdefault(path, []).append(line)
+        aliases: list[Line] = []
+        for path, lines in found.items():
+            if len(lines) < _MIN_USES:
+                continue
+            alias = self.names.fresh(path.split(".")[1].rstrip("_"))
+            fits = len(alias) + len(path) + 7 <= layout.WIDTH
+            aliases.append(Line(0, f"{alias} = {path}" if fits else f"{alias} = ({path})"))
+            for line in self.lines:
+                line.text = line.text.replace(f"{path}(", f"{alias}(")
+        self.lines[:0] = aliases
 
     def _find_end(self, regions: Sequence[Region]) -> None:
         """How many statements at the end `implicit_ret` and `return value` make."""
