@@ -18,6 +18,7 @@ _WHERE = {
     "Kernel": "frontend.kernel",
     "Layout": "frontend.tiles",
     "LoadedKernel": "simulator",
+    "Module": "frontend.modules",
     "PTXError": "diagnostics",
     "SimulationError": "diagnostics",
     "Tile": "frontend.tiles",
@@ -37,6 +38,7 @@ __all__ = [
     "Kernel",
     "Layout",
     "LoadedKernel",
+    "Module",
     "PTXError",
     "SimulationError",
     "Tile",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .frontend.debug import intrinsic
     from .frontend.device import detect_arch
     from .frontend.kernel import Kernel, kernel
+    from .frontend.modules import Module
     from .frontend.tiles import Layout, Tile
     from .runtime.differentiable import differentiable_kernel
     from .simulator import LoadedKernel, load, simulate
