@@ -365,9 +365,7 @@ class SugarFunction(FunctionWriter):
                 labels[stack[-1], name] = at
             elif kind == Kind.TABLE:
                 tables += [(at, label, tuple(stack)) for label in cast("list[str]", shape.payload)]
-            elif (
-                kind == Kind.TERMINATOR and name and shape.instruction is not None and shape.instruction.opcode == "bra"
-            ):
+            elif kind == Kind.TERMINATOR and name and shape.instruction is not None and shape.instruction.jumps:
                 wanted.append((at, name, tuple(stack)))
             if shape.instruction is not None:
                 self._count(shape, regs)
