@@ -18,6 +18,7 @@ _WHERE = {
     "Kernel": "frontend.kernel",
     "Layout": "frontend.tiles",
     "LoadedKernel": "simulator",
+    "Module": "frontend.modules",
     "PTXError": "diagnostics",
     "SimulationError": "diagnostics",
     "Tile": "frontend.tiles",
@@ -39,6 +40,7 @@ __all__ = [
     "Kernel",
     "Layout",
     "LoadedKernel",
+    "Module",
     "PTXError",
     "SimulationError",
     "Tile",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from .frontend.debug import intrinsic
     from .frontend.device import detect_arch
     from .frontend.kernel import Kernel, fat_kernel, kernel
+    from .frontend.modules import Module
     from .frontend.tiles import Layout, Tile
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding

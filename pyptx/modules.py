@@ -1,5 +1,6 @@
 """PTX modules written in Python, statement by statement: `Module` and what its functions are made of."""
 
+from .frontend.arguments import load
 from .frontend.instructions import inst
 from .frontend.modules import Function, Module, Style, declaration, param
 from .frontend.statements import (
@@ -26,6 +27,6 @@ from .frontend.values import Block, If, Loop, Value, block, else_, if_, loop, ne
 
 __all__ = [
     "Block", "Function", "If", "Loop", "Module", "Style", "Value", "addr", "block", "close_scope", "declaration",
-    "declare", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "loc", "loop", "new",
+    "declare", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "load", "loc", "loop", "new",
     "op", "open_scope", "pair", "param", "pragma", "reg", "section", "special", "targets", "unknown", "variable",
 ]  # fmt: skip

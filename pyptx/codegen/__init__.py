@@ -24,7 +24,7 @@ __all__ = ["ir_to_python", "ptx_to_python"]
 
 
 def ptx_to_python(
-    source: str | os.PathLike[str], *, sugar: bool = False, kernel_name: str = "matmul_kernel", trivia: bool = True,
+    source: str | os.PathLike[str], *, sugar: bool = False, kernel_name: str | None = "matmul_kernel", trivia: bool = True,
     allow_unknown: bool = False, runnable: bool = False, filename: str | None = None,
 ) -> str:  # fmt: skip
     """The Python program for PTX (text, or the path of a file).
@@ -32,7 +32,7 @@ def ptx_to_python(
     Executed, it leaves the module in `m`; `m.ptx()` is the same text byte for byte, or without `trivia` the same but
     for comments and white space. `sugar` writes readable Python instead: structured control flow, operators, names;
     its PTX is the same up to the names of registers and labels. `kernel_name` names the first kernel's Python function
-    (with sugar). `allow_unknown` carries instructions that pyptx does not know through; without it, they are errors.
+    (with sugar; None: its own name, demangled). `allow_unknown` carries instructions that pyptx does not know through; without it, they are errors.
     `runnable` adds a `main` that runs the kernels on the simulator with small inputs.
 
     PTXError, with every problem and its place, for text that is no PTX.
@@ -50,7 +50,14 @@ def ir_to_python(module: ModuleOp, *, sugar: bool = False, **options: Any) -> st
 
 
 def text_to_python(
-    text: str, *, filename: str | None, sugar: bool, kernel_name: str, trivia: bool, allow_unknown: bool, runnable: bool
+    text: str,
+    *,
+    filename: str | None,
+    sugar: bool,
+    kernel_name: str | None,
+    trivia: bool,
+    allow_unknown: bool,
+    runnable: bool,
 ) -> str:
     """As `ptx_to_python`, of text; `filename` is for messages."""
     with gc_paused():

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sugar", action="store_true", help="readable Python: structured control flow, operators, names"
     )
     parser.add_argument("--no-trivia", action="store_true", help="without comments and the layout of the file")
-    parser.add_argument("--name", default="matmul_kernel", help="with --sugar: name of the first kernel's function")
+    parser.add_argument("--name", help="with --sugar: name of the first kernel's function (its own)")
     parser.add_argument("--runnable", action="store_true", help="add a main that runs the kernels on the simulator")
     parser.add_argument("--allow-unknown", action="store_true", help="carry unknown instructions through as they are")
     parser.add_argument("-o", "--output", help="write here instead of to standard output")

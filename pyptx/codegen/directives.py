@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dialects.ptx.structure import DeclarationAttr
 from ..frontend import words as spelling
+from ..frontend.parameters import raw_parameter
 from .names import literal
 
 _MAX_DEPTH = 16
@@ -55,8 +56,8 @@ def compact_section(words: Sequence[str]) -> str:
     return f"section({', '.join(literal(r) for r in (name, *rows))})"
 
 
-def parameter_call(declaration: DeclarationAttr, usual: str = "") -> str:
-    """`param("u64", "x", ptr="global", ptr_align=16)`; a parameter of the usual name goes without it."""
+def parameter_call(declaration: DeclarationAttr) -> str:
+    """`param("u64", "x", ptr="global", ptr_align=16)`."""
     head, items = declaration.data
     if len(items) == 1:
         name, tail = items[0]
@@ -86,12 +87,37 @@ def parameter_call(declaration: DeclarationAttr, usual: str = "") -> str:
             words = [literal(dtype), literal(name)]
             if found[0] is not None:
                 words.append(_python(found[0]))
-            if usual and name == usual:
-                words = [words[0], *([f"shape={words[2]}"] if len(words) > 2 else [])]
             words += [f"{key}={_python(value)}" for key, value in options.items()]
             return f"param({', '.join(words)})"
     pairs = [f"({literal(name)}, {_python(text_of(tail))})" for name, tail in items]
     return f"declaration({', '.join([_python(text_of(head)), *pairs])})"
+
+
+def parameter_words(declaration: DeclarationAttr, usual: str) -> str | None:
+    """`u64.ptr.global.palign16` for a parameter of the usual name; None where words do not say it."""
+    head, items = declaration.data
+    name, tail = items[0]
+    if len(items) != 1 or name != usual or head[:1] != (".param",):
+        return None
+    parts: list[str] = []
+    rest = list(head[1:])
+    if rest[:1] == [".align"]:
+        parts.append(f"align{rest[1]}")
+        rest = rest[2:]
+    if not rest:
+        return None
+    base, *pointer = [word.lstrip(".") for word in rest]
+    if pointer[-2:-1] == ["align"]:
+        alignment = pointer.pop()
+        pointer[-1] = f"palign{alignment}"
+    parts = [base, *parts, *pointer]
+    if len(tail) == 3:
+        parts.append(f"array{tail[1]}")
+    words = ".".join(parts)
+    try:
+        return words if raw_parameter(words, name) == declaration else None
+    except ValueError:
+        return None
 
 
 def register_call(declaration: DeclarationAttr) -> str | None:

@@ -63,7 +63,6 @@ class Layouts:
 class FaithfulWriter:
     """Writes one module. `lines()` is the program."""
 
-    short_names = False
     runnable = False
     """Whether to add a `main` that runs the kernels, instead of printing the PTX."""
 
@@ -100,7 +99,7 @@ class FaithfulWriter:
         if self.runnable:
             lines += ["import numpy as np", "", "import pyptx"]
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
-        lines += ["", *constructor]
+        lines += ["", *self.definitions(), *constructor]
         lines += self.out
         if self.runnable:
             lines += ["", "", *runnable.main_lines(self.source), "", "", 'if __name__ == "__main__":', "    main()", ""]
@@ -141,6 +140,9 @@ class FaithfulWriter:
         return options
 
     def constructor_options(self) -> list[str]:
+        return []
+
+    def definitions(self) -> list[str]:
         return []
 
     @staticmethod
@@ -193,25 +195,29 @@ class FaithfulWriter:
         end = self._end(source)
         if end is not None and end[1:] != ("", "\n"):
             options.append(f"end={literal(end[1:])}")
-        arguments = ", ".join([literal(name), *options])
         if kind == "prototype":
-            self.out += layout.lines(0, f"m.prototype({arguments})")
+            self.out += layout.lines(0, f"m.prototype({', '.join([literal(name), *options])})")
             return
         body = self.function_writer(source)
         python_name = self.names.fresh(self.python_name(name, kind))
+        arguments = self.decorator_arguments(name, python_name, options)
         self.out += [
             "",
             "",
-            *layout.lines(0, f"@m.{kind}({arguments})"),
-            f"def {python_name}({', '.join(body.arguments)}):",
+            *layout.lines(0, f"@m.{kind}({arguments})" if arguments else f"@m.{kind}"),
         ]
+        at = len(self.out)
         body.write()
+        self.out[at:at] = layout.lines(0, f"def {python_name}({', '.join(body.arguments)}):")
         if end is not None and end[0]:
             self.out.append(f"    lead({literal(end[0])})")
             self.used.add("lead")
         elif not source.statements:
             self.out.append("    pass")
         self.out += ["", ""]
+
+    def decorator_arguments(self, name: str, python_name: str, options: list[str]) -> str:
+        return ", ".join([literal(name), *options])
 
     def function_writer(self, source: FunctionSource) -> FunctionWriter:
         return FunctionWriter(self, source)
@@ -238,11 +244,8 @@ class FaithfulWriter:
         return [] if number is None else [f"layout={number}"]
 
     def _parameters(self, attr: Attribute, stem: str) -> str:
-        """A list of parameters; in readable programs those named `<stem><i>` go without their names."""
-        calls = [
-            directives.parameter_call(d, f"{stem}{i}" if self.short_names else "")
-            for i, d in enumerate(_declarations(attr))
-        ]
+        """A list of parameters."""
+        calls = [directives.parameter_call(d) for d in _declarations(attr)]
         self.used.update(c.partition("(")[0] for c in calls)
         return f"[{', '.join(calls)}]"
 

@@ -19,26 +19,26 @@ class NameTable:
     """Hands out Python names that are free in one scope."""
 
     def __init__(self, taken: Iterable[str] = ()):
-        self._taken = set(taken)
+        self.taken = set(taken)
 
     def fresh(self, wanted: str) -> str:
         """A free identifier as close to `wanted` (any text) as possible."""
         name = identifier(wanted)
-        if name in self._taken:
+        if name in self.taken:
             number = 1
-            while f"{name}_{number}" in self._taken:
+            while f"{name}_{number}" in self.taken:
                 number += 1
             name = f"{name}_{number}"
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
     def take(self, name: str) -> None:
         """A name that is needed after all."""
-        self._taken.add(name)
+        self.taken.add(name)
 
     def release(self, name: str) -> None:
         """A name that turned out not to be needed."""
-        self._taken.discard(name)
+        self.taken.discard(name)
 
 
 def identifier(text: str) -> str:

@@ -57,7 +57,7 @@ class Namer:
             if isinstance(operand, Address) and isinstance(operand.base, Register):
                 self.pointers.add(regs[at])
             at += _registers_in(operand)
-        read = {regs[i] for i in shape.read}
+        read = {regs[i] for i in (*shape.read, *(shape.tied if shape.guard < 0 else ()))}
         for i in shape.written:
             if regs[i] in read:
                 counter = cls.opcode in ("add", "sub") and shape.modifiers[-1][0] in "bus"

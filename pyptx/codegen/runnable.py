@@ -15,7 +15,7 @@ from .layout import lines as laid_out
 from .names import NameTable, string
 from .naming import parameter_name
 
-ELEMENTS = 4096
+ELEMENTS = 65536
 SIZE = 64
 """What integer parameters get: mostly sizes, and small enough for the arrays."""
 _ARRAYS = {
@@ -27,10 +27,16 @@ _ARRAYS = {
 
 def main_lines(source: ModuleText) -> list[str]:
     """`def main(): ...` for all entries of the module."""
+    dynamic = any(
+        isinstance(s[0].payload, DeclarationAttr) and {".extern", ".shared"} <= set(s[0].payload.head)
+        for s in source.items
+        if not isinstance(s, FunctionSource)
+    )
+    shared = _most_shared(source.target) if dynamic else 0
     body: list[str] = ["rng = np.random.default_rng(0)", "kernels = pyptx.load(m.ptx())"]
     for item in source.items:
         if isinstance(item, FunctionSource) and item.has_body and ".entry" in _tokens(item, "head"):
-            body += _run(item)
+            body += _run(item, shared)
     found = [
         "def main() -> None:",
         '    """Runs every kernel once on the simulator.',
@@ -43,7 +49,7 @@ def main_lines(source: ModuleText) -> list[str]:
     return found
 
 
-def _run(entry: FunctionSource) -> list[str]:
+def _run(entry: FunctionSource, shared: int) -> list[str]:
     name = cast(StringAttr, entry.properties["sym_name"]).data
     pointees = _pointees(entry)
     names = NameTable(("rng", "kernels", "np", "pyptx", "m", "report"))
@@ -63,13 +69,25 @@ def _run(entry: FunctionSource) -> list[str]:
                     found.append(f"{argument} = rng.integers(0, {SIZE}, {ELEMENTS}).astype(np.{dtype})")
             else:
                 found.append(f"{argument} = {'1.0' if declared.type[0] == 'f' else SIZE}")
-    block = _block(_tokens(entry, "directives"))
-    call = ", ".join([f"kernels[{string(name)}]", *arguments, "grid=(1,)", f"block={block}"])
+    directives = _tokens(entry, "directives")
+    block = _sizes(directives, ".reqntid", ".maxntid") or f"({SIZE},)"
+    grid = _sizes(directives, ".reqnctapercluster") or "(1,)"
+    call = ", ".join([f"kernels[{string(name)}]", *arguments, f"grid={grid}", f"block={block}"])
+    call += f", smem={shared}" if shared else ""
     return [*found, f"report = pyptx.simulate({call})", f"print({string(name)}, report)"]
 
 
-def _block(words: tuple[str, ...]) -> str:
-    for directive in (".reqntid", ".maxntid"):
+def _most_shared(target: str) -> int:
+    """Bytes of shared memory that a block may have on every GPU of the target's family (CUDA C++ Programming Guide,
+    compute capabilities).
+    """
+    number = int("".join(c for c in target if c.isdigit()) or "0")
+    return (227 if 90 <= number < 120 else 99 if number >= 80 else 48) * 1024
+
+
+def _sizes(words: tuple[str, ...], *directives: str) -> str:
+    """The numbers behind the first of the directives that is there, as a tuple; empty if none is."""
+    for directive in directives:
         if directive in words:
             sizes: list[str] = []
             for word in words[words.index(directive) + 1 :]:
@@ -78,7 +96,7 @@ def _block(words: tuple[str, ...]) -> str:
                 if word.isdigit():
                     sizes.append(word)
             return f"({', '.join(sizes)},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
-    return f"({SIZE},)"
+    return ""
 
 
 def _pointees(entry: FunctionSource) -> dict[str, str]:

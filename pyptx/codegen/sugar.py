@@ -6,12 +6,14 @@ expression is nested into another exactly where its instruction stands directly 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute
 
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
 from ..dialects.ptx.style import DEFAULT
@@ -30,16 +32,19 @@ from ..dialects.ptx.syntax import (
     Vector,
     operand_tokens,
 )
+from ..frontend.arguments import Statement, ends_in_jump, load_type
 from ..frontend.instructions import wide_floats
 from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
-from ..ssa.statement import Kind, Reg, Shape, Statement
-from . import directives, layout
+from ..ssa.statement import Kind, Reg, Shape
+from ..ssa.statement import Statement as Recorded
+from . import constants, directives, layout, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
 from .names import NameTable, string
 from .naming import Namer, demangled, parameter_name
 from .operands import constant
+from .rolling import Counted, Rolled
 from .structure import Region, recover
 
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
@@ -61,81 +66,32 @@ class Line:
     precedence: int = _ATOM
 
 
-@dataclass(slots=True)
-class Run:
-    """`count` statements of one instruction; `integers` is what varies in them besides registers."""
-
-    start: int
-    count: int
-    fresh: bool
-    integers: list[int]
-
-
-_MIN_RUN = 4
+_STATE = ("expressions", "arrays", "array_sizes", "kinds", "bound", "forced", "nested_not", "whole", "vectors")
+_LONG_PATH = re.compile(r"\b((?:op|inst)\.[\w.]{30,})\(")
+_MIN_USES = 3
+_UNDO = 40
+"""Lines before a loop that writing its beginning may nest into it."""
+_MANY_PARAMETERS = 8
+"""From here on, parameters without names are `*args`."""
 _LONG_LIST = 200
 """Characters beyond which an initialiser is written as one string."""
-
-
-def _skeleton(shape: Shape) -> tuple[object, ...] | None:
-    """What the instructions of a run have in common; None for what runs are not made of."""
-    if shape.kind != Kind.INSTRUCTION or shape.instruction is None or shape.guard >= 0 or len(shape.written) > 1:
-        return None
-    return shape.instruction, shape.modifiers, "written" in shape.attributes, _without_integer(shape.layout)
-
-
-def _without_integer(operands: tuple[Operand, ...]) -> tuple[object, ...]:
-    return tuple(
-        [
-            Address(o.base, "", o.rest, o.unified)
-            if isinstance(o, Address) and _offset_of(o) is not None
-            else Immediate("0")
-            if isinstance(o, Immediate) and _plain_integer(o.text)
-            else o
-            for o in operands
-        ]
-    )
-
-
-def _plain_integer(text: str) -> bool:
-    return constant(text, False) == text and not any(c in text for c in ".e")
-
-
-def _offset_of(operand: Address) -> int | None:
-    """The offset of an address, 0 where it has none."""
-    if not isinstance(operand.base, Register) or operand.base.member:
-        return None
-    if not operand.offset:
-        return None
-    number = operand.offset[1:]
-    return int(number) if operand.offset[0] == "+" and _plain_integer(number) else None
-
-
-def _integer_of(shape: Shape) -> int | None:
-    """The one integer that may vary from instruction to instruction of a run."""
-    found: list[int] = []
-    for operand in shape.layout:
-        if isinstance(operand, Immediate) and _plain_integer(operand.text):
-            found.append(int(operand.text))
-        elif isinstance(operand, Address):
-            offset = _offset_of(operand)
-            if offset is not None:
-                found.append(offset)
-    return found[0] if len(found) == 1 else None
 
 
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
-    short_names = True
-
-    def __init__(self, source: ModuleText, kernel_name: str):
+    def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
+        for name in constants.ALL_NAMES:
+            self.names.take(name)
         self.kernel_name = kernel_name
         self.first = True
         self.bit_registers = _bit_registers(source)
+        self.implicit_ret = _implicit_ret(source)
+        self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
 
-    def _module_statement(self, statement: Statement) -> None:
+    def _module_statement(self, statement: Recorded) -> None:
         before = len(self.out)
         super()._module_statement(statement)
         shape = statement[0]
@@ -156,13 +112,38 @@ class SugarWriter(FaithfulWriter):
         return SugarFunction(self, source)
 
     def python_name(self, name: str, kind: str) -> str:
-        if kind == "entry" and self.first:
+        if kind == "entry" and self.first and self.kernel_name is not None:
             self.first = False
             return self.kernel_name
         return demangled(name)
 
+    def decorator_arguments(self, name: str, python_name: str, options: list[str]) -> str:
+        return super().decorator_arguments(name, python_name, options) if python_name != name else ", ".join(options)
+
+    def definitions(self) -> list[str]:
+        return constants.definitions(self.constants)
+
     def constructor_options(self) -> list[str]:
-        return ["bit_registers=True"] if self.bit_registers else []
+        options = ["bit_registers=True"] if self.bit_registers else []
+        return [*options, "implicit_ret=True"] if self.implicit_ret else options
+
+    def _parameters(self, attr: Attribute, stem: str) -> str:
+        """Parameters as words where they have the usual names, repeated ones once."""
+        calls: list[str] = []
+        count = 0
+        for i, declared in enumerate(cast("ArrayAttr[DeclarationAttr]", attr)):
+            words = directives.parameter_words(declared, f"{stem}{i}")
+            if words is None:
+                calls.append(directives.parameter_call(declared))
+                self.used.add(calls[-1].partition("(")[0])
+                continue
+            if calls and calls[-1] in (string(words), string(f"{words} * {count}")):
+                count += 1
+                calls[-1] = string(f"{words} * {count}")
+            else:
+                count = 1
+                calls.append(string(words))
+        return f"[{', '.join(calls)}]"
 
 
 def _few_blank_lines(lines: Sequence[str]) -> str:
@@ -193,6 +174,28 @@ def _bit_registers(source: ModuleText) -> bool:
     return votes > 0
 
 
+def _implicit_ret(source: ModuleText) -> bool:
+    """Whether all functions end in a jump, most of them in a plain `ret`: then that goes without saying."""
+    functions = [i.statements for i in source.items if isinstance(i, FunctionSource) and i.has_body]
+    return bool(functions) and all(ends_in_jump(s) for s in functions) and any(_ends_in_ret(s) for s in functions)
+
+
+def _ends_in_ret(statements: Sequence[Statement]) -> bool:
+    """Whether a function ends in a `ret` that `implicit_ret` makes."""
+    if not statements:
+        return False
+    shape = statements[-1][0]
+    labels = [name for s, _, _, _, name in statements if s.kind == Kind.LABEL]
+    return (
+        shape.instruction is not None
+        and shape.instruction.returns
+        and not shape.modifiers
+        and shape.guard < 0
+        and len(set(labels)) == len(labels)
+        and not ends_in_jump(statements[:-1])
+    )
+
+
 def _named_in_sections(source: ModuleText) -> set[str]:
     """Names that debug data mentions: labels of these names keep them."""
     found: set[str] = set()
@@ -209,7 +212,10 @@ class SugarFunction(FunctionWriter):
         super().__init__(module, source)
         self.sugar = module
         self.parameters: dict[str, str] = {}
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *self.arguments))
+        self.load_types: dict[str, str] = {}
+        self.results: list[str] = []
+        self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
+        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *constants.ALL_NAMES, *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
@@ -223,9 +229,12 @@ class SugarFunction(FunctionWriter):
         self.depth = 0
         self.mentioned: dict[Reg, int] = {}
         self.symbol_uses: dict[str, int] = {}
+        self.makes: dict[int, tuple[Reg, ...]] = {}
+        self.forced: dict[Reg, str] = {}  # names that loops want
+        self.nested_not: set[Reg] = set()  # registers that are needed behind the loop which makes them
+        self.vectors: dict[tuple[Reg, ...], str] = {}
         self.flat = False  # nothing is nested just now
         self.popped: list[Line] = []  # the lines that went into the latest
-        self.runs: dict[int, Run] = {}
         self.statements: list[Statement] = []
         self.targets: dict[int, int] = {}
         self.label_names: dict[int, str] = {}
@@ -237,17 +246,32 @@ class SugarFunction(FunctionWriter):
         """All parameters become arguments of the Python function, those in registers among them."""
         in_registers = iter(self.arguments)
         arguments: list[str] = []
+        named = [parameter_name(name) for d in self._declarations("params") for name, _ in d.items]
+        many = len(named) > _MANY_PARAMETERS and named == [f"arg{i}" for i in range(len(named))]
+        many = many and not self.arguments and not self._declarations("returns")
         for which in ("returns", "params"):
-            attr = self.source.properties.get(which)
-            for declared in cast("ArrayAttr[DeclarationAttr]", attr) if attr is not None else ():
-                for name, _ in declared.items:
+            for declared in self._declarations(which):
+                for name, tail in declared.items:
                     if declared.space == "reg":
                         arguments.append(next(in_registers))
                         continue
-                    argument = self.names.fresh(parameter_name(name) if which == "params" else "result")
+                    if not tail:
+                        self.load_types[name] = load_type(declared.type, self.sugar.bit_registers)
+                    if which == "returns":
+                        self.results.append(name)
+                    short = parameter_name(name) if which == "params" else "result"
+                    if many:
+                        self.parameters[name] = f"args[{len(arguments)}]"
+                        arguments.append("*args")
+                        continue
+                    argument = self.names.fresh(short)
                     self.parameters[name] = argument
                     arguments.append(argument)
-        self.arguments = arguments
+        self.arguments = arguments if len(set(arguments)) > 1 else arguments[:1]
+
+    def _declarations(self, which: str) -> list[DeclarationAttr]:
+        attr = self.source.properties.get(which)
+        return list(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else []
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
@@ -256,11 +280,61 @@ class SugarFunction(FunctionWriter):
     def write(self) -> None:
         self._collect()
         regions = self._structure()
+        self._find_end(regions)
         body = self._declare_early()
         self.lines += body
         self._emit(regions)
+        self._shorten()
         for line in self.lines:
             self.out += layout.lines(4 * (line.depth + 1), line.text)
+
+    def _shorten(self) -> None:
+        """Names for long instructions that come often: `mma = inst.mma.sync.aligned...`."""
+        found: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if 4 * (line.depth + 1) + len(line.text) > layout.WIDTH:
+                for path in set(_LONG_PATH.findall(line.text)):
+                    found.setdefault(path, []).append(line)
+        aliases: list[Line] = []
+        for path, lines in found.items():
+            if len(lines) < _MIN_USES:
+                continue
+            alias = self.names.fresh(path.split(".")[1].rstrip("_"))
+            fits = len(alias) + len(path) + 7 <= layout.WIDTH
+            aliases.append(Line(0, f"{alias} = {path}" if fits else f"{alias} = ({path})"))
+            for line in self.lines:
+                line.text = line.text.replace(f"{path}(", f"{alias}(")
+        self.lines[:0] = aliases
+
+    def _find_end(self, regions: Sequence[Region]) -> None:
+        """How many statements at the end `implicit_ret` and `return value` make."""
+        statements = self.statements
+        end = len(statements)
+        if not _ends_in_ret(statements) or any(
+            r.start < end <= r.end for r in regions if r.kind != "block" or r.end == end
+        ):
+            return
+        if self._returned() is not None:
+            self.silent = 2
+            if self.symbol_uses.get(self.results[0]) == 1 and not self.source.outputs and not self.source.inputs:
+                self.arguments.remove(self.parameters[self.results[0]])
+        elif self.sugar.implicit_ret:
+            self.silent = 1
+
+    def _returned(self) -> Reg | None:
+        """The register that the statement before the last stores as the function's one result."""
+        if len(self.results) != 1 or len(self.statements) < 2 or len(self._declarations("returns")) != 1:
+            return None
+        shape, regs, _, _, _ = self.statements[-2]
+        dtype = self.load_types.get(self.results[0])
+        match shape.layout:
+            case (Address(Symbol(name, ""), "", ()), Register(_, "")) if name == self.results[0] and shape.guard < 0:
+                words = (shape.instruction.opcode, *shape.modifiers) if shape.instruction is not None else ()
+                if words != ("st", "param", dtype) or self._must_be_exact(shape, tuple(r.register_class for r in regs)):
+                    return None
+                return regs[0]
+            case _:
+                return None
 
     def _collect(self) -> None:
         """Statements without register declarations and empty scopes; counts of definitions and uses; branch targets."""
@@ -291,9 +365,7 @@ class SugarFunction(FunctionWriter):
                 labels[stack[-1], name] = at
             elif kind == Kind.TABLE:
                 tables += [(at, label, tuple(stack)) for label in cast("list[str]", shape.payload)]
-            elif (
-                kind == Kind.TERMINATOR and name and shape.instruction is not None and shape.instruction.opcode == "bra"
-            ):
+            elif kind == Kind.TERMINATOR and name and shape.instruction is not None and shape.instruction.jumps:
                 wanted.append((at, name, tuple(stack)))
             if shape.instruction is not None:
                 self._count(shape, regs)
@@ -361,10 +433,12 @@ class SugarFunction(FunctionWriter):
         """Registers whose first mention is no plain definition."""
         seen: set[Reg] = set(self.bound)
         early: list[Reg] = []
-        for shape, regs, _, _, _ in self.statements:
+        for at, (shape, regs, _, _, _) in enumerate(self.statements):
             if shape.instruction is None:
                 continue
             fresh = self._fresh_results(shape, regs, seen)
+            if fresh and shape.kind == Kind.INSTRUCTION:
+                self.makes[at] = fresh
             for reg in regs:
                 if reg not in seen:
                     seen.add(reg)
@@ -419,8 +493,9 @@ class SugarFunction(FunctionWriter):
             for branch in region.branches:
                 self.regions_of[branch] = region
         borders = {p for r in regions for p in (r.start, r.end)}
-        self.runs = {run.start: run for run in self._find_runs(borders)}
-        inside = {at for run in self.runs.values() for at in range(run.start + 1, run.start + run.count)}
+        self.loads = self._find_loads(borders)
+        repeats = {repeat.start: repeat for repeat in self._find_repeats(borders)}
+        done = 0
         conditions = {r.branches[0] for r in regions if r.kind == "if"}
         open_regions: list[Region] = []
         for at in range(len(self.statements) + 1):
@@ -429,11 +504,53 @@ class SugarFunction(FunctionWriter):
             for region in opening.get(at, ()):
                 self._open(region)
                 open_regions.append(region)
-            if at == len(self.statements) or at in conditions or at in self.jumps or at in inside:
+            if at < done or at in conditions or at in self.jumps:
                 continue
-            self._statement_at(at)
+            if at >= len(self.statements) - self.silent:
+                if at == len(self.statements) - 2 and self.silent == 2:
+                    self._return(self.statements[at][1][0])
+                continue
+            if at in repeats and Rolled(self, repeats[at]).write():
+                done = at + repeats[at].period * repeats[at].count
+            elif at in self.loads:
+                done = at + self.loads[at]
+                self._load_together(self.statements[at:done])
+            else:
+                self._statement_at(at)
+        if not self.lines:
+            self.write_line("pass")
 
-    def _write_line(self, text: str, **more: object) -> None:
+    def _return(self, reg: Reg) -> None:
+        self.popped = []
+        text, _ = self.take(reg)
+        if self.popped and len(text) + len("    return ") > layout.WIDTH:
+            self._restore()
+            text = self.expressions[reg]
+        self.write_line(f"return {text}")
+
+    def snapshot(self) -> tuple[object, ...]:
+        """What writing changes, to take it back with `restore`."""
+        state = {name: getattr(self, name).copy() for name in _STATE}
+        return (
+            len(self.lines),
+            self.lines[-_UNDO:],
+            self.depth,
+            state,
+            self.names.taken.copy(),
+            (self.sugar.used.copy(), self.sugar.constants.copy()),
+        )
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        count, last, self.depth, state, self.names.taken, (self.sugar.used, self.sugar.constants) = snapshot
+        for name in _STATE:
+            setattr(self, name, state[name])
+        del self.lines[max(count - _UNDO, 0) :]
+        self.lines += last
+
+    def line(self, text: str, deeper: int = 0) -> Line:
+        return Line(self.depth + deeper, text)
+
+    def write_line(self, text: str, **more: object) -> None:
         self.lines.append(Line(self.depth, text, **more))  # pyright: ignore[reportArgumentType]
 
     def _open(self, region: Region) -> None:
@@ -443,22 +560,22 @@ class SugarFunction(FunctionWriter):
             uni = ", uni=True" if "uni" in shape.modifiers else ""
             reg = regs[shape.guard]
             self.popped = []
-            text, precedence = self._take(reg)
+            text, precedence = self.take(reg)
             if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
                 self._restore()
                 text, precedence = self.expressions[reg], _ATOM
             if shape.guard_mark == "@":  # the block runs where the branch is not taken
                 text = f"~{text}" if precedence >= 7 else f"~({text})"
-            self._write_line(f"with if_({text}{uni}):")
+            self.write_line(f"with if_({text}{uni}):")
             used.add("if_")
         elif region.kind == "else":
             uni = "uni=True" if "uni" in self.statements[region.jump][0].modifiers else ""
-            self._write_line(f"with else_({uni}):")
+            self.write_line(f"with else_({uni}):")
             used.add("else_")
         else:
             region.name = self.names.fresh("again" if region.kind == "loop" else "part")
             moved = self._condition_of(region)
-            self._write_line(f"with {region.kind}() as {region.name}:")
+            self.write_line(f"with {region.kind}() as {region.name}:")
             used.add(region.kind)
             if moved is not None:
                 moved.depth = self.depth + 1
@@ -479,16 +596,37 @@ class SugarFunction(FunctionWriter):
 
     def _close(self, region: Region) -> None:
         if self.lines[-1].depth < self.depth:
-            self._write_line("pass")
+            self.write_line("pass")
         self.depth -= 1
         self.lines[-1].target = None
 
     def _statement_at(self, at: int) -> None:
-        """Write a statement; without nesting others into it where the line would be too long."""
+        shape, regs, _, _, name = self.statements[at]
+        if shape.kind == Kind.LABEL:
+            if at in self.explicit:
+                self.write_line(f"label({string(self.label_names[at])})")
+                self.sugar.used.add("label")
+        elif at in self.targets:
+            self.popped = []
+            self._branch(at, shape, regs)
+        elif shape.kind == Kind.TABLE and shape.op_class is LabelListOp:
+            labels = [self.label_names[cast(int, self.tables[at, n])] for n in cast("list[str]", shape.payload)]
+            self.write_line(f"targets({', '.join(string(n) for n in (name, *labels))})")
+            self.sugar.used.add("targets")
+        else:
+            self.write_statement(shape, regs, name)
+
+    def write_statement(self, shape: Shape, regs: Sequence[Reg], name: str) -> None:
+        """Write a statement that is no label; without nesting others into it where the line would be too long."""
         self.popped = []
-        shape, regs, _, _, _ = self.statements[at]
+        if shape.op_class is LocOp and self.lines and self.lines[-1].depth == self.depth:
+            self._location(self._statement(shape, name))
+            return
+        if shape.kind > Kind.TERMINATOR or shape.op_class is UnknownOp:
+            self.write_line(self._statement(shape, name))
+            return
         fresh = self._fresh_results(shape, regs, self.bound) if shape.kind == Kind.INSTRUCTION else ()
-        self._one_statement(at)
+        self._instruction(shape, regs, name)
         if self.popped and len(self.lines[-1].text) + 4 * (self.depth + 1) > layout.WIDTH:
             self.lines.pop()
             for reg in fresh:
@@ -497,8 +635,16 @@ class SugarFunction(FunctionWriter):
                 self.arrays.pop(reg, None)
             self._restore()
             self.flat = True
-            self._one_statement(at)
+            self._instruction(shape, regs, name)
             self.flat = False
+
+    def _location(self, call: str) -> None:
+        """A `.loc`, with the label before it."""
+        previous = self.lines[-1].text
+        if previous.startswith("label(") and call.startswith("loc("):
+            self.lines[-1].text = f"{call[:-1]}, label={previous[6:]}"
+        else:
+            self.write_line(call)
 
     def _restore(self) -> None:
         """Put the nested lines back."""
@@ -508,213 +654,148 @@ class SugarFunction(FunctionWriter):
             self.lines.append(line)
         self.popped = []
 
-    def _one_statement(self, at: int) -> None:
-        shape, regs, _, _, name = self.statements[at]
-        if at in self.runs:
-            self._run(self.runs[at])
-            return
-        if shape.op_class is LocOp and self.lines and self.lines[-1].depth == self.depth:
-            call = self._statement(shape, name)
-            previous = self.lines[-1].text
-            if previous.startswith("label(") and call.startswith("loc("):
-                self.lines[-1].text = f"{call[:-1]}, label={previous[6:]}"
-                return
-            self._write_line(call)
-            return
-        if shape.kind == Kind.LABEL:
-            if at in self.explicit:
-                self._write_line(f"label({string(self.label_names[at])})")
-                self.sugar.used.add("label")
-            return
-        if at in self.targets:
-            self._branch(at, shape, regs)
-        elif shape.kind <= Kind.TERMINATOR and shape.op_class is not UnknownOp:
-            self._instruction(shape, regs, name)
-        elif shape.kind == Kind.TABLE and shape.op_class is LabelListOp:
-            labels = [self.label_names[cast(int, self.tables[at, n])] for n in cast("list[str]", shape.payload)]
-            self._write_line(f"targets({', '.join(string(n) for n in (name, *labels))})")
-            self.sugar.used.add("targets")
-        else:
-            self._write_line(self._statement(shape, name))
-
     def _branch(self, at: int, shape: Shape, regs: Sequence[Reg]) -> None:
         condition = ""
         if shape.guard >= 0:
-            text, precedence = self._take(regs[shape.guard])
+            text, precedence = self.take(regs[shape.guard])
             condition = text if shape.guard_mark == "@" else (f"~{text}" if precedence >= 7 else f"~({text})")
         region = self.regions_of.get(at)
         uni = "uni=True" if "uni" in shape.modifiers else ""
         if region is None:
             label = string(self.label_names[self.targets[at]])
             pred = f", pred={condition}" if condition else ""
-            self._write_line(f"inst.bra{'.uni' if uni else ''}({label}{pred})")
+            self.write_line(f"inst.bra{'.uni' if uni else ''}({label}{pred})")
             self.sugar.used.add("inst")
             return
         method = "again" if region.kind == "loop" else "leave"
-        self._write_line(f"{region.name}.{method}({', '.join(t for t in (condition, uni) if t)})")
+        self.write_line(f"{region.name}.{method}({', '.join(t for t in (condition, uni) if t)})")
 
-    # ------------------------------------------------------------------------------------------------------------ runs
+    # ------------------------------------------------------------------------------------------------------ parameters
 
-    def _find_runs(self, borders: set[int]) -> list[Run]:
-        """Stretches of one instruction that differ only in their registers and one integer."""
-        found: list[Run] = []
-        at = 0
-        statements = self.statements
-        known: dict[int, object] = {}
-
-        def skeleton(shape: Shape) -> object:
-            if id(shape) not in known:
-                known[id(shape)] = _skeleton(shape)
-            return known[id(shape)]
-
-        while at < len(statements):
-            end = at
-            first = skeleton(statements[at][0])
-            if first is not None:
-                end = at + 1
-                while end < len(statements) and end not in borders and skeleton(statements[end][0]) == first:
-                    end += 1
-            if end - at >= _MIN_RUN:
-                run = self._as_run(at, end - at)
-                if run is not None:
-                    found.append(run)
-                    at += run.count
-                    continue
-            at += 1
+    def _find_loads(self, borders: set[int]) -> dict[int, int]:
+        """Stretches of parameters being loaded: how many, by where they start."""
+        found: dict[int, int] = {}
+        start = -1
+        for at in range(len(self.statements) + 1):
+            is_load = at < len(self.statements) and self._loaded(at) is not None
+            if start >= 0 and (not is_load or at in borders):
+                if at - start > 1:
+                    found[start] = at - start
+                start = -1
+            if is_load and start < 0:
+                start = at
         return found
 
-    def _as_run(self, start: int, count: int) -> Run | None:
-        rows = [(s[0], list(s[1])) for s in self.statements[start : start + count]]
-        shape, regs = rows[0][0], rows[0][1]
-        fresh = len(shape.written) == 1 and isinstance(shape.layout[0], Register) and shape.layout[0].role == "="
-        if shape.written and not fresh:
+    def _loaded(self, at: int) -> str | None:
+        """The parameter that a statement loads just as `load` does."""
+        shape = self.statements[at][0]
+        if shape.instruction is None:
             return None
-        classes = [r.register_class for r in regs]
-        if any([r.register_class for r in row[1]] != classes for row in rows):
-            return None
-        if self._must_be_exact(shape, tuple(classes)):
-            return None
-        integers: list[int] = []
-        if rows[1][0].plain_layout != shape.plain_layout:  # one integer counts up or down, as far as it goes
-            values = [_integer_of(row[0]) for row in rows]
-            if values[0] is None or values[1] is None:
-                return None
-            step = values[1] - values[0]
-            integers = [cast(int, v) for i, v in enumerate(values) if v == values[0] + step * i]
-            count = next((i for i, v in enumerate(values) if v != values[0] + step * i), count)
-            integers = integers[:count]
-        else:
-            count = next((i for i, row in enumerate(rows) if row[0].plain_layout != shape.plain_layout), count)
-        if count < _MIN_RUN:
-            return None
-        rows = rows[:count]
-        if fresh:
-            results = [row[1][0] for row in rows]
-            sources = {r for row in rows for r in row[1][1:]}
-            if len(set(results)) != count or any(
-                self.mentioned[r] != start + i or r in sources for i, r in enumerate(results)
-            ):
-                return None
-            if any(r in self.bound for r in results):
-                return None
-        return Run(start, count, fresh, integers)
+        return self._loads_parameter((shape.instruction.opcode, *shape.modifiers), shape, self.makes.get(at, ()))
 
-    def _run(self, run: Run) -> None:
-        """One comprehension (or loop, where nothing is written) for a run of instructions."""
-        rows = [(s[0], list(s[1])) for s in self.statements[run.start : run.start + run.count]]
-        shape, regs = rows[0][0], rows[0][1]
-        cls = shape.instruction
-        assert cls is not None
-        words = (*cls.opcode.split("."), *shape.modifiers)
-        first = 1 if run.fresh else 0
-        variables: list[str] = []
-        iterables: list[str] = []
-        texts: dict[int, tuple[str, int]] = {}
-        kinds: dict[str, str] = {}
-        for position in range(first, len(regs)):
-            column = [row[1][position] for row in rows]
-            if len(set(column)) == 1:
-                continue
-            if len({self.kinds[r] for r in column}) != 1:
-                kinds[str(position)] = "mixed"
-            variable = self.names.fresh("abcdefgh"[len(variables)] if len(variables) < 8 else "v")
-            variables.append(variable)
-            iterables.append(
-                self.vector(column) or self._reversed(column) or f"[{', '.join(self.expressions[r] for r in column)}]"
+    def _loads_parameter(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str | None:
+        """The parameter, in Python, that an instruction loads just as `load` does."""
+        if not fresh or shape.guard >= 0 or len(shape.layout) != 2:
+            return None
+        match shape.layout[1]:
+            case Address(Symbol(name, ""), "", (), False) if words == ("ld", "param", self.load_types.get(name)):
+                return self.parameters[name] if not self._into(words, shape, fresh) else None
+            case _:
+                return None
+
+    def _load_together(self, statements: Sequence[Statement]) -> None:
+        """`a, n = load(a, n)`, as many in a line as fit."""
+        self.sugar.used.add("load")
+        targets: list[str] = []
+        sources: list[str] = []
+        width = 4 * (self.depth + 1) + len(" = load()")
+        for shape, regs, _, _, _ in statements:
+            source = self.parameters[cast(Symbol, cast(Address, shape.layout[1]).base).name]
+            name = self._new_name(regs[0], shape, regs)
+            self.bound.add(regs[0])
+            self.kinds[regs[0]] = operator_type(shape.modifiers[-1])
+            if targets and width + sum(len(t) + 2 for t in (*targets, *sources, name, source)) > layout.WIDTH:
+                self.write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
+                targets, sources = [], []
+            targets.append(name)
+            sources.append(source)
+        self.write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
+
+    # --------------------------------------------------------------------------------------------------------- repeats
+
+    def _find_repeats(self, borders: set[int]) -> list[repeats.Repeat]:
+        start_of = {reg: -1 if reg in self.bound else at for reg, at in self.mentioned.items()}
+        labels = {at for at, (shape, _, _, _, _) in enumerate(self.statements) if shape.kind == Kind.LABEL}
+        return repeats.find(
+            repeats.Function(
+                self.statements,
+                borders | labels | set(self.loads) | {len(self.statements) - self.silent},
+                lambda at: self.makes.get(at, ()),
+                self._is_exact,
+                start_of,
             )
-            texts[position - first] = variable, _ATOM
-        number = None
-        if run.integers:
-            number = self.names.fresh("i")
-            step = run.integers[1] - run.integers[0]
-            stop = run.integers[-1] + (1 if step > 0 else -1)
-            stop = run.integers[0] + step * run.count if step else stop
-            begin = f"{run.integers[0]}, " if run.integers[0] or abs(step) != 1 or step < 0 else ""
-            variables.append(number)
-            iterables.append(f"range({begin}{stop}{f', {step}' if step != 1 else ''})")
-            if step == 0:
-                iterables[-1] = f"[{run.integers[0]}] * {run.count}"
-        for name in variables:
-            self.names.release(name)
-        if not variables:
-            variables, iterables = ["_"], [f"range({run.count})"]
-        clause = f"for {', '.join(variables)} in "
-        clause += iterables[0] if len(iterables) == 1 else f"zip({', '.join(iterables)})"
-        used = regs[first:]
-        sources = list(shape.layout[first:])
-        text, kind = None, operator_type(result_type(words))
-        if run.fresh and not kinds and number is None:
-            found = self._operator(words, sources, used, texts)
-            if found is not None and found[2] == regs[0].register_class:
-                text, kind = found[0], found[3]
-        if text is None:
-            reader = _Reader(self, used, texts, wide_floats(words), "")
-            arguments: list[str] = []
-            for operand in sources:
-                reader.number = number if isinstance(operand, (Immediate, Address)) else None
-                arguments.append(reader.operand(operand)[0])
-            if run.fresh:
-                into = self._into(words, shape, regs[:1])
-                if into:
-                    arguments.append(f"into={into}")
-            root = "op" if run.fresh else "inst"
-            self.sugar.used.add(root)
-            text = f"{root}{python_path(words)}({', '.join(arguments)})"
-        if not run.fresh:
-            self._write_line(f"{clause}:")
-            self.depth += 1
-            self._write_line(text)
-            self.depth -= 1
-            return
-        name = self.names.fresh(self.namer.suggest(regs[0], shape, regs))
-        for i, row in enumerate(rows):
-            reg = row[1][0]
-            self.bound.add(reg)
-            self.kinds[reg] = kind
-            self.arrays[reg] = name, i
-            self.expressions[reg] = f"{name}[{i}]"
-        self.array_sizes[name] = run.count
-        self._write_line(f"{name} = [{text} {clause}]")
+        )
 
-    def _reversed(self, regs: Sequence[Reg]) -> str | None:
-        """`array[::-1]` or a stretch of an array with a step."""
+    def _is_exact(self, shape: Shape, regs: Sequence[Reg]) -> bool:
+        if shape.instruction is None:
+            return False
+        key = shape, tuple([r.register_class for r in regs])
+        found = self.judged.get(key)
+        if found is None:
+            found = self.judged[key] = self._must_be_exact(*key)
+        return found
+
+    def sequence(self, regs: Sequence[Reg]) -> str:
+        """An expression for a list of these registers: an array, a stretch of one, or their names."""
+        found = self.vector(regs)
+        if found is not None:
+            return found
         places = [self.arrays.get(r) for r in regs]
-        if None in places or len({p[0] for p in places if p}) != 1:
-            return None
-        name = next(p[0] for p in places if p is not None)
-        at = [p[1] for p in places if p is not None]
+        if None not in places and len({p[0] for p in places if p}) == 1:
+            text = self.stretch(next(p[0] for p in places if p), [p[1] for p in places if p])
+            if text is not None:
+                return text
+        parts: list[str] = []
+        at = 0
+        while at < len(regs):
+            end = at + 1
+            while end < len(regs) and regs[end] is regs[at]:
+                end += 1
+            text = self.expressions[regs[at]]
+            if end - at > 3:
+                parts.append(f"*[{text}] * {end - at}")
+                at = end
+                continue
+            end = at + 1
+            first = self.arrays.get(regs[at])
+            while first and end < len(regs) and self.arrays.get(regs[end]) == (first[0], first[1] + end - at):
+                end += 1
+            if first and end - at > 2:
+                parts.append(f"*{self.vector(regs[at:end])}")
+                at = end
+                continue
+            parts.append(text)
+            at += 1
+        if len(parts) == 1 and parts[0][0] == "*":
+            return parts[0][1:]
+        return f"[{', '.join(parts)}]"
+
+    def stretch(self, name: str, at: Sequence[int]) -> str | None:
+        """`array[::-1]` or another stretch of an array with a step; None for other places."""
         step = at[1] - at[0]
         if step == 0 or any(b - a != step for a, b in pairwise(at)):
             return None
-        stop = at[-1] + (1 if step > 0 else -1)
         size = self.array_sizes[name]
+        if step == 1 and at[0] == 0 and len(at) == size:
+            return name
+        stop = at[-1] + (1 if step > 0 else -1)
         begin = "" if at[0] == (0 if step > 0 else size - 1) else str(at[0])
         end = "" if stop < 0 or stop >= size else str(stop)
-        return f"{name}[{begin}:{end}:{step}]"
+        return f"{name}[{begin}:{end}]" if step == 1 else f"{name}[{begin}:{end}:{step}]"
 
     # ---------------------------------------------------------------------------------------------------- instructions
 
-    def _take(self, reg: Reg) -> tuple[str, int]:
+    def take(self, reg: Reg) -> tuple[str, int]:
         """The expression of a register: the line before, if that computes it for this use alone, else its name."""
         last = self.lines[-1] if self.lines else None
         if (
@@ -747,8 +828,13 @@ class SugarFunction(FunctionWriter):
                 return
         if not fresh and shape.guard < 0 and self._in_place(words, shape, regs, taken):
             return
+        parameter = self._loads_parameter(words, shape, fresh)
+        if parameter is not None:
+            self.sugar.used.add("load")
+            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
+            return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
-        reader = _Reader(self, used, taken, wide_floats(words), name)
+        reader = _Reader(self, used, taken, words, name)
         arguments = [reader.operand(o)[0] for o in sources]
         if fresh:
             into = self._into(words, shape, fresh)
@@ -765,7 +851,7 @@ class SugarFunction(FunctionWriter):
             call, root = f"special.{sources[0].name[1:]}()", "special"
         self.sugar.used.add(root)
         if not fresh:
-            self._write_line(call)
+            self.write_line(call)
         elif isinstance(shape.layout[0], (Vector, Pair)):
             self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
         else:
@@ -781,7 +867,7 @@ class SugarFunction(FunctionWriter):
             assert reg is not None
             if not self.lines or self.lines[-1].target is not reg or total + len(self.lines[-1].value) > _MAX_TEXT:
                 continue
-            text, precedence = self._take(reg)
+            text, precedence = self.take(reg)
             if text == self.expressions[reg]:
                 continue
             taken[position] = text, precedence
@@ -811,10 +897,12 @@ class SugarFunction(FunctionWriter):
                     dispatching = dispatching or used[position]
                     parts.append(taken.get(position) or (self.expressions[used[position]], _ATOM))
                     position += 1
+                case Counted(text, precedence):
+                    parts.append((text, precedence))
                 case Immediate(text):
-                    written = constant(text, wide_floats(words))
-                    if written[0] in QUOTES:
+                    if constant(text, wide_floats(words))[0] in QUOTES:
                         return None
+                    written = self.number(text, words)
                     parts.append((written, _ATOM if written[0] != "-" else 7))
                 case _:
                     return None
@@ -836,12 +924,22 @@ class SugarFunction(FunctionWriter):
                 return f"{left} {symbol} {right}", 0, "pred", "pred"
         return None
 
+    def number(self, text: str, words: tuple[str, ...]) -> str:
+        """A constant of an instruction: by its name, in hexadecimal, or as it is."""
+        python = constant(text, wide_floats(words))
+        if python[0] in QUOTES:
+            python = string(text)
+        python, name = constants.spelled(python, words)
+        if name is not None:
+            self.sugar.constants.add(name)
+        return python
+
     def _in_place(
         self, words: tuple[str, ...], shape: Shape, regs: Sequence[Reg], taken: dict[int, tuple[str, int]]
     ) -> bool:
         """`acc += x`, if that is the instruction."""
         match shape.layout:
-            case (Register("=", ""), Register("$", ""), other) if regs[0] is regs[1] and regs[0] not in self.arrays:
+            case (Register("=", ""), Register("$", ""), other) if regs[0] is regs[1]:
                 pass
             case _:
                 return False
@@ -852,13 +950,15 @@ class SugarFunction(FunctionWriter):
         match other:
             case Register(_, ""):
                 text = (taken.get(2) or (self.expressions[regs[2]], _ATOM))[0]
+            case Counted(value, _):
+                text = value
             case Immediate(value):
-                text = constant(value, wide_floats(words))
-                if text[0] in QUOTES:
+                if constant(value, wide_floats(words))[0] in QUOTES:
                     return False
+                text = self.number(value, words)
             case _:
                 return False
-        self._write_line(f"{self.expressions[regs[0]]} {symbol}= {text}")
+        self.write_line(f"{self.expressions[regs[0]]} {symbol}= {text}")
         return True
 
     def _into(self, words: tuple[str, ...], shape: Shape, fresh: Sequence[Reg]) -> str:
@@ -880,16 +980,30 @@ class SugarFunction(FunctionWriter):
     def _assign(self, reg: Reg, shape: Shape, regs: Sequence[Reg], text: str, precedence: int, kind: str) -> None:
         self.bound.add(reg)
         self.kinds[reg] = kind
+        # a name is only needed where the expression is not nested into its use: it is given when that is known
+        single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1 and reg not in self.nested_not
+        name = self._new_name(reg, shape, regs)
+        if self.defs.get(reg) == 1 and not self.uses.get(reg) and reg not in self.nested_not:  # nobody wants it
+            self.names.release(name)
+            self.write_line(text if precedence == _ATOM else f"_ = {text}")
+            return
+        self.write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+
+    def _new_name(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
+        """A name for a register that is written for the first time."""
+        if reg in self.forced:
+            self.expressions[reg] = self.forced[reg]
+            self.names.take(self.forced[reg])
+            return self.forced[reg]
         suggested = self.namer.suggest(reg, shape, regs)
         symbol = shape.layout[-1].base if isinstance(shape.layout[-1], Address) else None
         if isinstance(symbol, Symbol) and self.symbol_uses.get(symbol.name) == 1 and symbol.name in self.parameters:
-            suggested = self.parameters[symbol.name]  # the parameter is not needed any more once it is loaded
-            self.names.release(suggested)
-        # a name is only needed where the expression is not nested into its use: it is given when that is known
-        single = self.defs.get(reg) == 1 and self.uses.get(reg, 0) == 1
+            suggested = parameter_name(symbol.name)  # the parameter is not needed any more once it is loaded
+            if self.parameters[symbol.name] == suggested:
+                self.names.release(suggested)
         name = self.expressions[reg] = self.names.fresh(suggested)
         self.namer.known[reg] = name
-        self._write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+        return name
 
     def _assign_vector(self, fresh: Sequence[Reg], shape: Shape, regs: Sequence[Reg], call: str, kind: str) -> None:
         suggested = self.namer.suggest(fresh[0], shape, regs)
@@ -906,13 +1020,15 @@ class SugarFunction(FunctionWriter):
                 self.expressions[reg] = f"{name}[{i}]"
                 self.arrays[reg] = name, i
             self.array_sizes[name] = len(fresh)
-            self._write_line(f"{name} = {call}")
+            self.write_line(f"{name} = {call}")
             return
         self.expressions.update(zip(fresh, names, strict=True))
-        self._write_line(f"{', '.join(names)} = {call}")
+        self.write_line(f"{', '.join(names)} = {call}")
 
     def vector(self, regs: Sequence[Reg]) -> str | None:
         """An array or slice of one that is these registers."""
+        if tuple(regs) in self.vectors:
+            return self.vectors[tuple(regs)]
         first = self.arrays.get(regs[0])
         if first is None:
             return None
@@ -928,10 +1044,10 @@ class _Reader:
     """Operands as expressions, registers taken in text order."""
 
     def __init__(
-        self, function: SugarFunction, used: Sequence[Reg], taken: dict[int, tuple[str, int]], wide: bool, name: str
-    ):
-        self.number: str | None = None
-        self.function, self.used, self.taken, self.wide, self.name = function, used, taken, wide, name
+        self, function: SugarFunction, used: Sequence[Reg], taken: dict[int, tuple[str, int]], words: tuple[str, ...],
+        name: str,
+    ):  # fmt: skip
+        self.function, self.used, self.taken, self.words, self.name = function, used, taken, words, name
         self.at = 0
 
     def operand(self, operand: Operand) -> tuple[str, int]:
@@ -940,11 +1056,10 @@ class _Reader:
                 position = self.at
                 self.at += 1
                 return self.taken.get(position) or (self.function.expressions[self.used[position]], _ATOM)
+            case Counted(text, precedence):
+                return text, precedence
             case Immediate(text):
-                if self.number is not None and _plain_integer(text):
-                    return self.number, _ATOM
-                written = constant(text, self.wide)
-                return (written if written[0] not in QUOTES else string(text)), _ATOM
+                return self.function.number(text, self.words), _ATOM
             case Symbol(name, ""):
                 return self.function.symbol(name), _ATOM
             case SpecialRegister(name):
@@ -973,23 +1088,24 @@ class _Reader:
         if elements and all(isinstance(e, Register) and not e.member for e in elements):
             regs = self.used[self.at : self.at + len(elements)]
             if not any(p in self.taken for p in range(self.at, self.at + len(elements))):
-                found = self.function.vector(regs)
-                if found is not None:
-                    self.at += len(elements)
-                    return found
+                self.at += len(elements)
+                return self.function.sequence(regs)
         return "[" + ", ".join(self.operand(e)[0] for e in elements) + "]"
 
     def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
         parts = [self.operand(base)[0]]
         if offset:
+            if offset[0] == "@":  # an expression of a loop
+                return self._address_of([*parts, offset[1:]], rest)
             number = offset[1:]
             whole = number.lstrip("-").isdigit() and str(int(number)) == number
             plain = whole and not (number == "0" and isinstance(base, Symbol))
-            if self.number is not None and plain:
-                number, self.number = self.number, None
             parts.append(number if plain else string(offset))
         elif rest:
             parts.append("None")
+        return self._address_of(parts, rest)
+
+    def _address_of(self, parts: list[str], rest: tuple[Operand, ...]) -> str:
         parts += [self.operand(part)[0] for part in rest]
         self.function.sugar.used.add("addr")
         return f"addr({', '.join(parts)})"
@@ -1013,7 +1129,7 @@ def _has_register(operand: Operand) -> bool:
 
 
 def _plain(base: Operand, offset: str) -> bool:
-    if offset and offset[0] != "+":
+    if offset and offset[0] not in "+@":
         return False
     match base:
         case Register(_, "") | Symbol(_, ""):

@@ -20,8 +20,10 @@ registers under the author's names. `python -m pyptx.codegen` writes such module
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, overload
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -50,8 +52,10 @@ from ..ssa.fastir import create, gc_paused
 from ..ssa.statement import Reg as Variable
 from ..ssa.statement import Statement
 from . import words as spelling
+from .arguments import Parameter, finish
 from .instructions import inst
 from .module_trace import Gaps, ModuleTrace
+from .parameters import raw_parameter
 from .shared import place_allocations
 from .trace import declaration_shape, trace_scope
 from .values import Value, value_of
@@ -60,6 +64,10 @@ from .words import parameter as param
 __all__ = ["Function", "Module", "Style", "declaration", "inst", "param"]
 
 HEADERS = ("version", "target", "address_size")
+
+Parameters = Sequence[DeclarationAttr | str]
+"""What a function takes: from `param`, or words such as `"u64.ptr.global.palign16"` (see `raw_parameter`), which may be
+repeated: `"u32 * 9"`."""
 
 
 def declaration(head: spelling.Text, *items: tuple[str, spelling.Text]) -> DeclarationAttr:
@@ -87,16 +95,6 @@ class Function:
         return tuple(attr) if isinstance(attr, ArrayAttr) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a function, to be loaded: `op.ld.param.u32(addr(n))`."""
-
-    name: str
-
-    def __ptx_symbol__(self) -> tuple[str, int]:
-        return self.name, 0
-
-
 class Module:
     """A PTX module under construction. `ptx()` is its text, `module()` its IR.
 
@@ -105,12 +103,13 @@ class Module:
     the statements that are laid out otherwise (`fmt`). headers: which of `.version`, `.target`, `.address_size` are
     written, in order; write them with `header` where other directives stand between. lead: comments at the top.
     bit_registers: floats live in `.b32` and `.b64` registers, as LLVM has it, not `.f32` and `.f64` (those `op` makes).
+    implicit_ret: a function whose end can be reached gets a `ret` there, as a Python function has it.
     """
 
     def __init__(
         self, target: str, version: str | None = None, *, address_size: int | str = 64, options: Sequence[str] = (),
         style: Style = DEFAULT, layouts: Sequence[Gaps] = (), headers: Sequence[str] = HEADERS, lead: str = "",
-        bit_registers: bool = False,
+        bit_registers: bool = False, implicit_ret: bool = False,
     ):  # fmt: skip
         try:
             known = target_of(target).known
@@ -124,6 +123,7 @@ class Module:
         self.style = style
         self.layouts = tuple(layouts)
         self.bit_registers = bit_registers
+        self.implicit_ret = implicit_ret
         self._items: list[Operation | Function] = []
         self._lead = lead
         self._tail = ""
@@ -204,41 +204,42 @@ class Module:
     def entry(self, name: Callable[..., object], /) -> Function: ...
     @overload
     def entry(
-        self, name: str, /, *, params: Sequence[DeclarationAttr] | None = (), head: spelling.Text = ".visible .entry",
+        self, name: str | None = None, /, *, params: Parameters | None = (), head: spelling.Text = ".visible .entry",
         directives: Sequence[Sequence[Any]] | spelling.Text = (), layout: int | None = None,
         end: tuple[str, str] | None = None,
     ) -> Callable[[Callable[..., object]], Function]: ...  # fmt: skip
-    def entry(self, name: Any, /, **options: Any) -> Any:
-        """Decorator: a kernel. `params` are made by `param`, `directives` are tuples such as ("maxntid", 128, 1, 1).
+    def entry(self, name: Any = None, /, **options: Any) -> Any:
+        """Decorator: a kernel, of the Python function's name unless another is given. `directives` are tuples such as
+        ("maxntid", 128, 1, 1).
 
         The function takes all parameters, as names to load from, or no arguments. PTX ISA 11.2.
         """
         if callable(name):
-            return self.entry(name.__name__)(name)
+            return self.entry()(name)
         return self._decorator(name, {"head": ".visible .entry", "params": (), **options}, True)
 
     @overload
     def func(self, name: Callable[..., object], /) -> Function: ...
     @overload
     def func(
-        self, name: str, /, *, params: Sequence[DeclarationAttr] | None = (),
-        returns: Sequence[DeclarationAttr] | None = None, head: spelling.Text = ".func",
+        self, name: str | None = None, /, *, params: Parameters | None = (),
+        returns: Parameters | None = None, head: spelling.Text = ".func",
         directives: Sequence[Sequence[Any]] | spelling.Text = (), layout: int | None = None,
         end: tuple[str, str] | None = None,
     ) -> Callable[[Callable[..., object]], Function]: ...  # fmt: skip
-    def func(self, name: Any, /, **options: Any) -> Any:
+    def func(self, name: Any = None, /, **options: Any) -> Any:
         """Decorator: a device function. The Python function takes all return parameters and parameters (those in
         registers as registers, others as names to load from), or just those in registers.
 
         Call it with `inst.call.uni((ret,), f, (a, b))`. PTX ISA 7, 11.2.
         """
         if callable(name):
-            return self.func(name.__name__)(name)
+            return self.func()(name)
         return self._decorator(name, {"head": ".func", "params": (), **options}, False)
 
     def prototype(
-        self, name: str, *, params: Sequence[DeclarationAttr] | None = (),
-        returns: Sequence[DeclarationAttr] | None = None, head: spelling.Text = ".extern .func",
+        self, name: str, *, params: Parameters | None = (),
+        returns: Parameters | None = None, head: spelling.Text = ".extern .func",
         directives: Sequence[Sequence[Any]] | spelling.Text = (), layout: int | None = None,
     ) -> Function:  # fmt: skip
         """A function or entry that is defined later or elsewhere: `.extern .func (...) vprintf (...);`."""
@@ -248,15 +249,14 @@ class Module:
         return made
 
     def _decorator(
-        self, name: str, options: dict[str, Any], is_entry: bool
+        self, name: str | None, options: dict[str, Any], is_entry: bool
     ) -> Callable[[Callable[..., object]], Function]:
-        made = self._function(
-            name, options.get("params"), options.get("returns"), options["head"], options.get("directives", ()),
-            is_entry, options.get("layout"),
-        )  # fmt: skip
-        made.end = options.get("end")
-
         def decorate(body: Callable[..., object]) -> Function:
+            made = self._function(
+                name or body.__name__, options.get("params"), options.get("returns"), options["head"],
+                options.get("directives", ()), is_entry, options.get("layout"),
+            )  # fmt: skip
+            made.end = options.get("end")
             made.body = body
             self._add(made)
             return made
@@ -264,14 +264,14 @@ class Module:
         return decorate
 
     def _function(
-        self, name: str, params: Sequence[DeclarationAttr] | None, returns: Sequence[DeclarationAttr] | None,
+        self, name: str, params: Parameters | None, returns: Parameters | None,
         head: spelling.Text, directives: Sequence[Sequence[Any]] | spelling.Text, is_entry: bool, layout: int | None,
     ) -> Function:  # fmt: skip
         properties: dict[str, Attribute] = {"head": TokensAttr(spelling.words(head)), "sym_name": string_attr(name)}
         if returns is not None:
-            properties["returns"] = ArrayAttr([_named(d, f"func_retval{i}") for i, d in enumerate(returns)])
+            properties["returns"] = ArrayAttr([_named(d, f"func_retval{i}") for i, d in enumerate(_declared(returns))])
         if params is not None:
-            properties["params"] = ArrayAttr([_named(d, f"{name}_param_{i}") for i, d in enumerate(params)])
+            properties["params"] = ArrayAttr([_named(d, f"{name}_param_{i}") for i, d in enumerate(_declared(params))])
         listed = _directive_words(directives)
         properties["directives"] = TokensAttr(listed)
         return Function(name, None, properties, is_entry, layout=layout)
@@ -355,10 +355,10 @@ class Module:
             arguments += _register_parameters(trace, function.declarations(which), found)
         if code is not None:
             trace.follow(code)
-            if code.co_argcount < len(arguments):  # parameters go by name, but for those in registers
-                arguments = [a for a in arguments if isinstance(a, Value)]
+            arguments = _taken(code, arguments, len(function.declarations("returns")))
         with trace_scope(trace):
-            function.body(*arguments)
+            value = function.body(*arguments)
+            finish(trace.statements, value, function.declarations("returns"), self.implicit_ret)
         if trace.failures:
             raise trace.failures[0]
         if trace.scopes:
@@ -376,10 +376,34 @@ class Module:
         return op, trace
 
 
+def _taken(code: CodeType, arguments: list[Value | Parameter], returns: int) -> list[Value | Parameter]:
+    """The arguments that a Python function takes: all, those in registers, or all but the return parameters."""
+    if code.co_argcount >= len(arguments) or code.co_flags & inspect.CO_VARARGS:
+        return arguments
+    in_registers: list[Value | Parameter] = [a for a in arguments if isinstance(a, Value)]
+    if code.co_argcount != len(in_registers) and code.co_argcount == len(arguments) - returns:
+        return arguments[returns:]
+    return in_registers
+
+
 def _named(declared: DeclarationAttr, name: str) -> DeclarationAttr:
     """A parameter without a name gets this one."""
     head, items = declared.data
     return DeclarationAttr((head, tuple([(own or name, tail) for own, tail in items])))
+
+
+def _declared(parameters: Parameters) -> list[DeclarationAttr]:
+    """Parameters as declarations, without names where they are given as words."""
+    found: list[DeclarationAttr] = []
+    for item in parameters:
+        if isinstance(item, DeclarationAttr):
+            found.append(item)
+            continue
+        words, _, count = item.partition("*")
+        if count and not count.strip().isdigit():
+            raise ValueError(f"{item!r}: a parameter is repeated a number of times, as in 'u32 * 3'")
+        found += [raw_parameter(words.strip(), "")] * int(count or 1)
+    return found
 
 
 def _directive_words(directives: Sequence[Any] | str) -> spelling.Words:
@@ -396,10 +420,10 @@ def _register_parameters(
     """Declare the `.reg` parameters among a function's; other parameters are symbols."""
     made: list[Value | Parameter] = []
     for declared in declarations:
-        for name, _ in declared.items:
+        for name, tail in declared.items:
             if declared.space != "reg":
                 trace.symbols.add(name)
-                made.append(Parameter(name))
+                made.append(Parameter(name, "" if tail else declared.type))
                 continue
             problem = trace.names.declare(name, declared.register_class)
             if problem is not None:

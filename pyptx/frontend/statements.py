@@ -28,7 +28,7 @@ from . import words as spelling
 from .instructions import AddressOperand, Opcode, spelled
 from .module_trace import ModuleTrace, Registers, type_of
 from .registers import PipeRef, Reg
-from .trace import Trace, current
+from .trace import current
 
 __all__ = [
     "addr", "close_scope", "declare", "directive", "exact", "fmt", "label", "label_list", "lead", "loc", "open_scope",
@@ -298,13 +298,3 @@ def _label_list(name: str, tokens: tuple[str, ...]) -> Shape:
         shape.kind = Kind.TABLE
         shape.payload = [t for t in tokens[1:] if t not in (",", ";")]
     return shape
-
-
-def finished(trace: Trace) -> bool:
-    """Whether the trace's last statement leaves the function on every path."""
-    for shape, _, _, _, _ in reversed(trace.statements):
-        if shape.kind == Kind.TERMINATOR and shape.guard < 0:
-            return True
-        if shape.kind not in (Kind.OTHER, Kind.REGISTERS, Kind.CLOSE):
-            return False
-    return False

@@ -76,7 +76,9 @@ def assert_harmless(program: str) -> None:
 
 
 def assert_sugar_harmless(program: str) -> None:
-    """A readable program imports `pyptx.modules` alone, and calls its names, `m`, `range`, `zip` and blocks it opened."""
+    """A readable program imports `pyptx.modules` alone, and calls its names (also under a shorter name), `m`, `range`,
+    `zip`, blocks it opened and `append` of lists it made.
+    """
     tree = ast.parse(program)
     allowed = {"m", "print", "range", "zip"}
     for node in ast.walk(tree):
@@ -90,10 +92,17 @@ def assert_sugar_harmless(program: str) -> None:
             allowed.add(node.optional_vars.id)
         if isinstance(node, ast.Attribute):
             assert not node.attr.startswith("__")
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+            assert _root(node.value) in ("op", "inst")
+            allowed |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            root = node.func
-            while isinstance(root, ast.Attribute):
-                root = root.value
-            assert isinstance(root, ast.Name), ast.dump(root)
-            assert root.id in allowed, root.id
+            appends = isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+            assert appends or _root(node.func) in allowed, ast.dump(node)
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    assert isinstance(node, ast.Name), ast.dump(node)
+    return node.id

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pyptx
+from pyptx import modules
 from pyptx.codegen import ptx_to_python
 from tests.conftest import ROOT
 
@@ -56,6 +57,29 @@ def test_runnable(options: list[str], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "saxpy" in done.stdout
     assert "block_sum" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["softmax", "gemm"])
+def test_guesses_run_kernels_of_triton(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Strides of 64, dynamic shared memory, the block of `.reqntid`: nothing out of bounds."""
+    program = ptx_to_python(ROOT / "examples" / "transpile" / f"{name}.ptx", sugar=True, runnable=True)
+    namespace: dict[str, object] = {"__name__": "generated"}
+    exec(program, namespace)
+    namespace["main"]()  # pyright: ignore[reportCallIssue]
+    assert capsys.readouterr().out.startswith({"softmax": "softmax", "gemm": "matmul"}[name])
+
+
+def test_the_grid_is_a_whole_number_of_clusters() -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() .reqnctapercluster 2, 1, 1 { ret; }\n"
+    program = ptx_to_python(text, runnable=True)
+    assert "grid=(2, 1, 1)" in program
+    namespace: dict[str, object] = {"__name__": "generated"}
+    exec(program, namespace)
+    namespace["main"]()  # pyright: ignore[reportCallIssue]
+
+
+def test_module_is_at_the_top() -> None:
+    assert pyptx.Module is modules.Module
 
 
 def test_kernel_from_ptx() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import math
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import pyptx
-from pyptx.codegen import ptx_to_python
+from pyptx.codegen import constants, ptx_to_python
 from pyptx.passes.equivalent import differences
 from tests.conftest import ROOT, corpus_files, corpus_id
 
@@ -132,7 +136,7 @@ def test_runs_become_comprehensions() -> None:
     moves = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(8))
     stores = "".join(f"st.global.f32 [%rd1+{4 * i + 4}], %f{i};\n" for i in range(8))
     text = "\n".join(program(moves + stores + "ret;"))
-    assert "[op.mov.f32(0.0) for _ in range(8)]" in text
+    assert "xs = [op.mov.f32(0.0) for _ in range(8)]" in text
     assert "range(4, 36, 4)" in text
 
 
@@ -147,7 +151,128 @@ def test_a_wrong_program_is_found_out() -> None:
     """The judge judges: a changed constant, operator or order is a difference."""
     text = kernel(REGISTERS + "add.s32 %r2, %r1, 1;\nst.global.u32 [%rd1], %r2;\nret;")
     written = ptx_to_python(text, sugar=True)
-    for old, new in (("r + 1", "r + 2"), ("r + 1", "r - 1"), ("inst.ret()", "inst.exit()")):
+    for old, new in (("r + 1", "r + 2"), ("r + 1", "r - 1"), ("implicit_ret=True", "implicit_ret=False")):
         assert old in written
         changed = run(written.replace(old, new)).ptx()
         assert differences(pyptx.parse(text), pyptx.parse(changed))
+
+
+def test_parameters_are_loaded_together_and_results_returned() -> None:
+    """Types, order and the plain `ret` go without saying, and only where they are what the PTX says."""
+    text = (
+        f"{HEADER}.func (.param .b32 func_retval0) f(.param .u32 f_param_0, .param .f32 f_param_1)\n{{\n{REGISTERS}"
+        "ld.param.u32 %r1, [f_param_0];\nld.param.f32 %f1, [f_param_1];\ncvt.rzi.s32.f32 %r2, %f1;\n"
+        "add.s32 %r3, %r1, %r2;\nst.param.b32 [func_retval0], %r3;\nret;\n}\n"
+    )
+    written = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, written)
+    assert '@m.func(returns=["b32"], params=["u32", "f32"])' in written
+    assert "def f(arg0, arg1):" in written
+    assert "arg0, arg1 = load(arg0, arg1)" in written
+    assert "return arg0 + op.cvt.rzi.s32.f32(arg1)" in written
+    for old, new in (
+        ("ld.param.u32 %r1", "ld.param.s32 %r1"),
+        ("[func_retval0]", "[func_retval0+4]"),
+        ("st.param.b32", "st.param.u32"),
+        ("ret;", "ret.uni;"),
+        ("ret;", "exit;"),
+        ("[f_param_0]", "[f_param_0+1]"),
+    ):
+        changed = text.replace(old, new)
+        again = ptx_to_python(changed, sugar=True)
+        assert_equivalent(changed, again)
+        assert differences(pyptx.parse(text), pyptx.parse(run(again).ptx())), (old, new)
+
+
+def test_many_parameters_are_repeated_words() -> None:
+    params = ", ".join(f".param .u64 .ptr .global .align 1 k_param_{i}" for i in range(9)) + ", .param .u32 k_param_9"
+    written = ptx_to_python(kernel("ret;", params), sugar=True)
+    assert '@m.entry("k", params=["u64.ptr.global.palign1 * 9", "u32"])' in written
+    assert "def matmul_kernel(*args):\n    pass" in written
+    assert_equivalent(kernel("ret;", params), written)
+
+
+def test_unrolled_code_becomes_a_loop() -> None:
+    """Several statements a round, strides, a chain that goes from round to round, and results needed behind it."""
+    rounds = "".join(
+        f"ld.global.f32 %f{2 * i + 1}, [%rd1{f'+{4 * i}' if i else ''}];\nfma.rn.f32 %f{2 * i + 2}, %f{2 * i + 1}, "
+        f"%f{2 * i + 1}, %f{2 * i};\nst.shared.f32 [%rd2+{8 * i + 16}], %f{2 * i + 2};\n"
+        for i in range(4)
+    )
+    text = "\n".join(program(f"mov.f32 %f0, 0f00000000;\n{rounds}st.global.f32 [%rd1], %f8;\nret;"))
+    assert "in range(0, 16, 4):" in text
+    assert "or None" in text
+    assert "* 2 + 16" in text
+    assert text.count("op.fma.rn.f32") == 1
+    twice = "".join(f"add.s32 %r{i + 1}, %r{i}, {i};\n" for i in range(1, 6))
+    uses = "".join(f"st.global.u32 [%rd1], %r{i};\nbar.sync 0;\n" for i in (2, 4, 6))
+    program(twice + uses + "ret;")
+
+
+def test_what_does_not_follow_the_rule_is_not_rolled() -> None:
+    program("".join(f"add.s32 %r{i + 2}, %r{i + 1}, %r{i};\n" for i in range(6)) + "st.global.u32 [%rd1], %r7;\nret;")
+    program("".join(f"st.global.u32 [%rd1+{i * i}], %r{i};\n" for i in range(6)) + "ret;")
+    program("".join(f"add.s32 %r{i % 2}, %r{(i + 1) % 3}, {i};\n" for i in range(9)) + "ret;")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add.s32", "mul.lo.s32", "xor.b32", "mov"]), *[st.integers(0, 3)] * 3),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(2, 6),
+    st.integers(-2, 2),
+    st.sets(st.integers(0, 40)),
+)
+def test_random_repeats_keep_every_instruction(
+    body: list[tuple[str, int, int, int]], rounds: int, step: int, uses: set[int]
+) -> None:
+    """Stretches of random statements, registers counted up by random steps, results read anywhere behind them."""
+    lines: list[str] = []
+    for i in range(rounds):
+        for opcode, d, a, b in body:
+            to, left, right = (10 + d + i * len(body), 10 + a + i * step, 10 + b + i * len(body))
+            if opcode == "mov":
+                lines.append(f"mov.u32 %r{to}, {b + step * i + 20};")
+            else:
+                lines.append(f"{opcode} %r{to}, %r{max(left, 0)}, %r{right};")
+    lines += [f"st.global.u32 [%rd1+{4 * u}], %r{u};" for u in sorted(uses)]
+    text = kernel(".reg .b32 %r<60>; .reg .b64 %rd<3>;\n" + "\n".join(lines) + "\nret;")
+    assert_equivalent(text, ptx_to_python(text, sugar=True))
+
+
+def test_numbers_get_names() -> None:
+    text = kernel(
+        REGISTERS + "mul.f32 %f2, %f1, 0f3FB8AA3B;\nand.b32 %r1, %r2, 1023;\nst.global.f32 [%rd1], %f2;\nret;"
+    )
+    written = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, written)
+    assert "LOG2_E_F32 = 1.4426950216293335  # log2(e) in f32" in written
+    assert "* LOG2_E_F32" in written
+    assert "& 0x3FF" in written
+
+
+def test_names_of_numbers_are_what_they_say() -> None:
+    names: dict[str, object] = {}
+    exec("\n".join(constants.definitions(set(constants.ALL_NAMES))), names)
+    f32 = lambda bits: np.uint32(bits).view(np.float32)  # noqa: E731
+    assert names["LOG2_E"] == math.log2(math.e)
+    assert names["LOG2_E_F32"] == np.float32(math.log2(math.e))
+    assert names["LN_2"] == math.log(2)
+    assert names["LN_2_F32"] == np.float32(math.log(2))
+    assert names["TWO_OVER_PI"] == 2 / math.pi
+    assert names["TWO_OVER_PI_F32"] == np.float32(2 / math.pi)
+    assert names["HALF_PI_F32"] == np.float32(math.pi / 2)
+    assert names["SQRT_HALF"] == pytest.approx(math.sqrt(0.5), rel=1e-15)
+    assert names["MAX_F32"] == np.finfo(np.float32).max
+    assert names["MIN_NORMAL_F32"] == np.finfo(np.float32).tiny
+    assert names["EPS_F32"] == np.finfo(np.float32).eps
+    assert f32(names["NEG_INF_BITS"] & 0xFFFFFFFF) == -np.inf
+    assert f32(names["INF_BITS"]) == np.inf
+    assert f32(names["ONE_BITS"]) == 1
+    assert (np.uint32([names["ONES_F16X2"]]).view(np.float16) == 1).all()
+    assert np.uint64(names["INF_HIGH"] << 32).view(np.float64) == np.inf
+    assert names["DESCRIPTOR_B128"] == pyptx.ptx.wgmma.MASKED_DESC_B128
+    assert names["DESCRIPTOR_B128_SM100"] == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128

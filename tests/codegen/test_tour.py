@@ -20,6 +20,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "relu(saxpy): True" in done.stdout
     assert "softmax, temperature 2: True" in done.stdout
+    assert "relu(a @ b): True" in done.stdout
     assert re.search(r"^\+ max\.f32 ", done.stdout, re.M)
 
 
@@ -29,3 +30,5 @@ def test_the_programs_shown_are_the_ones_made() -> None:
     softmax = ptx_to_python(ROOT / "examples" / "transpile" / "softmax.ptx", sugar=True, kernel_name="softmax")
     assert shown[0] in saxpy
     assert shown[1] in softmax
+    gemm = ptx_to_python(ROOT / "examples" / "transpile" / "gemm.ptx", sugar=True, kernel_name="gemm")
+    assert shown[2] in gemm

@@ -15,6 +15,7 @@ from pyptx.modules import (
     if_,
     inst,
     label,
+    load,
     loop,
     new,
     op,
@@ -224,3 +225,59 @@ def test_shared_variable_and_pair() -> None:
 def test_unknown_target() -> None:
     with pytest.raises(ValueError, match="unknown target 'sm_1234'"):
         Module("sm_1234")
+
+
+def test_what_a_function_does_at_its_end() -> None:
+    m = Module("sm_80", implicit_ret=True)
+
+    @m.func(returns=["b32"], params=["u32 * 2", "b8.align8.array16"])
+    def pick(a, b, table):
+        a, b = load(a, b)
+        return op.max_.u32(a, b)
+
+    @m.entry(params=["u32"])
+    def store(n):
+        with if_(load(n) > 0):
+            inst.exit()
+
+    @m.entry
+    def leave():
+        inst.exit()
+
+    text = m.ptx()
+    assert ".param .align 8 .b8 pick_param_2[16]" in text
+    assert text.count("ret;") == 2  # the label of store's if_ can be reached, the end of leave cannot
+    assert "st.param.u32" not in text
+    assert "st.param.b32" in text
+    assert not [d for d in m.diagnose() if d.severity == "error"], m.diagnose()
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "message"),
+    [((), 1, "one return parameter"), (["b32"], "x", "a value or a number"), (["b32 * 2"], 1, "one return parameter")],
+)
+def test_return_of_what_is_no_result(returns, value, message: str) -> None:
+    m = Module("sm_80")
+
+    @m.func(returns=returns)
+    def f():
+        return value
+
+    with pytest.raises(pyptx.PTXError, match=message):
+        m.ptx()
+
+
+def test_load_of_what_is_no_number() -> None:
+    m = Module("sm_80")
+
+    @m.entry(params=["b8.array16"])
+    def f(table):
+        load(table)
+
+    with pytest.raises(pyptx.PTXError, match="numbers or pointers"):
+        m.ptx()
+
+
+def test_repeats_of_parameters_are_numbers() -> None:
+    with pytest.raises(ValueError, match="repeated a number of times"):
+        Module("sm_80").prototype("f", params=["u32 * n"])
