@@ -300,8 +300,9 @@ class SugarFunction(FunctionWriter):
             if len(lines) < _MIN_USES:
                 continue
             alias = self.names.fresh(path.split(".")[1].rstrip("_"))
-            fits = len(alias) + len(path) + 7 <= layout.WIDTH
-            aliases.append(Line(0, f"{alias} = {path}" if fits else f"{alias} = ({path})"))
+            line = f"{alias} = {path}"
+            helps = len(line) + 4 > layout.WIDTH >= len(path) + 8  # where brackets make it fit
+            aliases.append(Line(0, f"{alias} = ({path})" if helps else line))
             for line in self.lines:
                 line.text = line.text.replace(f"{path}(", f"{alias}(")
         self.lines[:0] = aliases
