@@ -186,10 +186,11 @@ def temporary(trace: Trace, dtype: PtxType) -> Reg:
     return Reg(variable.name, dtype, variable)
 
 
-def _type(dtype: object) -> PtxType:
+def checked_type(dtype: object, whose: str = "a register's type") -> PtxType:
+    """The argument, if it is a type; else an error at the kernel's line."""
     if not isinstance(dtype, PtxType):
         raise current().error(
-            f"a register's type is one of pyptx.types, such as u32 or f32, not {dtype!r}",
+            f"{whose} is one of pyptx.types, such as u32 or f32, not {dtype!r}",
             "from pyptx.types import u32, f32, pred",
         )
     return dtype
@@ -202,7 +203,7 @@ def scalar(dtype: PtxType, init: float | Reg | None = None, name: str | None = N
     Unnamed predicates come from the pool `%p<N>`. Constants are rounded to the type (`f16` and `bf16` included).
     """
     trace = current()
-    _type(dtype)
+    checked_type(dtype)
     if name is None:
         variable = trace.fresh(dtype)
     else:
@@ -221,7 +222,7 @@ def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
     base.
     """
     trace = current()
-    _type(dtype)
+    checked_type(dtype)
     _count(count)
     if name is not None:
         base = _register_name(trace, name)
@@ -240,14 +241,14 @@ def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
 
 def alloc(dtype: PtxType) -> Reg:
     """A register with a prefix of its own (`%af0`, `%ar0`, ...), apart from those of `scalar`."""
-    variable = current().fresh(_type(dtype), ALLOC_PREFIXES.get(dtype.name, "%ax"))
+    variable = current().fresh(checked_type(dtype), ALLOC_PREFIXES.get(dtype.name, "%ax"))
     return Reg(variable.name, dtype, variable)
 
 
 def alloc_array(dtype: PtxType, count: int) -> RegArray:
     """`count` registers `%afarr0_0`, ...: an array with the prefixes of `alloc`."""
     trace = current()
-    _type(dtype)
+    checked_type(dtype)
     _count(count)
     prefix = ALLOC_PREFIXES.get(dtype.name, "%ax") + "arr"
     base = f"{prefix}{trace.count(prefix)}_"

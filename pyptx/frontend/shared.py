@@ -19,7 +19,7 @@ from ..ssa.statement import Shape, Statement
 from ..types import PtxType, b16, u32
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
-from .registers import Reg, temporary
+from .registers import Reg, checked_type, temporary
 from .trace import Trace, current, declaration_shape
 
 STATIC_LIMIT = 48 * 1024
@@ -93,7 +93,7 @@ class SharedAlloc(Allocation):
         self, dtype: PtxType, shape: tuple[int, ...], swizzle: str | None, align: int, name: str | None,
         gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None,
     ):  # fmt: skip
-        size = prod(shape) * dtype.bits // 8
+        size = prod(shape) * checked_type(dtype, "the type of an allocation").bits // 8
         super().__init__(current(), "smem", name, size, align, ".b8", size)
         self.dtype, self.shape, self.swizzle = dtype, shape, swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
@@ -304,10 +304,10 @@ def alloc_with_layout(
     align: int | None = None,
     name: str | None = None,
 ) -> SharedAlloc:
-    """An array that a wgmma or TMA layout describes; aligned to the layout's swizzle atom."""
+    """An array that a wgmma or TMA layout describes; aligned to the layout's swizzle atom at least."""
     swizzle = gmma_layout.smem_swizzle
     atom = {"128B": 1024, "64B": 512, "32B": 256}.get(swizzle or "", 128)
-    return SharedAlloc(dtype, _shape(shape), swizzle, align or atom, name, gmma_layout, gmma_major)
+    return SharedAlloc(dtype, _shape(shape), swizzle, max(align or 0, atom), name, gmma_layout, gmma_major)
 
 
 def wgmma_tile(
@@ -319,6 +319,7 @@ def wgmma_tile(
     128-byte swizzled tiles are 1024-byte aligned, as the swizzle is a function of the address (64B: 512, 32B: 256).
     """
     shape = _shape(shape)
+    checked_type(dtype, "the type of a tile")
     if len(shape) < 2:
         raise ValueError("a wgmma tile has the shape (M, K) or (K, N), with stages in front of it if any")
     if major not in ("K", "MN"):
@@ -444,7 +445,7 @@ def apply_swizzle(logical_reg: Reg, swizzle: str | None) -> Reg:
 
 
 def _shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError(f"a shape is a tuple of positive ints, not {shape!r}")
     return shape

@@ -57,6 +57,8 @@ class Tile:
                     raise TypeError("a Tile has one layout, and two were given")
                 layout = arg
             elif isinstance(arg, (int, str)) and not isinstance(arg, bool):
+                if isinstance(arg, int) and arg < 0:
+                    raise ValueError(f"a dimension of a Tile is 0 or more, or a name, not {arg}")
                 dims.append(arg)
             else:
                 raise TypeError(f"a Tile takes dimensions (int or str), a dtype and a Layout, not {arg!r}")
@@ -68,6 +70,8 @@ class Tile:
             raise ValueError(f"tma_rank is 2 or 3, not {tma_rank!r}")
         if tma_rank == 3 and tma_box is None:
             raise ValueError("tma_rank=3 needs a tma_box")
+        if tma_box is not None and not isinstance(tma_box, (tuple, list)):
+            raise TypeError(f"tma_box is a tuple with one extent for each dimension, not {tma_box!r}")
         for name, value in (
             ("dims", tuple(dims)), ("dtype", dtype), ("layout", layout or Layout.ROW),
             ("tma_box", tuple(tma_box) if tma_box else None),

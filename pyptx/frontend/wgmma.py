@@ -88,6 +88,11 @@ class Wgmma:
         of the tile, for steps along K (16-byte multiples).
         """
         trace = current()
+        if not isinstance(shape, (tuple, list, str)):
+            raise trace.error(f"shape is (64, n, k), not {shape!r}")
+        for offset in (a_k_offset, b_k_offset):
+            if isinstance(offset, int) and offset % 16:
+                raise trace.error(f"an offset along K is a multiple of 16 bytes, not {offset}")
         operand_a, major_a = self._operand(trace, a, a_k_offset)
         operand_b, major_b = self._operand(trace, b, b_k_offset)
         in_registers = isinstance(operand_a, (RegArray, list))

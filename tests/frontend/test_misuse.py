@@ -214,3 +214,40 @@ def test_a_kernel_without_grid_is_one_cta() -> None:
 
     x = np.random.default_rng(5).random(4, np.float32)
     assert np.array_equal(copy(x), x)
+
+
+def test_a_name_is_no_type() -> None:
+    def allocation():
+        smem.alloc("f32", 4)  # here  # pyright: ignore[reportArgumentType]
+
+    def tile():
+        smem.wgmma_tile("bf16", (64, 64))  # here  # pyright: ignore[reportArgumentType]
+
+    assert "is one of pyptx.types" in refusal(allocation, "# here").message
+    assert "is one of pyptx.types" in refusal(tile, "# here").message
+
+
+def test_offsets_along_k_are_multiples_of_16_bytes() -> None:
+    def wrong():
+        a, b = smem.wgmma_tile(bf16, (64, 64)), smem.wgmma_tile(bf16, (64, 64))
+        d = reg.array(f32, 32)
+        ptx.wgmma.mma_async(shape=(64, 64, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=d, a=a, b=b, a_k_offset=8)
+
+    assert "multiple of 16 bytes, not 8" in refusal(wrong).message
+
+
+def test_wgmma_tiles_keep_the_alignment_of_their_swizzle() -> None:
+    @kernel(arch="sm_90a")
+    def aligned():
+        smem.wgmma_tile(bf16, (64, 64), align=128)
+
+    assert ".shared .align 1024" in aligned.ptx()
+
+
+def test_tiles_and_versions() -> None:
+    with pytest.raises(ValueError, match="0 or more, or a name, not -4"):
+        Tile(-4, f32)
+    with pytest.raises(TypeError, match="tma_box is a tuple"):
+        Tile(64, 64, f32, tma_box=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r'written like "8.7", not \'abc\''):
+        kernel(version="abc")(lambda: None)

@@ -40,6 +40,8 @@ NEWEST_PTX: Version = (9, 5)
 def parse_version(text: str) -> Version:
     """`"8.7"` -> (8, 7). ValueError when it is not two integers."""
     major, _, minor = text.partition(".")
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise ValueError(f'a PTX version is written like "8.7", not {text!r}')
     return int(major), int(minor)
 
 
