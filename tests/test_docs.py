@@ -72,3 +72,13 @@ def test_readme_messages(tmp_path: Path) -> None:
     shown = re.search(r"\$ pyptx check kernel.ptx\n(.*?)```", page, re.S)
     assert shown is not None
     assert done.stdout.startswith(shown[1].rstrip("\n"))
+
+
+def test_simulator(tmp_path: Path) -> None:
+    """The page is one program, and its finding is the one shown."""
+    program = "".join(blocks("docs/simulator.md")).replace('"rotate.svg"', repr(str(tmp_path / "rotate.svg")))
+    out = run(program, tmp_path)
+    shown = " ".join(re.findall(r"```\n(rotate\.py.*?)```", (ROOT / "docs/simulator.md").read_text(), re.S)[0].split())
+    assert shown.partition("error: ")[2].partition(" at rotate.py")[0] in " ".join(out.split())
+    assert "roofline" in out
+    assert (tmp_path / "rotate.svg").read_text().startswith("<svg")
