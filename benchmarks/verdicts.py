@@ -106,12 +106,17 @@ def family_of(text: str) -> str:
     return match[1] if match is not None else text
 
 
+@lru_cache(maxsize=None)
+def _register_class(name: str) -> str | None:
+    match = _REGISTER.fullmatch(name)
+    return CLASSES[match[1]] if match is not None else None
+
+
 def resolve(text: str, declared: dict[str, str]) -> Resolution:
     """All readings of one instruction over the registers `%p1`, `%r1`, ... and those declared."""
 
     def register_class(name: str) -> str | None:
-        match = _REGISTER.fullmatch(name)
-        return CLASSES[match[1]] if match is not None else declared.get(name)
+        return _register_class(name) or declared.get(name)
 
     try:
         reading, classes = instruction_text(text, register_class)
