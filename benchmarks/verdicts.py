@@ -19,7 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pyptx.dialects.ptx.all  # noqa: F401
@@ -106,7 +106,7 @@ def family_of(text: str) -> str:
     return match[1] if match is not None else text
 
 
-@lru_cache(maxsize=None)
+@cache
 def _register_class(name: str) -> str | None:
     match = _REGISTER.fullmatch(name)
     return CLASSES[match[1]] if match is not None else None

@@ -42,7 +42,7 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
     while at < end and (tokens[at][0] != "id"):
         kind, token = tokens[at]
         if token == "(":
-            close = matching(tokens, at)
+            close = _closed(tokens, at)
             head += [t for _, t in tokens[at:close]]
             at = close
             continue
@@ -78,12 +78,12 @@ def read_header(tokens: list[Token], start: int, end: int) -> Header:
         head.append(tokens[at][1])
         at += 1
         if at < end and tokens[at][1] == "(" and head[-1] == ".attribute":
-            close = matching(tokens, at)
+            close = _closed(tokens, at)
             head += [t for _, t in tokens[at:close]]
             at = close
     returns = params = None
     if at < end and tokens[at][1] == "(":
-        close = matching(tokens, at)
+        close = _closed(tokens, at)
         returns = declarations(tokens, at + 1, close - 1)
         at = close
     if at >= end or tokens[at][0] != "id":
@@ -91,10 +91,18 @@ def read_header(tokens: list[Token], start: int, end: int) -> Header:
     name = tokens[at][1]
     at += 1
     if at < end and tokens[at][1] == "(":
-        close = matching(tokens, at)
+        close = _closed(tokens, at)
         params = declarations(tokens, at + 1, close - 1)
         at = close
     return Header(head, name, returns, params, [t for _, t in tokens[at : end - 1]])
+
+
+def _closed(tokens: list[Token], at: int) -> int:
+    """Index behind the parenthesis that closes the one at `at`."""
+    close = matching(tokens, at)
+    if tokens[close - 1][1] != ")":
+        raise SyntaxProblem(f"expected ')', found {tokens[close - 1][1]!r}", close - 1)
+    return close
 
 
 def declarations(tokens: list[Token], start: int, end: int) -> list[DeclarationAttr]:

@@ -9,6 +9,7 @@ next `;` or line.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -91,9 +92,13 @@ class ModuleText:
     lines: int = 0
 
 
+def _balance(tokens: Iterable[str]) -> int:
+    return sum((t in ("{", "(")) - (t in ("}", ")")) for t in tokens)
+
+
 def _without_names(key: object) -> str:
-    """A cache key as one text."""
-    return "%".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
+    """A cache key as one text. Where the registers stood is a character that no PTX has."""
+    return "\1".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
 
 
 class Reader:
@@ -111,6 +116,8 @@ class Reader:
         self.depth = 0
         self.lead = ""
         self.line = 0
+        self.opened = 0
+        """Brackets open in the lines of an unfinished statement."""
         self._symbols: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------------ main loop
@@ -133,7 +140,7 @@ class Reader:
             newline = "\n" if number < count or has_final_newline else ""
             if chunk is not None:
                 chunk += "\n" + line
-                if newline and not (";" in line or "}" in line or "{" in line or "*/" in line):
+                if newline and not self._may_end(line, chunk):
                     continue
                 line = chunk
             elif environment is not None:
@@ -180,6 +187,7 @@ class Reader:
             except Incomplete:
                 if chunk is None:
                     chunk, chunk_line = line, number
+                    self.opened = _balance(t for _, t in lex(line)[0])
                 retries += 1
                 if retries > _MAX_RETRIES and self._hopeless(chunk):
                     self._issue("this statement does not end", chunk_line, 1)
@@ -195,6 +203,16 @@ class Reader:
             self.module.items.append(self.function)
         self.module.tail = self.lead
         return self.module
+
+    def _may_end(self, line: str, chunk: str) -> bool:
+        """Whether an unfinished statement (`chunk`, with this line) may end here. Reading it again at each of its lines
+        would take quadratic time.
+        """
+        if "/*" in chunk:
+            return True
+        tokens = [t for _, t in lex(line)[0]]
+        self.opened += _balance(tokens)
+        return ";" in tokens or tokens[-1:] == ["{"] or (self.opened <= 0 and "}" in tokens)
 
     def _quick(self, line: str, names: list[str], number: int) -> bool:
         """Labels and branches: one shape for all of them, whatever the label. Scopes and declarations seen before."""
@@ -233,7 +251,7 @@ class Reader:
     def _read_before(self, key: object, names: list[str], number: int) -> bool:
         """A line read before in another file, or one that differs from a line read before in its constants only."""
         assert self.function is not None and self.environment is not None
-        shape = self.templates.find(_without_names(key))
+        shape = self.templates.find(_without_names(key), len(names))
         if shape is None:
             return False
         environment = self.environment
@@ -508,7 +526,7 @@ class Reader:
                 parts = _SPLIT(text)
                 key: object = tuple(parts[::2]) if names else text
                 self.cache[key] = shape
-                self.templates.keep(shape, _without_names(key))
+                self.templates.keep(shape, _without_names(key), len(names))
 
     def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
@@ -543,6 +561,8 @@ class Reader:
             self._registers(tokens, start, end, words, gaps, position)
             return
         if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
+            if words[-1] != ";":
+                raise SyntaxProblem("expected ';' at the end of the declaration", end - 1)
             declaration = read_declaration(tokens, start, end - 1)
             self._declare_symbols(declaration)
             shape = declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
@@ -553,7 +573,7 @@ class Reader:
             shape.repeatable = True
             self._record(shape, (), line)
             if whole_line:
-                self.templates.keep(shape, text)
+                self.templates.keep(shape, text, 0)
             return
         list_at = 2 if len(words) > 2 and words[1] == ":" else 0
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):

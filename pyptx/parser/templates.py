@@ -36,10 +36,12 @@ def numbers(text: str) -> list[str]:
 class Template:
     """A statement with holes for its constants."""
 
-    __slots__ = ("shape", "tokens", "places")
+    __slots__ = ("shape", "registers", "tokens", "places")
 
-    def __init__(self, shape: Shape, tokens: list[tuple[int, str]], places: tuple[int, ...] = ()):
+    def __init__(self, shape: Shape, registers: int, tokens: list[tuple[int, str]], places: tuple[int, ...] = ()):
         self.shape = shape
+        self.registers = registers
+        """How many there are."""
         self.tokens = tokens
         """(index of the token, what stands before the number in it) for each constant."""
         self.places = places
@@ -69,7 +71,7 @@ class Template:
         """The same for another module: without what its target and its style say."""
         shape = _copied(self.shape, self.shape.tokens)
         shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
-        return Template(shape, self.tokens, self.places)
+        return Template(shape, self.registers, self.tokens, self.places)
 
     def _layout(self, layout: Layout, constants: Sequence[str]) -> Layout:
         remaining = iter(constants)
@@ -151,8 +153,8 @@ class Templates:
     def __init__(self) -> None:
         self._here: dict[str, Template] = {}
 
-    def find(self, text: str) -> Shape | None:
-        """The shape of a statement (its registers left out) of which one like it was read before."""
+    def find(self, text: str, registers: int) -> Shape | None:
+        """The shape of a statement (its registers left out: so many) of which one like it was read before."""
         spelled = generalised(text)
         template = self._here.get(spelled)
         if template is None:
@@ -162,20 +164,22 @@ class Templates:
             template = known.fresh()
             if template.tokens:
                 self._here[spelled] = template
+        if template.registers != registers:
+            return None
         return template.filled(numbers(text) if template.tokens else ())
 
-    def keep(self, shape: Shape, text: str) -> None:
+    def keep(self, shape: Shape, text: str, registers: int) -> None:
         """Remember a statement that was read in full."""
-        template = _with_holes(shape, text)
+        template = _with_holes(shape, text, registers)
         if template is not None:
             text = generalised(text)
             self._here[text] = template
         if len(_read_before) >= _MOST:
             _read_before.clear()
-        _read_before[text] = (template or Template(shape, [])).fresh()
+        _read_before[text] = (template or Template(shape, registers, [])).fresh()
 
 
-def _with_holes(shape: Shape, text: str) -> Template | None:
+def _with_holes(shape: Shape, text: str, registers: int) -> Template | None:
     """The template that a statement gives, or None if it has no constants or their values matter."""
     wanted = numbers(text)
     if not wanted:
@@ -184,13 +188,13 @@ def _with_holes(shape: Shape, text: str) -> Template | None:
     if tokens is None:
         return None
     if shape.op_class is LocOp:
-        return Template(shape, tokens)
+        return Template(shape, registers, tokens)
     if shape.kind != Kind.INSTRUCTION or not shape.constants_free:
         return None
     found = [list(_constants(operand)) for operand in shape.layout]
     if [c for constants in found for c in constants] != wanted:
         return None
-    return Template(shape, tokens, tuple(i for i, constants in enumerate(found) if constants))
+    return Template(shape, registers, tokens, tuple(i for i, constants in enumerate(found) if constants))
 
 
 def _token_places(tokens: Sequence[str], wanted: Sequence[str]) -> list[tuple[int, str]] | None:

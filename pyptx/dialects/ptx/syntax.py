@@ -410,7 +410,14 @@ class OperandParser:
             if self._kind() in ("id", "str", "bad") and self._peek() != "WARP_SZ":
                 raise SyntaxProblem(f"an address offset is a constant, not {self._peek()!r}", self.at)
             self.at += 1
-        return "".join(t for _, t in self.tokens[start : self.at])
+        text = "".join(t for _, t in self.tokens[start : self.at])
+        try:
+            evaluate(f"0{text}")
+        except RecursionError:
+            raise SyntaxProblem("this offset is nested too deeply", start) from None
+        except (ValueError, OverflowError):
+            raise SyntaxProblem(f"{text!r} is not a constant offset", start) from None
+        return text
 
     def _address(self) -> Operand:
         self._expect("[")
