@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ..types import s32, u32
 from .instructions import emit, move, opcode
+from .left_early import left_early
 from .registers import NegPred, Reg, predicate, temporary
 from .trace import Trace, current
 
@@ -67,8 +69,18 @@ class _Block:
         trace = current()
         trace.blocks[self] = (what, trace.place())
 
-    def close(self) -> None:
-        current().blocks.pop(self, None)
+    def close(self, frame: FrameType, error: BaseException | None) -> bool:
+        """Whether the block ended as it should; `frame` is the one that called `__exit__`."""
+        trace = current()
+        trace.blocks.pop(self, None)
+        what = left_early(frame) if error is None else None
+        if what is not None:
+            instead = "ptx.ret()" if what == "return" else "ptx.continue_() in a ptx.range_ loop"
+            raise trace.error(
+                f"Python's {what} inside a block cuts the trace short: what follows would be missing for all threads",
+                f"write {instead}",
+            )
+        return error is None
 
 
 class _If(_Block):
@@ -87,8 +99,7 @@ class _If(_Block):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
-        if kind is None:
+        if self.close(sys._getframe(1), error):
             trace = current()
             trace.label(self.names[0])
             trace.label(self.names[1])
@@ -114,8 +125,7 @@ class _Else(_Block):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
-        if kind is None:
+        if self.close(sys._getframe(1), error):
             current().label(self.end)
 
 
@@ -140,8 +150,7 @@ class _Loop(_Block):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
-        if kind is None:
+        if self.close(sys._getframe(1), error):
             if self.pred is None:
                 _BRA_UNI(self.name)
             else:
@@ -233,8 +242,7 @@ class _Scope(_Block):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
-        if kind is None:
+        if self.close(sys._getframe(1), error):
             current().close_scope()
 
 

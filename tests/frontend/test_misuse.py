@@ -251,3 +251,44 @@ def test_tiles_and_versions() -> None:
         Tile(64, 64, f32, tma_box=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r'written like "8.7", not \'abc\''):
         kernel(version="abc")(lambda: None)
+
+
+def test_return_inside_a_block() -> None:
+    def wrong(x: Any):
+        t = ptx.special.tid.x()
+        with ptx.if_(t > 30):  # here
+            return
+        ptx.pointer(x).store(1.0)
+
+    found = refusal(wrong, "# here", in_specs=[Tile(32, f32)], out_specs=[])
+    assert "Python's return inside a block" in found.message
+    assert "ptx.ret()" in (found.hint or "")
+
+
+def test_continue_inside_a_block() -> None:
+    def wrong():
+        for i in ptx.range_(4):
+            with ptx.if_(i == 2):  # here
+                continue
+            ptx.bar.sync(0)
+
+    assert "Python's continue inside a block" in refusal(wrong, "# here").message
+
+
+def test_a_return_that_skips_nothing_is_fine() -> None:
+    def right(deep: bool):
+        def inner():
+            with ptx.if_(ptx.special.tid.x() > 3):
+                ptx.bar.sync(0)
+                return
+
+        with ptx.if_(ptx.special.tid.x() > 30):
+            for n in range(4):
+                if n == 2:
+                    continue
+                inner()
+            if not deep:
+                return
+        ptx.bar.sync(1)
+
+    assert kernel(lambda: right(True)).ptx().count("bar.sync") == 4
