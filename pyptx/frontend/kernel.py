@@ -450,7 +450,8 @@ class Kernel:
                 return result
         if self.in_specs is None:
             raise NotImplementedError(
-                f"kernel {self.name} has no in_specs: only kernels with in_specs and out_specs can be called"
+                f"kernel {self.name} has no in_specs: only kernels with in_specs and out_specs can be called "
+                "(in_specs=[] where it reads no tensor); others are launched with .launch(grid, block, args)"
             )
         if len(arrays) < len(self.in_specs):
             raise TypeError(

@@ -286,7 +286,10 @@ class Races:
             return
         everyone = self.machine.lane_numbers if lanes is None else lanes
         inst = access.inst
+        kind = kind_of(inst)
         for space, index, losers in self._collided:
+            if kind != WEAK and (kind != CTA or np.unique(self.machine.cta_of_lane[losers]).size == 1):
+                continue  # strong stores that see each other do not race: any of them wins
             differ = ~self._same(access, losers, everyone, values, load)
             if np.count_nonzero(differ):
                 at = np.flatnonzero(differ)

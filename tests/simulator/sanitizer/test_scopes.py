@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import pyptx
 from pyptx.simulator.sanitizer import Finding
 
 from .kernels import run, silent
@@ -123,3 +125,18 @@ def test_right(pattern: str, parts: tuple[str, ...], launch: dict[str, int]) -> 
 def test_wrong(pattern: str, parts: tuple[str, ...], launch: dict[str, int]) -> None:
     findings = [f for f in run(pattern.format(*parts), **launch).findings if isinstance(f, Finding)]  # pyright: ignore
     assert {f.rule for f in findings} == {"race"}
+
+
+def test_strong_stores_to_one_place_do_not_race() -> None:
+    """Any of them wins: a flag, or the number of a winner. Where scopes do not reach, and for weak stores, they race."""
+    body = "    mov.u32 %r9, %ctaid.x;\n    {}.u32 [%rd1], %r9;\n    ret;"
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 a)\n{\n.reg .b32 %r<10>;\n.reg .b64 %rd<3>;\n"
+    for store, races in (
+        ("st.global", 1),
+        ("st.relaxed.cta.global", 1),
+        ("st.relaxed.gpu.global", 0),
+        ("st.volatile.global", 0),
+    ):
+        text = f"{head}ld.param.u64 %rd1, [a];\n{body.format(store)}\n}}\n"
+        found = pyptx.load(text)["k"].simulate(np.zeros(1, np.uint32), grid=4, block=1).findings
+        assert len(found) == races, store
