@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import PTXError
 from ..dialects.ptx.style import detect
+from ..parser.diagnose import diagnose_text
 from ..parser.module import diagnostics, header_issues, style_samples
 from ..parser.reader import Issue, ModuleText, Reader
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.statement import Kind
 from ..text import read_source, to_ptx
+from .directives import Unspellable
 from .faithful import FaithfulWriter
 from .sugar import SugarWriter
 
@@ -67,7 +69,18 @@ def text_to_python(
         else:
             writer = FaithfulWriter(module, detect(style_samples(module)), trivia)
         writer.runnable = runnable
-        return writer.text()
+        try:
+            return writer.text()
+        except PTXError:
+            raise
+        except Exception as error:
+            # no Python spells it: what is wrong with the PTX says why
+            found = [d for d in diagnose_text(text, filename) if d.severity == "error"]
+            if found:
+                raise PTXError(found) from error
+            if isinstance(error, Unspellable):
+                raise PTXError(str(error)) from error
+            raise
 
 
 def read_module(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> ModuleText:

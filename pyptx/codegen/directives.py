@@ -13,6 +13,12 @@ from .names import literal
 _MAX_DEPTH = 16
 
 
+class Unspellable(Exception):
+    """Text that reads as PTX but is none, and that no call makes. The message is for pyptx's own developers: users see
+    what `pyptx.diagnose` says of the text.
+    """
+
+
 def declaration_call(declaration: DeclarationAttr) -> str:
     """`variable(".shared .align 16 .b8", "tile", 1024)`, without the layout."""
     head, items = declaration.data
@@ -59,6 +65,8 @@ def compact_section(words: Sequence[str]) -> str:
 def parameter_call(declaration: DeclarationAttr) -> str:
     """`param("u64", "x", ptr="global", ptr_align=16)`."""
     head, items = declaration.data
+    if not declaration.type:
+        raise Unspellable(f"no type in {text_of(head)}")
     if len(items) == 1:
         name, tail = items[0]
         found = _tail_values(tail)
@@ -68,6 +76,8 @@ def parameter_call(declaration: DeclarationAttr) -> str:
         if space != "param":
             options["space"] = space
         if rest[:1] == [".align"]:
+            if not rest[1:] or not rest[1][0].isdigit():
+                raise Unspellable(f"no number after .align in {text_of(head)}")
             options["align"] = _number(rest[1])
             rest = rest[2:]
         if ".ptr" in rest:
@@ -120,8 +130,8 @@ def parameter_words(declaration: DeclarationAttr, usual: str) -> str | None:
         return None
 
 
-def register_call(declaration: DeclarationAttr) -> str | None:
-    """`reg("b32", ("%r", 100))`; None for what is not declared so."""
+def register_call(declaration: DeclarationAttr) -> str:
+    """`reg("b32", ("%r", 100))`."""
     head, items = declaration.data
     words: list[str] = [literal(declaration.register_class)]
     for i, (name, tail) in enumerate(items):
@@ -130,7 +140,7 @@ def register_call(declaration: DeclarationAttr) -> str | None:
         else:
             count = declaration.count(i)
             if count is None or tail != ("<", str(count), ">"):
-                return None
+                raise Unspellable(f"no register is declared as {name}{text_of(tail)}")
             words.append(f"({literal(name)}, {count})")
     if head != (".reg", *["." + w for w in declaration.register_class.split(".")]):
         words.append(f"head={_python(text_of(head))}")

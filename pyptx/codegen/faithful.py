@@ -385,7 +385,6 @@ class FunctionWriter:
             declaration = cast(DeclarationAttr, shape.payload)
             call = directives.register_call(declaration)
             prefix = ", ".join(self._declare(declaration)) + " = "
-            assert call is not None
         elif shape.op_class is LabelListOp:
             words = _words((shape.properties or {})["words"])
             labels = [w for w in words[1:] if w not in (",", ";")]
@@ -432,7 +431,7 @@ def python_path(words: Sequence[str]) -> str:
         if identifier(name) != name or name in ("pred",):
             name += "_"
         if spelled(name) != word:
-            raise AssertionError(f"no Python attribute spells {word}")
+            raise directives.Unspellable(f"no Python attribute spells {word}")
         text += "." + name
     return text
 

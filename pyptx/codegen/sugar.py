@@ -49,6 +49,8 @@ from .structure import Region, recover
 
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
 _IN_PLACE = ("+", "-", "*", "<<", ">>", "&", "|", "^")
+_CONSTANT_FIRST = ("+", "-", "*", "/", "//", "%")
+"""Operators that are the same instruction with a number on their left; of the others Python makes something else."""
 _ATOM = 9
 QUOTES = "\"'"
 _MAX_TEXT = 76
@@ -348,6 +350,7 @@ class SugarFunction(FunctionWriter):
             shape, regs, _, _, name = statement
             kind = shape.kind
             if kind == Kind.REGISTERS:
+                directives.register_call(cast(DeclarationAttr, shape.payload))  # not written, but it must be one
                 continue
             if kind == Kind.OPEN:
                 stack.append(int(name))
@@ -913,6 +916,8 @@ class SugarFunction(FunctionWriter):
         (left, left_precedence), (right, right_precedence) = parts
         for symbol, own in _BINARY.items():
             if operator_opcode(symbol, kind) == spelled:
+                if not isinstance(sources[0], Register) and symbol not in _CONSTANT_FIRST:
+                    return None
                 left = left if left_precedence >= own else f"({left})"
                 right = right if right_precedence > own else f"({right})"
                 return f"{left} {symbol} {right}", own, dispatching.register_class, kind

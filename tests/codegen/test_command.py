@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import pyptx
+from pyptx.codegen import ptx_to_python
 from tests.conftest import ROOT
 
 from .programs import run
@@ -62,3 +64,46 @@ def test_no_file() -> None:
     )
     assert done.returncode == 2
     assert "missing.ptx" in done.stderr
+
+
+def kernel(params: str = "", registers: str = ".reg .b64 %rd<5>;", line: str = "") -> str:
+    return (
+        ".version 8.7\n.target sm_90a\n.address_size 64\n"
+        f".visible .entry k({params})\n{{\n{registers}\n{line}\nret;\n}}\n"
+    )
+
+
+UNSPELLABLE = [
+    (kernel(".param .align cvt .b8 r[2]"), 4),
+    (kernel(".param .align .b8 r[2]"), 4),
+    (kernel(".param .entry .ptr .align 1 p"), 4),
+    (kernel(".param .entry k_param_0"), 4),
+    (kernel(".param p"), 4),
+    (kernel(registers=".reg .b64 %rd<5>-;"), 6),
+    (kernel(registers=".reg .b64 %rd[5];"), 6),
+    (kernel(registers=".reg .b64 %rd<5> = 3;"), 6),
+    (kernel(line="st.param__kmpc [%rd1], 0;"), 7),
+]
+
+
+@pytest.mark.parametrize("sugar", [False, True])
+@pytest.mark.parametrize(("text", "line"), UNSPELLABLE)
+def test_what_no_python_spells_is_an_error_at_its_place(text: str, line: int, sugar: bool) -> None:
+    with pytest.raises(pyptx.PTXError) as caught:
+        ptx_to_python(text, sugar=sugar)
+    first = caught.value.diagnostics[0]
+    assert first.location is not None
+    assert first.location.split(":")[1] == str(line)
+    assert first.message in [d.message for d in pyptx.diagnose(text)]
+
+
+@pytest.mark.parametrize("options", [[], ["--sugar"]])
+def test_what_no_python_spells_exits_with_1(options: list[str], tmp_path: Path) -> None:
+    source, program = tmp_path / "bad.ptx", tmp_path / "kernel.py"
+    source.write_text(kernel(registers=".reg .b64 %rd<5>-;"))
+    command = [sys.executable, "-m", "pyptx.tools.cli", "transpile", *options, str(source), "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert f"{source}:6:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not program.exists()

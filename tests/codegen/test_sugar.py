@@ -276,3 +276,68 @@ def test_names_of_numbers_are_what_they_say() -> None:
     assert np.uint64(names["INF_HIGH"] << 32).view(np.float64) == np.inf
     assert names["DESCRIPTOR_B128"] == pyptx.ptx.wgmma.MASKED_DESC_B128
     assert names["DESCRIPTOR_B128_SM100"] == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128
+
+
+CONSTANT_OPERANDS = ("%a", "%b", "-128", "3", "1")
+INTEGER_OPCODES = [
+    *("add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr", "mad.lo", "selp"),
+    *("setp.lt", "setp.ne", "setp.ge"),
+]
+
+
+@st.composite
+def instructions_with_constants(draw: st.DrawFn) -> str:
+    """A kernel of a few instructions, with constants in any place."""
+    bits = draw(st.sampled_from((16, 32, 64)))
+    kind = draw(st.sampled_from("bus"))
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 4))):
+        opcode = draw(st.sampled_from(INTEGER_OPCODES))
+        signs = "b" if opcode in ("and", "or", "xor", "shl", "selp") else "us"
+        dtype = f"{draw(st.sampled_from(signs))}{bits}"
+        first, second, third = (draw(st.sampled_from(CONSTANT_OPERANDS)) for _ in range(3))
+        if opcode in ("shl", "shr") and second[0] == "%":
+            second = "%n"
+        result = draw(st.sampled_from(("%a", "%b")))
+        if opcode.startswith("setp"):
+            lines.append(f"{opcode}.{dtype} %p, {first}, {second};")
+        elif opcode == "selp":
+            lines.append(f"selp.{dtype} {result}, {first}, {second}, %p;")
+        else:
+            more = f", {third}" if opcode == "mad.lo" else ""
+            lines.append(f"{opcode}.{dtype} {result}, {first}, {second}{more};")
+    return (
+        f"{HEADER}.visible .entry k(.param .u64 out)\n{{\n.reg .{kind}{bits} %a;\n.reg .{kind}{bits} %b;\n"
+        ".reg .b32 %n;\n.reg .b64 %rd<2>;\n.reg .pred %p;\nld.param.u64 %rd1, [out];\n"
+        f"ld.global.{kind}{bits} %a, [%rd1];\nld.global.{kind}{bits} %b, [%rd1+8];\nld.global.u32 %n, [%rd1+16];\n"
+        "setp.eq.s32 %p, %n, 0;\n" + "\n".join(lines) + f"\nst.global.{kind}{bits} [%rd1], %a;\n"
+        f"@%p st.global.{kind}{bits} [%rd1+8], %b;\nret;\n}}\n"
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(instructions_with_constants())
+def test_constants_in_any_place_are_equivalent(text: str) -> None:
+    assert_equivalent(text, ptx_to_python(text, sugar=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("shr.u32 %b, -128, %a;", "op.shr.u32(-128, "),
+        ("shl.b32 %b, 2, %a;", "op.shl.b32(2, "),
+        ("xor.b32 %b, 1, %a;", "op.xor.b32(1, "),
+        ("and.b32 %b, 1, %a;", "op.and_.b32(1, "),
+        ("or.b32 %b, 1, %a;", "op.or_.b32(1, "),
+        ("sub.s32 %b, 1, %a;", "1 - "),
+    ],
+)
+def test_constant_first(line: str, written: str) -> None:
+    """An operator is written only where tracing it gives the instruction."""
+    text = (
+        f"{HEADER}.visible .entry k(.param .u64 out)\n{{\n.reg .b32 %a;\n.reg .b32 %b;\n.reg .b64 %rd1;\n"
+        f"ld.param.u64 %rd1, [out];\nmov.u32 %a, %tid.x;\n{line}\nst.global.u32 [%rd1], %b;\nret;\n}}\n"
+    )
+    program = ptx_to_python(text, sugar=True)
+    assert written in program
+    assert_equivalent(text, program)
