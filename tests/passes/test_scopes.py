@@ -14,6 +14,8 @@ from pyptx.dialects.ptx.structure import ModuleOp
 from pyptx.passes.assign_registers import assign_registers
 from pyptx.passes.copy_propagation import CopyPropagation
 from pyptx.passes.cse import CommonSubexpressions
+from pyptx.passes.flatten_scopes import flatten_scopes
+from pyptx.passes.inline import inline_calls
 from tests.passes.sample import ptx_of
 
 KERNEL = """.version 8.7
@@ -156,3 +158,71 @@ def test_a_hidden_result_gets_another_name() -> None:
     assign_registers(function)
     assert check_module(module) == []
     assert results(pyptx.to_ptx(module))[:8] == [4 + 9 + 9] * 8
+
+
+CALLEE = """.global .b32 g = 5;
+.func (.reg .b32 r) f(.reg .b32 a)
+{
+	.reg .b64 q;
+	mov.u64 q, g;
+	ld.global.u32 r, [q];
+	add.s32 r, r, a;
+	ret;
+}
+"""
+CAPTURING = {
+    "register": "{ .reg .b64 g; add.s64 g, %rd1, 128; call (%r2), f, (%r1); ld.global.u32 %r3, [g];"
+    " add.s32 %r2, %r2, %r3; }",
+    "variable": "{ .shared .b32 g; st.shared.u32 [g], 8; call (%r2), f, (%r1); }",
+    "variable of the function": ".shared .b32 g; st.shared.u32 [g], 8; call (%r2), f, (%r1);",
+}
+
+
+@pytest.mark.parametrize("case", CAPTURING)
+def test_inlining_does_not_capture_names_of_the_module(case: str) -> None:
+    changed(kernel(CAPTURING[case], CALLEE), inline_calls)
+
+
+def test_inlining_through_two_calls_does_not_capture() -> None:
+    middle = ".func (.reg .b32 r) h(.reg .b32 b)\n{ call (r), f, (b); add.s32 r, r, 1; ret; }\n"
+    text = kernel(CAPTURING["register"].replace("f,", "h,"), CALLEE + middle)
+    after = changed(text, inline_calls)
+    assert "call (r), f" not in after
+    assert "call (%r2), h" in after
+
+
+def test_inlining_where_nothing_is_captured() -> None:
+    after = changed(kernel("{ .reg .b64 other; call (%r2), f, (%r1); }", CALLEE), inline_calls)
+    assert "call" not in after
+
+
+SHADOWING = {
+    "register": "{ .reg .b64 g; mov.b64 g, %rd1; add.s64 g, g, 128; ld.global.u32 %r2, [g]; }",
+    "range": "{ .reg .b64 g<3>; mov.b64 g1, %rd1; add.s64 g1, g1, 128; ld.global.u32 %r2, [g1]; }",
+    "variable": "{ .shared .b32 g; st.shared.u32 [g], 7; ld.shared.u32 %r2, [g]; }",
+}
+
+
+@pytest.mark.parametrize("case", SHADOWING)
+def test_flattening_renames_what_shadows_a_variable_of_the_module(case: str) -> None:
+    name = "g1" if case == "range" else "g"
+    body = f"{SHADOWING[case]}\n\tld.global.u32 %r3, [{name}]; add.s32 %r2, %r2, %r3;"
+    changed(kernel(body, f".global .b32 {name} = 5;"), lambda module: [flatten_scopes(f) for f in module.functions])
+
+
+@pytest.mark.parametrize("case", SHADOWING)
+def test_inlining_flattens_what_shadows_a_variable_of_the_module(case: str) -> None:
+    name = "g1" if case == "range" else "g"
+    inner = SHADOWING[case].replace("%r2", "r").replace("%rd1", "p")
+    callee = f""".global .b32 {name} = 5;
+.func (.reg .b32 r) f(.reg .b64 p)
+{{
+	.reg .b32 t;
+	{inner}
+	ld.global.u32 t, [{name}];
+	add.s32 r, r, t;
+	ret;
+}}
+"""
+    after = changed(kernel("call (%r2), f, (%rd1);", callee), inline_calls)
+    assert "call" not in after
