@@ -199,7 +199,6 @@ def test_inlining_where_nothing_is_captured() -> None:
 SHADOWING = {
     "register": "{ .reg .b64 g; mov.b64 g, %rd1; add.s64 g, g, 128; ld.global.u32 %r2, [g]; }",
     "range": "{ .reg .b64 g<3>; mov.b64 g1, %rd1; add.s64 g1, g1, 128; ld.global.u32 %r2, [g1]; }",
-    "variable": "{ .shared .b32 g; st.shared.u32 [g], 7; ld.shared.u32 %r2, [g]; }",
 }
 
 
@@ -226,3 +225,11 @@ def test_inlining_flattens_what_shadows_a_variable_of_the_module(case: str) -> N
 """
     after = changed(kernel("call (%r2), f, (%rd1);", callee), inline_calls)
     assert "call" not in after
+
+
+def test_flattening_renames_a_variable_that_shadows_one_of_the_module() -> None:
+    body = "{ .shared .b32 g; st.shared.u32 [g], 7; ld.shared.u32 %r2, [g]; }\n\tld.global.u32 %r3, [g];"
+    module = ptx_of(kernel(body + " add.s32 %r2, %r2, %r3;", ".global .b32 g = 5;"))
+    for function in module.functions:
+        flatten_scopes(function)
+    assert results(pyptx.to_ptx(module))[:8] == [12] * 8
