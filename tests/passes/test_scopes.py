@@ -152,7 +152,7 @@ def test_a_hidden_result_gets_another_name() -> None:
     ops = [op for block in function.blocks for op in block.ops if isinstance(op, Instruction)]
     outer, _, inner = [op for op in ops if op.opcode == "mov" and not op.operands][1:]
     last = [op for op in ops if op.opcode == "add"][-1]
-    inner.results[0]._type = outer.results[0].type  # pyright: ignore[reportAttributeAccessIssue]
+    inner.results[0]._type = outer.results[0].type
     last.operands[1] = inner.results[0]
     assert {v.check for v in check_module(module)} == {"scopes"}
     assign_registers(function)
