@@ -14,7 +14,7 @@ from typing import cast
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects.ptx.instruction import Instruction, silent_registers
-from ..dialects.ptx.structure import FallOp, FunctionOp, ModuleOp, ScopeBeginOp, ScopeEndOp
+from ..dialects.ptx.structure import DeclarationAttr, FallOp, FunctionOp, ModuleOp, RegisterOp, ScopeBeginOp, ScopeEndOp
 from ..dialects.ptx.syntax import registers
 from ..dialects.ptx.types import RegType
 from .cfg import CFG, cfg_of
@@ -174,8 +174,11 @@ def _check_entries(
 
 
 def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
-    """A register of an inner `{ }` scope is named only inside it; fallthrough goes to the next block in layout."""
+    """A register is named only inside its `{ }` scope, and not where a scope inside that declares the name again;
+    fallthrough goes to the next block in layout.
+    """
     open_scopes = [0]
+    declared: list[list[DeclarationAttr]] = [[]]  # the registers of each open inner scope, as far as they are declared
     ordinal = 0
     scoped = any(op.__class__ is ScopeBeginOp for ops in cfg.ops for op in ops)
     for b, ops in enumerate(cfg.ops):
@@ -184,16 +187,27 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
             if cls is ScopeBeginOp:
                 ordinal += 1
                 open_scopes.append(ordinal)
+                declared.append([])
+            elif cls is RegisterOp:
+                if len(open_scopes) > 1:
+                    declared[-1].append(cast(RegisterOp, op).declaration)
             elif cls is ScopeEndOp:
                 if len(open_scopes) == 1:
                     yield Violation("scopes", "closes a scope that was not opened", op)
                 else:
                     open_scopes.pop()
+                    declared.pop()
             elif "layout" in op.properties:
-                for value in (*op._operands, *op.results):
+                for place, value in enumerate((*op._operands, *op.results)):
                     scope = value._type.data[2]  # pyright: ignore
-                    if scope and scope not in open_scopes and not op.successors:
-                        yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
+                    if scope == open_scopes[-1]:
+                        continue
+                    if scope not in open_scopes:
+                        if not op.successors:
+                            yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
+                    elif _hides(declared[open_scopes.index(scope) + 1 :], value) and _is_named(op, place):
+                        message = f"{_name(value)} is used where an inner scope declares a register of that name"
+                        yield Violation("scopes", message, op, value)
         if not ops:
             continue
         last = ops[-1]
@@ -202,6 +216,22 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
             following = last.successors[-1]
             if b + 1 >= len(cfg.blocks) or cfg.blocks[b + 1] is not following:
                 yield Violation("layout", "falls through to a block that does not come next", last)
+
+
+def _hides(scopes: Sequence[Sequence[DeclarationAttr]], value: SSAValue) -> bool:
+    """Whether the declarations of some scopes have the name of a value's register."""
+    name = cast(RegType, value.type).register_name
+    return bool(name) and any(declaration.declares(name) for scope in scopes for declaration in scope)
+
+
+def _is_named(op: Operation, place: int) -> bool:
+    """Whether the text of an instruction names its operand, or its result (counted behind the operands)."""
+    instruction = cast(Instruction, op)
+    roles = [r.role for r in registers(instruction.layout)]
+    reads = roles.count("$")
+    if place >= len(op.operands):
+        return place - len(op.operands) < len(roles) - reads
+    return place < reads or (bool(instruction.guard) and place == reads + silent_registers(instruction)[0])
 
 
 def check_ties(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:

@@ -154,12 +154,17 @@ class _Assigner:
     # ---------------------------------------------------------------------- repair
 
     def repair(self) -> bool:
-        """Give values that are read after their register changed, or outside its scope, another register."""
+        """Give values that are read after their register changed, outside its scope, or where an inner scope
+        hides it, another register.
+        """
         cfg = cfg_of(self.function)
         stale: dict[SSAValue, dict[Operation, None]] = {}
         for check in (check_registers, check_scopes):
             for violation in check(self.function, cfg):
                 if violation.value is not None:
+                    if violation.check == "scopes" and violation.value in violation.op.results:
+                        self._flatten()  # a register must be written where it has no name
+                        return True
                     stale.setdefault(violation.value, {})[violation.op] = None
         for value, uses in stale.items():
             if not is_fixed(value) and value not in self.renamed:
@@ -174,6 +179,14 @@ class _Assigner:
                     if operand is value:
                         use.operands[i] = copy
         return bool(stale)
+
+    def _flatten(self) -> None:
+        from .flatten_scopes import flatten_scopes
+
+        self.fresh.declare()
+        flatten_scopes(self.function)
+        self.names = FreshNames(self.function)
+        self.fresh = FreshRegisters(self.function, self.names)
 
     def _copy_after_definition(self, value: SSAValue) -> SSAValue:
         type_ = self.fresh.type(cast(RegType, value.type).register_class)

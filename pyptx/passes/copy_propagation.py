@@ -23,8 +23,8 @@ class CopyPropagation(FunctionPass):
 
     Contract: only unguarded moves of one register into another of the same class (`mov.b32` from an `.f32` to
     a `.b32` register is a conversion and stays). A use that fixes the register (block argument, tied operand,
-    returned register) keeps the move. So does a use behind a point where a's register is overwritten, if a's
-    register is itself fixed; other sources get a new register (see `ptx-assign-registers`). Idempotent.
+    returned register) keeps the move. So does a use behind a point where a's register is overwritten, or in a
+    scope that declares a register of its name, if a's register is itself fixed; other sources get a new register (see `ptx-assign-registers`). Idempotent.
     """
 
     name: ClassVar[str] = "ptx-copy-propagation"
@@ -53,7 +53,7 @@ def propagate_copies(function: FunctionOp) -> bool:
 
 
 def _restore(function: FunctionOp, replaced: dict[tuple[Operation, int], SSAValue]) -> None:
-    """Undo what reads a fixed register after it was overwritten or outside its scope."""
+    """Undo what reads a fixed register after it was overwritten, outside its scope or where that is hidden."""
     cfg = cfg_of(function)
     while True:
         broken = {

@@ -27,7 +27,7 @@ class CommonSubexpressions(FunctionPass):
     clock or other changing special register) and weak `ld.param` of a kernel's own parameters; no other load,
     so nothing is merged across memory or ordering effects. The later instruction goes when all uses could be
     redirected; a use that fixes the register (block argument, tied operand, returned register) keeps it.
-    Values whose registers are then overwritten too early get new ones (see `ptx-assign-registers`).
+    Values whose registers are then overwritten too early, or hidden by an inner scope's, get new ones (see `ptx-assign-registers`).
     Idempotent.
     """
 

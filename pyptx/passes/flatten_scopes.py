@@ -22,7 +22,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import Operand, Symbol, Target, transform
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import set_type
-from .fresh import FreshNames
+from .fresh import FreshNames, Names
 from .ptx_pass import FunctionPass
 from .trivia import erase
 
@@ -31,7 +31,7 @@ class FlattenScopes(FunctionPass):
     """Dissolve inner scopes into the function's own, so that any value may be used wherever it is defined.
 
     Contract: registers, variables, labels and label lists declared in an inner scope keep their names where
-    nothing else in the function has them, else get new ones; declarations stay in their places. Instructions,
+    nothing else in the function and nothing in the module has them, else get new ones; declarations stay in their places. Instructions,
     their order and their meaning stay. No `ptx.scope_begin` or `ptx.scope_end` is left, and every register is
     in scope 0. Idempotent.
     """
@@ -62,12 +62,12 @@ class _Scope:
         return name
 
 
-def flatten_scopes(function: FunctionOp) -> bool:
-    """Flatten one function; whether it had scopes."""
+def flatten_scopes(function: FunctionOp, module: Operation | None = None) -> bool:
+    """Flatten one function; whether it had scopes. A function that stands in no module is told which to look at."""
     ops = [op for block in function.blocks for op in block.ops]
     if not any(isinstance(op, ScopeBeginOp) for op in ops):
         return False
-    scopes = _Renamer(function, ops).scopes
+    scopes = _Renamer(function, ops, module or function.parent_op()).scopes
     stack = [scopes[0]]
     opened = 0
     for op in ops:
@@ -100,10 +100,13 @@ class _Renamer:
     stand).
     """
 
-    def __init__(self, function: FunctionOp, ops: list[Operation]):
+    def __init__(self, function: FunctionOp, ops: list[Operation], module: Operation | None):
         self.names = FreshNames(function)
+        self.names.add_module(module)
+        around = Names().add_module(module)
         self.used = self._outer_names(function, ops)
-        self.ranges: dict[str, int] = {}
+        self.used |= around.taken  # what hides a variable of the module in a scope would hide it everywhere
+        self.ranges: dict[str, int] = dict(around.ranges)
         for declaration in self._outer_registers(ops):
             for i, (name, tail) in enumerate(declaration.items):
                 if tail[:1] == ("<",):

@@ -28,20 +28,23 @@ _STEMS = {
 """What nvcc calls registers of each class."""
 
 
-class FreshNames:
-    """Names that nothing in a function or its module has."""
+class Names:
+    """Names that are declared in a module (outside its functions) or in functions."""
 
-    def __init__(self, function: FunctionOp):
-        self.function = function
+    def __init__(self) -> None:
         self.taken: set[str] = set()
         self.ranges: list[tuple[str, int]] = []
-        module = function.parent_op()
+
+    def add_module(self, module: Operation | None) -> Names:
         if isinstance(module, ModuleOp):
             for op in module.body.ops:
                 if isinstance(op, FunctionOp):
                     self.taken.add(op.symbol)
                 elif isinstance(op, VariableOp):
                     self._add(op.declaration)
+        return self
+
+    def add_function(self, function: FunctionOp) -> Names:
         for declaration in (*function.parameters, *function.returns):
             self._add(declaration)
         for block in function.blocks:
@@ -50,6 +53,7 @@ class FreshNames:
                     self._add(op.declaration)
                 elif isinstance(op, (LabelOp, LabelListOp)):
                     self.taken.add(op.label)
+        return self
 
     def _add(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
@@ -66,6 +70,15 @@ class FreshNames:
             if name.startswith(stem) and digits.isdigit() and int(digits) < count:
                 return False
         return True
+
+
+class FreshNames(Names):
+    """Names that nothing in a function or its module has."""
+
+    def __init__(self, function: FunctionOp):
+        super().__init__()
+        self.function = function
+        self.add_module(function.parent_op()).add_function(function)
 
     def name(self, stem: str) -> str:
         """A free name: the stem itself, else with a number behind it. It is taken from now on."""

@@ -27,7 +27,7 @@ from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create, set_type
 from .assign_registers import assign_registers
 from .flatten_scopes import flatten_scopes
-from .fresh import FreshNames
+from .fresh import FreshNames, Names
 from .operands import passed_of, places_of
 from .parameters import accesses_only, keep_in_registers
 from .ptx_pass import PTXPass
@@ -44,7 +44,8 @@ class Inline(PTXPass):
     not call themselves, directly or not. Arguments and results in registers are passed as values. Those in `.param`
     variables go through registers where every access has one store before it of the same size, else through `.local`
     memory; functions that use such a variable in another way (its address) stay called. The functions stay in the
-    module. Names of the body that the caller has too are changed; the caller's registers keep theirs. Order of
+    module. Names of the body that the caller has too are changed; the caller's registers keep theirs. A function whose
+    body names something of the module that the caller declares again stays called. Order of
     instructions with effects is that of the execution.
     """
 
@@ -60,12 +61,18 @@ def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
     """Inline what can be; how many calls that were."""
     defined = {f.symbol: f for f in module.functions if not f.is_declaration}
     recursive = _recursive(defined)
+    around = Names().add_module(module)
+    named = {name: {n for n in _named(f) if not around.is_free(n)} for name, f in defined.items()}
     done = 0
     for caller in _callees_first(defined):
         for call in [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]:
             callee = defined.get(_called(call) or "")
             if callee is None or callee.symbol in recursive or not _may_inline(caller, call, callee, max_instructions):
                 continue
+            local = Names().add_function(caller)
+            if not all(local.is_free(name) for name in named[callee.symbol]):
+                continue
+            named[caller.symbol] |= named[callee.symbol]
             _Inliner(caller, call, callee).run()
             assign_registers(caller)
             done += 1
@@ -79,6 +86,26 @@ def _called(call: Call) -> str | None:
 
 def _calls(function: FunctionOp) -> set[str]:
     return {n for b in function.blocks for op in b.ops if isinstance(op, Call) and (n := _called(op)) is not None}
+
+
+def _named(function: FunctionOp) -> set[str]:
+    """The symbols that a body names, of whatever scope."""
+    found: set[str] = set()
+
+    def note(operand: Operand) -> Operand:
+        if isinstance(operand, Symbol):
+            found.add(operand.name)
+        return operand
+
+    for block in function.blocks:
+        for op in block.ops:
+            if isinstance(op, Instruction):
+                transform(op.layout, note)
+            elif isinstance(op, LabelListOp):
+                found.update(op.words)
+            elif isinstance(op, VariableOp):
+                found.update(word for _, tail in op.declaration.items for word in tail)
+    return found
 
 
 def _recursive(defined: dict[str, FunctionOp]) -> set[str]:
@@ -155,7 +182,7 @@ class _Inliner:
 
     def run(self) -> None:
         body, call = self.body, self.call
-        flatten_scopes(body)
+        flatten_scopes(body, self.caller.parent_op())
         for block in body.blocks:
             for value in (*block.args, *(r for op in block.ops for r in op.results)):
                 set_type(value, RegType((cast(RegType, value.type).register_class, "", 0)))

@@ -139,6 +139,18 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
             total = extent if total is None else total * extent
         return total
 
+    def declares(self, name: str) -> bool:
+        """Whether it declares that name, as an item or as one of a range's (`%r<10>`)."""
+        for index, (item, tail) in enumerate(self.items):
+            if tail[:1] != ("<",):
+                if item == name:
+                    return True
+            elif name.startswith(item):
+                digits = name[len(item) :]
+                if digits.isdigit() and int(digits) < (self.count(index) or 0):
+                    return True
+        return False
+
     def size(self, index: int = 0) -> int:
         """Size of a variable in bytes (0 for an incomplete array)."""
         scalar = SCALAR_TYPES.get(self.type)
