@@ -658,11 +658,15 @@ class Reader:
             repeated = bool(module.version) and module.version != value
             module.version = module.version or value
         elif what == "target":
+            if words[2::2] != [","] * len(words[2::2]) or len(words) % 2 or not _IDENTIFIER(value):
+                raise SyntaxProblem(".target is a target such as sm_90a, and words behind commas", start + 1)
             repeated = bool(module.target)
             if not repeated:
                 module.target = value
-                module.options = tuple(w for w in words[2:] if w != ",")
+                module.options = tuple(words[3::2])
         else:
+            if len(words) != 2 or not value.isdecimal():
+                raise SyntaxProblem(f".address_size needs 32 or 64, not {' '.join(words[1:])}", start + 1)
             repeated = bool(module.address_size)
             module.address_size = module.address_size or value
         if not repeated:

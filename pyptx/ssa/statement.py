@@ -107,6 +107,7 @@ class Environment(dict[str, Reg]):
         self.scope = 0
         self._opened = 0
         self._ranges: dict[str, tuple[str, int, int]] = {}
+        self._declared: set[tuple[str, int]] = set()  # (range, scope)
         self._stack: list[tuple[int, dict[str, Reg | None], dict[str, tuple[str, int, int]]]] = []
 
     def __missing__(self, name: str) -> Reg:
@@ -136,9 +137,9 @@ class Environment(dict[str, Reg]):
             self._log(name)
             self[name] = Reg(name, register_class, self.scope)
             return None
-        taken = self._ranges.get(name)
-        if taken is not None and taken[2] == self.scope:
+        if (name, self.scope) in self._declared:
             return f"register range {name}<> is declared twice in this scope"
+        self._declared.add((name, self.scope))
         if name[-1].isdigit():
             return None  # legal, but ptxas reads no `%r10` into `%r1<12>`
         if self._stack or name[:1] != "%":
@@ -146,6 +147,8 @@ class Environment(dict[str, Reg]):
             for i in range(min(count, 65536)):
                 self._log(f"{name}{i}")
                 self[f"{name}{i}"] = Reg(f"{name}{i}", register_class, self.scope)
+            if name in self._ranges and count <= 65536:
+                return None  # the outer range's names beyond these stay visible
         self._ranges[name] = (register_class, count, self.scope)
         return None
 

@@ -134,3 +134,52 @@ def test_mutated_files_parse_or_fail_with_a_place(seed: bytes, data: st.DataObje
         assert error.diagnostics
     else:
         assert pyptx.to_ptx(module) == source + "\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "add.s32 %r1, %r2, =;", "add.s32 %r1, %r2, ~;", "ret =;", "ld.global.u32 %r1, [=];", "mov.b64 %rd1, {=, %r1};",
+        "add.s32 %r1, %r2, ^0;", "bra ^0;", "add.s32 $, $, $;", "add.s32 %r1, $, %r2;", "add.s32 %r1, %r2, %;",
+        "ld.global.u32 %r1, [%rd1+.s64];",
+    ],
+)  # fmt: skip
+def test_marks_of_the_ir_are_no_ptx(line: str) -> None:
+    text = (
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<20>;\n.reg .b64 %rd<9>;\n"
+        f"add.s32 %r4, %r2, %r3;\n{line}\nret;\n}}\n"
+    )
+    found = pyptx.diagnose(text)
+    assert [d.line for d in found] == [9]
+    with pytest.raises(pyptx.PTXError) as caught:
+        pyptx.parse(text)
+    assert [d.line for d in caught.value.diagnostics] == [9]
+
+
+def test_an_outer_range_beyond_an_inner_one() -> None:
+    """`%r<4>` in a scope hides %r0 to %r3 of the outer `%r<20>`, and no others."""
+    text = (
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<20>;\n{\n.reg .b32 %r<4>;\n"
+        "mov.b32 %r4, 1;\nmov.b32 %r3, %r4;\n}\nmov.b32 %r3, %r4;\nret;\n}\n"
+    )
+    assert pyptx.diagnose(text) == []
+    module = pyptx.parse(text)
+    assert pyptx.to_ptx(module) == text
+    scopes = [r.type.data[1:] for op in module.walk() if op.name == "ptx.mov" for r in op.results]
+    assert scopes == [("%r4", 0), ("%r3", 1), ("%r3", 0)]
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [(".target sm_90\n.address_size,64", 3), (".target sm_90,\n", 2), (".target, sm_90\n", 2)],
+)
+def test_headers_that_could_not_be_printed_back(head: str, line: int) -> None:
+    text = f".version 8.5\n{head}\n.visible .entry k()\n{{\nret;\n}}\n"
+    with pytest.raises(pyptx.PTXError) as caught:
+        pyptx.parse(text)
+    assert line in [d.line for d in caught.value.diagnostics]
+
+
+def test_a_missing_modifier_is_named_with_all_that_would_do() -> None:
+    (found,) = pyptx.diagnose(kernel("\tsqrt.f32 %f1, %f2;\n"))
+    assert found.message == "sqrt.f32 needs one of .approx .rn .rz .rm .rp"

@@ -314,20 +314,18 @@ class Instruction(Operation, Fragments):
             if key > best_key:
                 best, best_key = candidate, key
         spelled = cls.opcode + "".join("." + m for m in modifiers)
+        lines: list[str] = []  # the syntax of each form that lacks one modifier
+        missing_values: list[str] = []
         for candidate in cls.forms:
             lacking = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
-            if len(lacking) == 1 and candidate.bind((*modifiers, lacking[0].values[0])) is not None:
-                wanted = [
-                    value
-                    for other in cls.forms
-                    for slot in other.slots
-                    if slot.name == lacking[0].name and slot.required
-                    for value in slot.values
-                    if other.bind((*modifiers, value)) is not None
-                ]
-                return Problem(
-                    f"{spelled} needs {_one_of(list(dict.fromkeys(wanted)))}", -1, f"syntax: {candidate.syntax}"
-                )
+            if len(lacking) == 1 and (
+                values := [v for v in lacking[0].values if candidate.bind((*modifiers, v)) is not None]
+            ):
+                missing_values += values
+                lines.append(candidate.syntax)
+        if lines:
+            needed = _one_of(list(dict.fromkeys(missing_values)))
+            return Problem(f"{spelled} needs {needed}", -1, f"syntax: {' | '.join(dict.fromkeys(lines[:3]))}")
         for slot in best.slots:
             if slot.required and not set(slot.values) & set(modifiers):
                 wanted = _one_of(slot.values)

@@ -285,8 +285,9 @@ class OperandParser:
 
     def __init__(
         self, tokens: list[Token], start: int, end: int, classify: Classify, *, call: bool = False,
-        gaps: list[str] | None = None,
+        gaps: list[str] | None = None, marks: bool = False,
     ):  # fmt: skip
+        self.marks = marks  # the text of a layout, where `=`, `$`, `~` and `^0` stand for registers and labels
         self.tokens, self.at, self.end, self.classify = tokens, start, end, classify
         self.gaps = gaps  # the text between the tokens, to be kept inside constants
         self.constants: list[tuple[int, int]] = []  # constants of several tokens, as token ranges
@@ -335,6 +336,8 @@ class OperandParser:
 
     def _single(self) -> Operand:
         token, kind = self._peek(), self._kind()
+        if not self.marks and (token in ("=", "^", "$") or (token == "~" and not self._is_number_after(1))):
+            raise SyntaxProblem(f"expected an operand, found {token!r}", self.at)
         if token == "[":
             return self._address()
         if token == "{":
@@ -480,7 +483,7 @@ def parse_layout(text: str) -> Layout:
             return PLACEHOLDERS["$"]
         return SpecialRegister(name) if name[0] == "%" else Symbol(name)
 
-    return OperandParser(tokens, 0, len(tokens), classify, call=call).layout()
+    return OperandParser(tokens, 0, len(tokens), classify, call=call, marks=True).layout()
 
 
 # ----------------------------------------------------------------------------------------------------------- constants
