@@ -36,10 +36,14 @@ def check_module(module: ModuleOp) -> list[Violation]:
     for function in module.functions:
         if function.is_declaration:
             continue
-        cfg = cfg_of(function)
-        for check in CHECKS:
-            found += check(function, cfg)
+        found += check_function(function, cfg_of(function))
     return found
+
+
+def check_function(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
+    """All checks of one function that has a body."""
+    for check in CHECKS:
+        yield from check(function, cfg)
 
 
 def check_dominance(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:

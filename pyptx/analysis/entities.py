@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, extents
@@ -124,7 +125,8 @@ def _bytes(scalar: str) -> int:
     return (found.bits + 7) // 8 if found is not None else 8
 
 
-def formals(declaration: DeclarationAttr) -> list[Formal]:
+@lru_cache(maxsize=8192)
+def formals(declaration: DeclarationAttr) -> tuple[Formal, ...]:
     """One `Formal` for each name of a declaration (`a<4>` counts as one)."""
     found: list[Formal] = []
     scalar, vector = declaration.type, declaration.vector
@@ -136,7 +138,7 @@ def formals(declaration: DeclarationAttr) -> list[Formal]:
         sizes = tuple(extents(tail)) if tail[:1] == ("[",) else ()
         natural = _bytes(scalar) * vector
         found.append(Formal(name, declaration.space, scalar, vector, sizes, alignment or natural))
-    return found
+    return tuple(found)
 
 
 def signature_of(returns: Sequence[DeclarationAttr], params: Sequence[DeclarationAttr]) -> Signature:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
-from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, TextAttr, TokensAttr, UnknownOp
+from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, TextAttr, TokensAttr, UnknownOp, text_attr
 from ..dialects.ptx.style import Style, StyleAttr, detect
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
@@ -102,14 +102,14 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
     if shape.gaps != style.module_gaps(shape.tokens):
         attributes["gaps"] = TokensAttr(tuple(shape.gaps))
     if lead:
-        attributes["lead"] = TextAttr(lead)
+        attributes["lead"] = text_attr(lead)
     location = UNKNOWN_LOC if filename is None else line_location(filename, line, 1)
     return create(op_class, (), (), properties, attributes, (), location)
 
 
 def style_samples(source: ModuleText) -> Iterator[tuple[list[str], list[str], int, int]]:
-    """Up to 1,000 instructions to detect the style from."""
-    left = 1000
+    """The first instructions, to detect the style from."""
+    left = 300
     for item in source.items:
         if not isinstance(item, FunctionSource):
             continue

@@ -9,8 +9,8 @@ next `;` or line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -51,10 +51,10 @@ from .extent import (
 )
 from .instruction import read_instruction
 from .positions import Positions
+from .recipes import SPLIT, Definition, Head, Recipes, definition_of, keep_definition, recipe_of
 from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
 from .templates import Templates
 
-_SPLIT = re.compile(r"(%[\w$]+)").split
 _LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
 _BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
 _LINE_MARKER = re.compile(r'#\s*\d+\s*(?:".*")?[\s\d]*').fullmatch  # `# 1 "kernel.cu"` of a C preprocessor
@@ -92,13 +92,30 @@ class ModuleText:
     lines: int = 0
 
 
-def _balance(tokens: Iterable[str]) -> int:
-    return sum((t in ("{", "(")) - (t in ("}", ")")) for t in tokens)
+@lru_cache(maxsize=4096)
+def _ending(line: str) -> tuple[int, bool, bool]:
+    """The brackets that a line opens less those it closes; whether a statement or a head may end in it; whether it
+    closes a brace.
+    """
+    tokens = [t for _, t in lex(line)[0]]
+    balance = sum((t in ("{", "(")) - (t in ("}", ")")) for t in tokens)
+    return balance, ";" in tokens or tokens[-1:] == ["{"], "}" in tokens
 
 
 def _without_names(key: object) -> str:
     """A cache key as one text. Where the registers stood is a character that no PTX has."""
     return "\1".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
+
+
+_unended: dict[tuple[bool, str], int] = {}
+"""(outside functions, a line that starts a statement and does not end it) -> the brackets open in it."""
+_MOST_UNENDED = 20_000
+
+
+def _note_unended(outside: bool, line: str, opened: int) -> None:
+    if len(_unended) >= _MOST_UNENDED:
+        _unended.clear()
+    _unended[outside, line] = opened
 
 
 class Reader:
@@ -109,8 +126,10 @@ class Reader:
         self.allow_unknown = allow_unknown
         self.module = ModuleText()
         self.cache: dict[object, Shape | str] = {}
-        self.plain: dict[str, Shape] = {}
         self.templates = Templates()
+        self.defined: Definition | None = None
+        """The module-level statement read last."""
+        self.recipes = Recipes()
         self.function: FunctionSource | None = None
         self.environment: Environment | None = None
         self.depth = 0
@@ -144,7 +163,7 @@ class Reader:
                     continue
                 line = chunk
             elif environment is not None:
-                parts = _SPLIT(line)
+                parts = SPLIT(line)
                 names = parts[1::2]
                 key: object = tuple(parts[::2]) if names else line
                 entry = lookup(key)
@@ -174,20 +193,22 @@ class Reader:
                         self.cache[line] = ""
                     continue
                 first = number
+                opened = _unended.get((environment is None, line))
+                if opened is not None and newline:
+                    chunk, chunk_line, self.opened = line, number, opened
+                    continue
             else:
                 first = chunk_line
-                if environment is not None and newline and self._repeated(line, first):
-                    chunk = None
-                    retries = 0
-                    continue
             try:
-                self._read_chunk(line, newline, first, final=number == count)
+                if not newline or not self._seen(line, first, whole=chunk is not None):
+                    self._read_chunk(line, newline, first, final=number == count)
                 chunk = None
                 retries = 0
             except Incomplete:
                 if chunk is None:
                     chunk, chunk_line = line, number
-                    self.opened = _balance(t for _, t in lex(line)[0])
+                    self.opened = _ending(line)[0]
+                    _note_unended(environment is None, line, self.opened)
                 retries += 1
                 if retries > _MAX_RETRIES and self._hopeless(chunk):
                     self._issue("this statement does not end", chunk_line, 1)
@@ -210,17 +231,13 @@ class Reader:
         """
         if "/*" in chunk:
             return True
-        tokens = [t for _, t in lex(line)[0]]
-        self.opened += _balance(tokens)
-        return ";" in tokens or tokens[-1:] == ["{"] or (self.opened <= 0 and "}" in tokens)
+        balance, ends, closes = _ending(line)
+        self.opened += balance
+        return ends or (self.opened <= 0 and closes)
 
     def _quick(self, line: str, names: list[str], number: int) -> bool:
-        """Labels and branches: one shape for all of them, whatever the label. Scopes and declarations seen before."""
+        """Labels and branches: one shape for all of them, whatever the label."""
         assert self.function is not None and self.environment is not None
-        known = self.plain.get(line)
-        if known is not None and (self.depth > 1 or known.kind != Kind.CLOSE):
-            self._again(known, number)
-            return True
         if not names:
             match = _LABEL(line)
             if match is not None:
@@ -237,7 +254,7 @@ class Reader:
         match = _BRANCH(line)
         if match is None or match[2] in self.environment:
             return False
-        shape = self.cache.get(("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3]))
+        shape = self.cache.get(("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3]))
         if not isinstance(shape, Shape):
             return False
         try:
@@ -251,7 +268,10 @@ class Reader:
     def _read_before(self, key: object, names: list[str], number: int) -> bool:
         """A line read before in another file, or one that differs from a line read before in its constants only."""
         assert self.function is not None and self.environment is not None
-        shape = self.templates.find(_without_names(key), len(names))
+        text = _without_names(key)
+        if self._repeated(text, names, number):
+            return True
+        shape = self.templates.find(text, len(names))
         if shape is None:
             return False
         environment = self.environment
@@ -266,36 +286,41 @@ class Reader:
         self.lead = ""
         return True
 
-    def _repeated(self, chunk: str, line: int) -> bool:
-        """An instruction over several lines whose shape was read before."""
-        assert self.function is not None and self.environment is not None
-        parts = _SPLIT(chunk)
-        names = parts[1::2]
-        shape = self.cache.get(tuple(parts[::2]) if names else chunk)
-        if not isinstance(shape, Shape):
+    def _seen(self, text: str, line: int, *, whole: bool) -> bool:
+        """A chunk that was read before; in a body, one of several lines (`whole`), since lines were looked up already."""
+        if self.environment is None:
+            definition = definition_of(text)
+            if definition is not None:
+                self._define(definition, line + definition.line)
+            return definition is not None
+        if not whole:
             return False
-        environment = self.environment
-        if any(word in environment for word in shape.bare) or not all(environment.known(n) for n in names):
-            return False
-        self._record(shape, [environment[n] for n in names], line, shape.name)
-        return True
+        parts = SPLIT(text)
+        return self._repeated("\1".join(parts[::2]), parts[1::2], line)
 
-    def _again(self, shape: Shape, line: int) -> None:
-        """A scope bracket or declaration whose line was read before."""
-        assert self.environment is not None
-        name = ""
-        if shape.kind == Kind.OPEN:
-            self.depth += 1
-            name = str(self.environment.open())
-        elif shape.kind == Kind.CLOSE:
-            self.depth -= 1
-            self.environment.close()
-        elif isinstance(shape.payload, DeclarationAttr):
-            if shape.kind == Kind.REGISTERS:
-                self._declare_registers(shape.payload, line, 1)
-            else:
+    def _repeated(self, text: str, names: list[str], line: int) -> bool:
+        """A chunk of a body that was read before: its text without the names, and these."""
+        recipe = self.recipes.find(text, names)
+        environment = self.environment
+        assert environment is not None
+        if recipe is None or not recipe.fits(names, environment, self.depth, self._symbols):
+            return False
+        for event in recipe.events:
+            shape, name = event.shape, event.name
+            if shape.kind == Kind.OPEN:
+                self.depth += 1
+                name = str(environment.open())
+            elif shape.kind == Kind.CLOSE:
+                self.depth -= 1
+                environment.close()
+            elif shape.kind == Kind.REGISTERS:
+                column = len(shape.gaps[0]) - shape.gaps[0].rfind("\n")
+                self._declare_registers(cast(DeclarationAttr, shape.payload), line + event.line, column)
+            elif isinstance(shape.payload, DeclarationAttr):
                 self._declare_symbols(shape.payload)
-        self._record(shape, (), line, name)
+            regs = [environment[names[r] if r.__class__ is int else r] for r in event.registers]  # pyright: ignore
+            self._record(shape, regs or (), line + event.line, name)
+        return True
 
     def _hopeless(self, chunk: str) -> bool:
         """Whether a chunk that was tried many times is garbage rather than a long initialiser or section."""
@@ -337,15 +362,34 @@ class Reader:
         position = Positions(text, tokens, gaps, line)
         start = 0
         single = len(ends) == 1
-        names = _SPLIT(text)[1::2] if single else []
+        names = SPLIT(text)[1::2] if single else []
+        function, environment = self.function, self.environment
+        recorded = len(function.statements) if function is not None else 0
+        self.defined = None
+        issues = len(self.module.issues)
+        known = {t for k, t in tokens if k == "id" and environment.known(t)} if environment is not None else set[str]()
         for end in ends:
             piece_gaps = [*gaps[start:end], gaps[end] if end == len(tokens) else ""]
             self._statement(tokens, start, end, piece_gaps, position, single, text, names, newline)
             start = end
-        if single and newline and "\n" not in text and self.function is not None and self.function.statements:
-            shape = self.function.statements[-1][0]
-            if shape.repeatable:
-                self.plain[text] = shape
+        if not newline or len(self.module.issues) != issues:
+            return
+        if function is None and single and self.defined is not None:
+            keep_definition(text, self.defined, position.line(0) - line)
+        elif function is not None and self.function is function:
+            self._remember(text, function.statements[recorded:], line, known)
+
+    def _remember(self, text: str, statements: list[Statement], line: int, known: set[str]) -> None:
+        """Keep what a chunk recorded, if no template or shape of one line stands for it."""
+        parts = SPLIT(text)
+        names = parts[1::2]
+        if len(statements) == 1:
+            shape = statements[0][0]
+            if shape.op_class is LocOp or (tuple(parts[::2]) if names else text) in self.cache or _BRANCH(text):
+                return
+        recipe = recipe_of(text, statements, line, known)
+        if recipe is not None:
+            self.recipes.keep("\1".join(parts[::2]), names, recipe)
 
     def _statement_ends(self, tokens: list[Token]) -> list[int]:
         """Where each statement of the chunk ends; Incomplete if the last one does not."""
@@ -454,7 +498,6 @@ class Reader:
         assert self.environment is not None
         self.depth += 1
         shape = Shape(Kind.OPEN, words, gaps)
-        shape.repeatable = True
         shape.op_class, shape.properties = ScopeBeginOp, {}
         self._record(shape, (), line, str(self.environment.open()))
 
@@ -469,7 +512,6 @@ class Reader:
             return
         self.environment.close()
         shape = Shape(Kind.CLOSE, words, gaps)
-        shape.repeatable = True
         shape.op_class, shape.properties = ScopeEndOp, {}
         self._record(shape, (), line)
 
@@ -515,15 +557,15 @@ class Reader:
         shape.column = position.column(opcode_at)
         shape.line_offset = position.line(opcode_at) - line
         self._record(shape, regs, line, name)
-        if single and newline and names == all_names:
+        if single and newline and names == all_names and "\n" not in text:
             shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})
             match = _BRANCH(text)
-            if match is not None and name and "\n" not in text:
+            if match is not None and name:
                 shape.bare = ()
-                self.cache[("bra", match[1] if not names else tuple(_SPLIT(match[1])[::2]), match[3])] = shape
+                self.cache[("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3])] = shape
             else:
                 shape.name = name
-                parts = _SPLIT(text)
+                parts = SPLIT(text)
                 key: object = tuple(parts[::2]) if names else text
                 self.cache[key] = shape
                 self.templates.keep(shape, _without_names(key), len(names))
@@ -570,7 +612,6 @@ class Reader:
             return
         if first == ".loc":
             shape = directive_shape(LocOp, words, gaps)
-            shape.repeatable = True
             self._record(shape, (), line)
             if whole_line:
                 self.templates.keep(shape, text, 0)
@@ -638,12 +679,21 @@ class Reader:
         if first in (".file", ".section", ".pragma", ".alias", ".loc"):
             shape = directive_shape(DirectiveOp, words, gaps)
         elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
-            declaration = read_declaration(tokens, start, end - 1)
-            self._declare_symbols(declaration)
-            shape = declaration_shape(VariableOp, declaration, words, gaps, Kind.OTHER)
+            shape = declaration_shape(VariableOp, read_declaration(tokens, start, end - 1), words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)
-        self.module.items.append((shape, (), self.lead, line, ""))
+        self._define(Definition(shape), line)
+
+    def _define(self, definition: Definition, line: int) -> None:
+        """Record a module-level statement."""
+        self.defined = definition
+        if definition.head is not None:
+            self._enter(definition.head, line)
+            return
+        assert definition.shape is not None
+        if isinstance(definition.shape.payload, DeclarationAttr):
+            self._declare_symbols(definition.shape.payload)
+        self.module.items.append((definition.shape, (), self.lead, line, ""))
         self.lead = ""
 
     def _header(self, words: list[str], gaps: list[str], line: int, start: int) -> None:
@@ -690,15 +740,20 @@ class Reader:
         if header.params is not None:
             properties["params"] = ArrayAttr(header.params)
         properties["directives"] = TokensAttr(tuple(header.directives))
-        source = FunctionSource(EntryOp if ".entry" in header.head else FunctionOp, properties)
-        source.line = position.line(start)
-        source.attributes["gaps"] = TokensAttr(tuple(gaps))
+        op_class = EntryOp if ".entry" in header.head else FunctionOp
+        head = Head(op_class, properties, TokensAttr(tuple(gaps)), header, words[-1] != ";")
+        self._define(Definition(None, head), position.line(start))
+
+    def _enter(self, head: Head, line: int) -> None:
+        """Record a declared function, or start on the body of a defined one."""
+        source = FunctionSource(head.op_class, dict(head.properties), line=line, has_body=head.has_body)
+        source.attributes["gaps"] = head.gaps
         if self.lead:
             source.attributes["lead"] = TextAttr(self.lead)
         self.lead = ""
+        header = head.header
         self._symbols.add(header.name)
-        if words[-1] == ";":
-            source.has_body = False
+        if not head.has_body:
             self.module.items.append(source)
             return
         environment = Environment()

@@ -50,5 +50,4 @@ def declaration_shape(
     shape = Shape(kind, words, gaps)
     shape.op_class, shape.properties = op_class, {"declaration": declaration}
     shape.payload = declaration
-    shape.repeatable = True
     return shape

@@ -15,22 +15,22 @@ from ..dialects.ptx.structure import LocOp, TokensAttr
 from ..dialects.ptx.syntax import Address, Immediate, Layout, Not, Operand, Pair, Symbol, Vector
 from ..ssa.statement import Kind, Shape
 
-_NUMBER = re.compile(
-    r"(?<![\w$%.:])(?:(0[fF])[0-9a-fA-F]{8}|(0[dD])[0-9a-fA-F]{16}|(0[xX])[0-9a-fA-F]{1,7}|(?:0|[1-9]\d{0,8}|1\d{9}|20\d{8}|21[0-3]\d{7}))(?![\w.$])"
-)
+_NUMBERS = re.compile(
+    r"(?<![\w$%.:])(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]{1,7}|0|[1-9]\d{0,8}|1\d{9}|20\d{8}|21[0-3]\d{7})(?![\w.$])"
+).split
 
 
-def generalised(text: str) -> str:
-    """The text with each constant replaced by a mark of its kind."""
-    return _NUMBER.sub(_mark, text)
+def generalised(text: str) -> tuple[str, list[str]]:
+    """The text with each constant replaced by a mark of its kind, and the constants."""
+    pieces = _NUMBERS(text)
+    if len(pieces) == 1:
+        return text, []
+    constants = pieces[1::2]
+    pieces[1::2] = [_MARKS.get(c[:2], "\0") for c in constants]
+    return "".join(pieces), constants
 
 
-def _mark(match: re.Match[str]) -> str:
-    return f"\0{match.lastindex or 0}"
-
-
-def numbers(text: str) -> list[str]:
-    return [match.group() for match in _NUMBER.finditer(text)]
+_MARKS = {f"0{letter}": f"\0{letter.lower()}" for letter in "fFdDxX"}
 
 
 class Template:
@@ -55,7 +55,7 @@ class Template:
         tokens = list(first.tokens)
         for (at, sign), constant in zip(self.tokens, constants, strict=True):
             tokens[at] = sign + constant
-        shape = _copied(first, tokens)
+        shape = copied(first, tokens)
         shape.model, shape.attributes = first, first.attributes
         shape.verdicts = first.verdicts
         if first.op_class is LocOp:
@@ -69,7 +69,7 @@ class Template:
 
     def fresh(self) -> Template:
         """The same for another module: without what its target and its style say."""
-        shape = _copied(self.shape, self.shape.tokens)
+        shape = copied(self.shape, self.shape.tokens)
         shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
         return Template(shape, self.registers, self.tokens, self.places)
 
@@ -81,7 +81,7 @@ class Template:
         return tuple(operands)
 
 
-def _copied(first: Shape, tokens: list[str]) -> Shape:
+def copied(first: Shape, tokens: list[str]) -> Shape:
     """A shape with the fields that a parsed statement has before it is judged."""
     shape = Shape(first.kind, tokens, first.gaps)
     shape.op_class, shape.instruction, shape.properties = first.op_class, first.instruction, first.properties
@@ -89,7 +89,7 @@ def _copied(first: Shape, tokens: list[str]) -> Shape:
     shape.layout, shape.plain_layout = first.layout, first.plain_layout
     shape.written, shape.read, shape.tied, shape.guard = first.written, first.read, first.tied, first.guard
     shape.bare, shape.name, shape.column, shape.line_offset = first.bare, first.name, first.column, first.line_offset
-    shape.repeatable, shape.constants_free = first.repeatable, first.constants_free
+    shape.constants_free = first.constants_free
     return shape
 
 
@@ -155,7 +155,7 @@ class Templates:
 
     def find(self, text: str, registers: int) -> Shape | None:
         """The shape of a statement (its registers left out: so many) of which one like it was read before."""
-        spelled = generalised(text)
+        spelled, constants = generalised(text)
         template = self._here.get(spelled)
         if template is None:
             known = _read_before.get(spelled) or _read_before.get(text)
@@ -166,13 +166,13 @@ class Templates:
                 self._here[spelled] = template
         if template.registers != registers:
             return None
-        return template.filled(numbers(text) if template.tokens else ())
+        return template.filled(constants)
 
     def keep(self, shape: Shape, text: str, registers: int) -> None:
         """Remember a statement that was read in full."""
         template = _with_holes(shape, text, registers)
         if template is not None:
-            text = generalised(text)
+            text, _ = generalised(text)
             self._here[text] = template
         if len(_read_before) >= _MOST:
             _read_before.clear()
@@ -181,7 +181,7 @@ class Templates:
 
 def _with_holes(shape: Shape, text: str, registers: int) -> Template | None:
     """The template that a statement gives, or None if it has no constants or their values matter."""
-    wanted = numbers(text)
+    _, wanted = generalised(text)
     if not wanted:
         return None
     tokens = _token_places(shape.tokens, wanted)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
-from ..analysis.cfg import ops_of
-from ..analysis.checks import check_module
+from ..analysis.cfg import CFG, cfg_of
+from ..analysis.checks import check_function
 from ..analysis.entities import Fault
 from ..analysis.module_rules import ModuleRules, labels_of
 from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
-from ..dialects.ptx.attributes import LayoutAttr
-from ..dialects.ptx.instruction import Instruction, modifiers_of, plain_roles, problem_of
+from ..dialects.ptx.instruction import Instruction, verdict_of
 from ..dialects.ptx.structure import (
     DirectiveOp,
     FunctionOp,
@@ -30,9 +29,9 @@ from ..dialects.ptx.structure import (
     VariableOp,
 )
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
-from ..dialects.ptx.syntax import Operand, Symbol, transform
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of, version_text
 from ..printer.ptx import print_op
+from ..ssa.fastir import gc_paused
 
 
 def ptx_modules(module: Operation) -> list[ModuleOp]:
@@ -45,7 +44,11 @@ def ptx_modules(module: Operation) -> list[ModuleOp]:
 
 def module_diagnostics(module: Operation) -> list[Diagnostic]:
     """Everything wrong with the PTX in a module: illegal instructions, then broken rules of the IR."""
-    found: list[Diagnostic] = []
+    with gc_paused():
+        return list(_diagnostics(module))
+
+
+def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
     for ptx in ptx_modules(module):
         target = ptx.target
         try:
@@ -53,26 +56,25 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
         except ValueError:
             first = None
         if first is None:
-            found.append(Diagnostic("error", f"unknown target {target.target}"))
+            yield Diagnostic("error", f"unknown target {target.target}")
             continue
         if target.version < first:
-            found.append(
-                Diagnostic(
-                    "error", f"target {target.target} needs PTX {version_text(first)} or newer, not {target.data[1]}"
-                )
-            )
-        found += _judge(ptx)
-        found += [diagnostic_at(v.op, v.message) for v in check_module(ptx)]
-    return found
+            needed = f"needs PTX {version_text(first)} or newer, not {target.data[1]}"
+            yield Diagnostic("error", f"target {target.target} {needed}")
+        cfgs = {f: cfg_of(f) for f in ptx.functions if not f.is_declaration}
+        yield from _judge(ptx, cfgs)
+        for function, cfg in cfgs.items():
+            for violation in check_function(function, cfg):
+                yield diagnostic_at(violation.op, violation.message)
 
 
-def _judge(module: ModuleOp) -> Iterator[Diagnostic]:
+def _judge(module: ModuleOp, cfgs: Mapping[FunctionOp, CFG]) -> Iterator[Diagnostic]:
     """Illegal instructions, names and declarations, in layout order."""
     target = module.target
     rules = ModuleRules(target.version, target.target, target.options)
     for op in module.body.ops:
         if isinstance(op, FunctionOp):
-            yield from _function(op, rules, target)
+            yield from _function(op, cfgs.get(op), rules, target)
         elif isinstance(op, VariableOp):
             yield from _faults(op, rules.variable(op.declaration))
         elif isinstance(op, DirectiveOp):
@@ -84,27 +86,29 @@ def _faults(op: Operation, faults: Iterable[Fault]) -> Iterator[Diagnostic]:
         yield diagnostic_at(op, fault.message, fault.hint, fault.severity)
 
 
-def _function(function: FunctionOp, rules: ModuleRules, target: TargetAttr) -> Iterator[Diagnostic]:
-    defined = not function.is_declaration
+def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target: TargetAttr) -> Iterator[Diagnostic]:
     returns = function.returns if "returns" in function.properties else None
     params = function.parameters if "params" in function.properties else None
     yield from _faults(
-        function, rules.function(function.symbol, function.head, function.directives, returns, params, defined)
+        function, rules.function(function.symbol, function.head, function.directives, returns, params, cfg is not None)
     )
-    if not defined:
+    if cfg is None:
         return
     entry = function.is_entry
-    ops = [op for block in function.blocks for op in ops_of(block)]
+    ops = [op for inner in cfg.ops for op in inner]
     names = rules.body(params or (), returns or (), entry, labels_of(_scopes(ops)))
     ordinal = 0
     label = ""
     for op in ops:
-        layout = op.properties.get("layout")
-        if layout is not None:
-            problem = problem_of(cast(Instruction, op), target)
+        if "layout" in op.properties:
+            problem, use, _ = verdict_of(cast(Instruction, op), target)
             if problem is not None:
                 yield diagnostic_at(op, problem.message, problem.hint)
-            elif _has_names(layout) and (fault := _symbol_fault(cast(Instruction, op), names)) is not None:
+            elif (
+                use is not None
+                and (uses := symbol_uses(use))
+                and (fault := _symbol_fault(cast(Instruction, op), uses, names)) is not None
+            ):
                 yield diagnostic_at(op, fault.message, fault.hint)
         elif isinstance(op, LabelOp):
             label = op.label
@@ -143,48 +147,13 @@ def _scopes(ops: Sequence[Operation]) -> list[tuple[str, str]]:
     return events
 
 
-_named: dict[int, tuple[bool, Attribute]] = {}
-
-
-def _has_names(layout: Attribute) -> bool:
-    """Whether an operand list names a symbol; memoised on the attribute's identity."""
-    found = _named.get(id(layout))
-    if found is None:
-        if len(_named) > 100_000:
-            _named.clear()
-        names: list[Operand] = []
-
-        def note(operand: Operand) -> Operand:
-            if isinstance(operand, Symbol):
-                names.append(operand)
-            return operand
-
-        transform(cast(LayoutAttr, layout).data, note)
-        found = _named[id(layout)] = (bool(names), layout)
-    return found[0]
-
-
-_uses: dict[tuple[object, ...], tuple[tuple[SymbolUse, ...], object]] = {}
-
-
-def _symbol_fault(op: Instruction, names: Names) -> Fault | None:
-    """What is wrong with the symbols of a legal instruction. Memoised on its properties; branch targets are blocks and
-    need no check.
-    """
-    key = (op.__class__, *op.properties, *map(id, op.properties.values()))
-    found = _uses.get(key)
-    if found is None:
-        if len(_uses) > 100_000:
-            _uses.clear()
-        classes = tuple(t.data[0] for t in op.register_types)
-        resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
-        uses = symbol_uses(resolution.uses[0]) if resolution.uses else ()
-        found = _uses[key] = (uses, tuple(op.properties.values()))
-    for use in found[0]:
+def _symbol_fault(op: Instruction, uses: Sequence[SymbolUse], names: Names) -> Fault | None:
+    """What is wrong with the symbols of a legal instruction. Branch targets are blocks and need no check."""
+    for use in uses:
         fault = names.check(use)
         if fault is not None:
             return fault
-    if found[0] and found[0][0].wanted == "call":
+    if uses[0].wanted == "call":
         return names.check_call(op.layout, [t.data[0] for t in op.register_types])
     return None
 

@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
-from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TextAttr, UndefOp
+from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, UndefOp, text_attr
 from ..dialects.ptx.style import Style
 from ..dialects.ptx.syntax import Layout, Target
-from ..dialects.ptx.types import RegType
+from ..dialects.ptx.types import RegType, register_type
 from . import in_flight
 from .fastir import add_ops, create, line_location
 from .graph import Dominators, dominance_frontiers, dominators
@@ -347,7 +347,7 @@ class _Builder:
                 assert properties is not None and shape.op_class is not None
                 if lead:
                     attributes = dict(attributes)
-                    attributes["lead"] = TextAttr(lead)
+                    attributes["lead"] = text_attr(lead)
                 if shape.kind == Kind.LABEL:
                     properties = dict[str, Attribute](label=string_attr(name))
                 values = [regs[i].value or undefined(regs[i]) for i in shape.read] if regs else []
@@ -401,7 +401,7 @@ class _Builder:
         if shape.instruction is not None and shape.instruction.returns and self.source.outputs:
             properties = {**properties, "silent": string_attr(f"{len(self.source.outputs)},0")}
         if lead:
-            attributes = {**attributes, "lead": TextAttr(lead)}
+            attributes = {**attributes, "lead": text_attr(lead)}
         jumps = any(isinstance(o, Target) for o in shape.layout)
         if jumps and label_index:
             properties = {**properties, "layout": layout_attr(_retarget(shape, str(label_index)))}
@@ -420,7 +420,7 @@ def _retarget(shape: Shape, name: str) -> Layout:
 
 def _type(reg: Reg) -> RegType:
     if reg.type is None:
-        reg.type = RegType((reg.register_class, reg.name, reg.scope))
+        reg.type = register_type(reg.register_class, reg.name, reg.scope)
     return reg.type
 
 

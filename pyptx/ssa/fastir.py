@@ -32,7 +32,6 @@ def create(
 ) -> _OpT:
     """The same operation as `cls.create(...)`. `properties` and `attributes` are copied."""
     op = _new(cls)
-    fields = cast("dict[str, Any]", op.__dict__)
     if operands:
         uses: list[Use] = []
         index = 0
@@ -44,27 +43,30 @@ def create(
             value.first_use = use
             uses.append(use)
             index += 1
-        fields["_operands"] = SSAValues(operands)
-        fields["_operand_uses"] = tuple(uses)
+        op._operands = SSAValues(operands)
+        op._operand_uses = tuple(uses)
     else:
-        fields["_operands"] = _EMPTY
-        fields["_operand_uses"] = ()
+        op._operands = _EMPTY
+        op._operand_uses = ()
     if result_types:
         results: list[OpResult] = []
         index = 0
         for type_ in result_types:
             result = _new(OpResult)
-            cast("dict[str, Any]", result.__dict__).update(_name=None, first_use=None, _type=type_, op=op, index=index)
+            result._name = result.first_use = None
+            result._type = type_
+            result.op = op
+            result.index = index
             results.append(result)
             index += 1
-        fields["results"] = SSAValues(results)
+        op.results = SSAValues(results)
     else:
-        fields["results"] = _EMPTY
-    fields["properties"] = dict(properties)
-    fields["attributes"] = dict(attributes)
-    fields["location"] = location
-    fields["regions"] = ()
-    fields["parent"] = fields["_next_op"] = fields["_prev_op"] = None
+        op.results = _EMPTY
+    op.properties = properties.copy()
+    op.attributes = attributes.copy() if attributes else {}
+    op.location = location
+    op.regions = ()
+    op.parent = op._next_op = op._prev_op = None
     if successors:
         uses = []
         index = 0
@@ -76,10 +78,10 @@ def create(
             block.first_use = use
             uses.append(use)
             index += 1
-        fields["_successors"] = tuple(successors)
-        fields["_successor_uses"] = tuple(uses)
+        op._successors = tuple(successors)
+        op._successor_uses = tuple(uses)
     else:
-        fields["_successors"] = fields["_successor_uses"] = ()
+        op._successors = op._successor_uses = ()
     for region in regions:
         op.add_region(region)
     return op
@@ -113,7 +115,10 @@ def line_location(filename: StringAttr, line: int, column: int) -> FileLineColLo
     while len(_ints) <= top:
         _ints.extend(IntAttr(i) for i in range(len(_ints), max(top + 1, 2 * len(_ints), 256)))
     location = _new(FileLineColLoc)
-    cast("dict[str, Any]", location.__dict__).update(filename=filename, line=_ints[line], column=_ints[column])
+    fields = cast("dict[str, Any]", location.__dict__)
+    fields["filename"] = filename
+    fields["line"] = _ints[line]
+    fields["column"] = _ints[column]
     return location
 
 

@@ -59,7 +59,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name", "repeatable", "constants_free", "model",
+        "styled", "opcode_tokens", "plain_layout", "name", "constants_free", "model",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -86,7 +86,6 @@ class Shape:
         self.styled = False
         self.opcode_tokens = 0
         self.model: Shape | None = None  # the one it was made from by changing constants, which has the same trivia
-        self.repeatable = False  # a scope bracket or declaration that may be recorded again for an equal line
         self.name = ""  # the branch target, when every statement of the shape has the same
         self.constants_free = False  # legal, whatever the values of its constants
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions

@@ -490,17 +490,20 @@ def _canonical(cls: type[Instruction], slots: dict[str, str]) -> tuple[str, ...]
     return tuple(slots.values())
 
 
-_verdicts: dict[tuple[object, ...], tuple[Problem | None, object]] = {}
+_verdicts: dict[tuple[object, ...], tuple[Problem | None, Use | None, object]] = {}
 
 
 def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | None:
-    """What is wrong with an op on `target` (its module's, if not given), or None.
+    """What is wrong with an op on `target` (its module's, if not given), or None."""
+    return verdict_of(op, target if target is not None else target_of_op(op))[0]
+
+
+def verdict_of(op: Instruction, target: TargetAttr | None) -> tuple[Problem | None, Use | None, object]:
+    """What is wrong with an op on `target`, or None; and the form it was read as, if any (the third is of no use to callers).
 
     Memoised on (properties, register classes, target).
     """
     properties = op.properties
-    if target is None:
-        target = target_of_op(op)
     # the memo holds the attributes themselves, so their ids stay theirs
     # one flat tuple: the None keeps operands and results apart
     key = (
@@ -516,11 +519,24 @@ def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | N
     if found is None:
         if len(_verdicts) > 200_000:
             _verdicts.clear()
-        found = _verdicts[key] = (_judge(op, target), (tuple(properties.values()), target))
-    return found[0]
+        found = _verdicts[key] = (*_judge(op, target), (tuple(properties.values()), target))
+    return found
 
 
-def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
+def _judge(op: Instruction, target: TargetAttr | None) -> tuple[Problem | None, Use | None]:
+    problem = _miscounted(op)
+    if problem is not None:
+        return problem, None
+    classes = tuple(t.data[0] for t in op.register_types)
+    resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
+    problem = resolution.problem
+    if target is not None:
+        problem = resolution.verdict(target.version, target.target, target.options)
+    return problem, resolution.uses[0] if resolution.uses else None
+
+
+def _miscounted(op: Instruction) -> Problem | None:
+    """What is wrong with the number of operands and results, or with the guard."""
     layout = op.layout
     placed = registers(layout)
     written = sum(1 for r in placed if r.role != "$")
@@ -534,12 +550,7 @@ def _judge(op: Instruction, target: TargetAttr | None) -> Problem | None:
         return Problem(f"the op needs {expected} operands and has {len(op._operands)}")
     if op.guard and cast(RegType, op._operands[read + silent_reads].type).data[0] != "pred":
         return Problem("the guard must be a .pred register")
-    classes = tuple(t.data[0] for t in op.register_types)
-    modifiers = modifiers_of(type(op), op.properties)
-    resolution = type(op).resolve(modifiers, plain_roles(layout), classes)
-    if target is None:
-        return resolution.problem
-    return resolution.verdict(target.version, target.target, target.options)
+    return None
 
 
 def silent_registers(op: Instruction) -> tuple[int, int]:

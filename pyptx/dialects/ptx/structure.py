@@ -10,6 +10,7 @@ PTX ISA 4.3 (directives), 5 (variables), 7 (functions), 11 (module-level directi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
@@ -59,6 +60,12 @@ class TextAttr(Data[str]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             _print_text(printer, self.data)
+
+
+@lru_cache(maxsize=4096)
+def text_attr(text: str) -> TextAttr:
+    """`TextAttr(text)`, one for all ops with that text."""
+    return TextAttr(text)
 
 
 @irdl_attr_definition

@@ -147,3 +147,17 @@ class RegType(Data[tuple[str, str, int]], TypeAttribute):
                 printer.print_string_literal(name)
             if scope:
                 printer.print_string(f", {scope}")
+
+
+_registers: dict[tuple[str, str, int], RegType] = {}
+
+
+def register_type(register_class: str, name: str, scope: int) -> RegType:
+    """The one type of the register: files and functions name theirs alike."""
+    key = (register_class, name, scope)
+    found = _registers.get(key)
+    if found is None:
+        if len(_registers) > 100_000:
+            _registers.clear()
+        found = _registers[key] = RegType(key)
+    return found

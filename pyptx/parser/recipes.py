@@ -1,0 +1,221 @@
+"""Text read before and read again without tokens: what it recorded, with holes for its registers.
+
+Unlike a template this stands for any whole chunk of a function's body: several statements on a line, statements over several
+lines, scopes, declarations, labels with comments, special registers. Kept per process; each module makes its own shapes from it, since these
+hold what the module's target and style say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute
+
+from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, TokensAttr, UnknownOp
+from ..dialects.ptx.syntax import is_special_register
+from ..ssa.statement import Environment, Kind, Shape, Statement
+from .declarations import Header
+from .templates import copied
+
+SPLIT = re.compile(r"(%[\w$]+)").split
+_WORD = re.compile(r"[A-Za-z_$][\w$]*").fullmatch
+_MOST = 20_000  # chunks kept per process
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A function's head."""
+
+    op_class: type[FunctionOp]
+    properties: dict[str, Attribute]
+    gaps: TokensAttr
+    header: Header
+    has_body: bool
+
+
+@dataclass(slots=True)
+class Definition:
+    """A module-level statement: a declaration or directive, or a function's head. The same in every module."""
+
+    shape: Shape | None
+    head: Head | None = None
+    line: int = 0
+    """Behind the first of its text."""
+
+
+_definitions: dict[str, Definition] = {}
+_LONGEST = 16_384  # characters
+
+
+def definition_of(text: str) -> Definition | None:
+    """The module-level statement that a text was read as before."""
+    return _definitions.get(text)
+
+
+def keep_definition(text: str, definition: Definition, line: int) -> None:
+    if len(text) > _LONGEST:
+        return
+    if len(_definitions) >= _MOST:
+        _definitions.clear()
+    definition.line = line
+    _definitions[text] = definition
+
+
+@dataclass(slots=True)
+class Event:
+    """One recorded statement: its registers are places in the chunk's names, or names of their own."""
+
+    shape: Shape
+    registers: tuple[int | str, ...]
+    line: int
+    """Behind the chunk's first."""
+    name: str
+
+
+@dataclass(slots=True)
+class Recipe:
+    """A chunk as it was recorded, and what must hold for its text to mean the same again."""
+
+    events: list[Event]
+    free: tuple[int, ...]
+    """Places of names that may be any register. The others are as they were."""
+    known: tuple[str, ...]
+    """Names that must be registers."""
+    strangers: tuple[str, ...]
+    """Words and names that must not be registers."""
+    symbols: tuple[str, ...]
+    """`%names` that must be declared as symbols."""
+    closes: int
+    """How many of the scopes around it the chunk leaves."""
+
+    def fresh(self) -> Recipe:
+        """The same for another module."""
+        events = [Event(_fresh(e.shape), e.registers, e.line, e.name) for e in self.events]
+        return Recipe(events, self.free, self.known, self.strangers, self.symbols, self.closes)
+
+    def fits(self, names: Sequence[str], environment: Environment, depth: int, symbols: set[str]) -> bool:
+        """Whether the chunk means the same with these names, here."""
+        known = environment.known
+        return (
+            depth > self.closes
+            and not any(known(n) for n in self.strangers)
+            and all(known(names[at]) for at in self.free)
+            and all(known(n) for n in self.known)
+            and symbols.issuperset(self.symbols)
+        )
+
+
+@dataclass(slots=True)
+class _Group:
+    """The recipes of chunks that are equal but for their names."""
+
+    fixed: tuple[int, ...]
+    """Places of names that tell one from another: special registers, symbols, declared names, names in comments."""
+    recipes: dict[tuple[str, ...], Recipe] = field(default_factory=dict[tuple[str, ...], Recipe])
+
+
+_read_before: dict[str, _Group] = {}
+
+
+class Recipes:
+    """The recipes of one file, backed by those of the files read before in this process."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, _Group] = {}
+
+    def find(self, text: str, names: Sequence[str]) -> Recipe | None:
+        """The recipe of a chunk: its text without the names, and these."""
+        group = self._here.get(text)
+        if group is not None:
+            recipe = group.recipes.get(tuple([names[i] for i in group.fixed]))
+            if recipe is not None:
+                return recipe
+        group = _read_before.get(text)
+        if group is None:
+            return None
+        recipe = group.recipes.get(tuple([names[i] for i in group.fixed]))
+        if recipe is not None:
+            recipe = recipe.fresh()
+            _put(self._here, text, names, recipe)
+        return recipe
+
+    def keep(self, text: str, names: Sequence[str], recipe: Recipe) -> None:
+        _put(self._here, text, names, recipe)
+        if len(_read_before) >= _MOST:
+            _read_before.clear()
+        _put(_read_before, text, names, recipe.fresh())
+
+
+def _put(groups: dict[str, _Group], text: str, names: Sequence[str], recipe: Recipe) -> None:
+    fixed = tuple([i for i in range(len(names)) if i not in recipe.free])
+    group = groups.get(text)
+    if group is None or group.fixed != fixed or len(group.recipes) >= _MOST:
+        group = groups[text] = _Group(fixed)
+    group.recipes[tuple([names[i] for i in fixed])] = recipe
+
+
+def _fresh(first: Shape) -> Shape:
+    shape = copied(first, first.tokens)
+    shape.payload = first.payload
+    shape.attributes = {k: v for k, v in first.attributes.items() if k == "written"}
+    return shape
+
+
+def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[str]) -> Recipe | None:
+    """The recipe of a chunk at `line` that recorded these statements; None if it may not be repeated. `known` are its words that
+    were registers before it.
+    """
+    names = SPLIT(text)[1::2]
+    commented = "//" in text or "/*" in text
+    events: list[Event] = []
+    declared: set[str] = set()
+    words: set[str] = set()
+    at = depth = lowest = 0
+    for shape, regs, _, number, name in statements:
+        if shape.op_class in (UnknownOp, LabelListOp):
+            return None
+        if shape.kind == Kind.OPEN:
+            depth, name = depth + 1, ""
+        elif shape.kind == Kind.CLOSE:
+            depth -= 1
+            lowest = min(lowest, depth)
+        spelled = [n for t in shape.tokens for n in SPLIT(t)[1::2]]
+        places: list[int | str] = []
+        if isinstance(shape.payload, DeclarationAttr):
+            if len(statements) > 1 and any(tail[:1] == ("<",) for _, tail in shape.payload.items):
+                return None  # a range: its names are many
+            declared.update(item for item, _ in shape.payload.items)
+        elif shape.kind <= Kind.TERMINATOR:
+            words.update(spelled)
+            words.update(t for t in shape.tokens if _WORD(t))
+            remaining = iter(enumerate(spelled, at))
+            for reg in regs:
+                if reg.name[0] != "%" or commented:
+                    places.append(reg.name)
+                else:
+                    places.append(next(i for i, n in remaining if n == reg.name))
+        at += len(spelled)
+        events.append(Event(shape, tuple(places), number - line, name))
+    if declared & known:
+        return None  # it hides a register: which of them a name means depends on the place
+    assert commented or at == len(names)
+    for event in events:  # registers that the chunk declares go by their names
+        event.registers = tuple(
+            [names[r] if isinstance(r, int) and names[r] in declared else r for r in event.registers]
+        )
+    used = {r for e in events for r in e.registers if isinstance(r, str)}
+    free = sorted({r for e in events for r in e.registers if isinstance(r, int)})
+    others = words - used - {names[i] for i in free}
+    if declared & others:
+        return None
+    symbols = {n for n in others if n[0] == "%" and not is_special_register(n)}
+    return Recipe(
+        events,
+        tuple(free),
+        tuple(sorted(used - declared)),
+        tuple(sorted(others | declared)),
+        tuple(sorted(symbols)),
+        -lowest,
+    )
