@@ -7,7 +7,7 @@ agree on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -127,8 +127,25 @@ def _closing(words: Sequence[str], at: int) -> int:
 def declaration_faults(
     declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
     known: dict[str, Entity],
-) -> Iterator[Fault]:  # fmt: skip
+) -> Iterable[Fault]:  # fmt: skip
     """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter."""
+    if any("=" in tail for _, tail in declaration.items):
+        return _declaration_faults(declaration, place, version, target, options, known)
+    return _faults_without_values(declaration, place, version, target, tuple(options))
+
+
+@lru_cache(maxsize=8192)
+def _faults_without_values(
+    declaration: DeclarationAttr, place: str, version: Version, target: str, options: tuple[str, ...]
+) -> tuple[Fault, ...]:
+    """Of a declaration that names nothing else."""
+    return tuple(_declaration_faults(declaration, place, version, target, options, {}))
+
+
+def _declaration_faults(
+    declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
+    known: dict[str, Entity],
+) -> Iterator[Fault]:  # fmt: skip
     head = declaration.head
     tails = [tail for _, tail in declaration.items]
     extra = " init" if any("=" in t for t in tails) else ""

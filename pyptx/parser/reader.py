@@ -306,7 +306,7 @@ class Reader:
         if recipe is None or not recipe.fits(names, environment, self.depth, self._symbols):
             return False
         for event in recipe.events:
-            shape, name = event.shape, event.name
+            shape, name = event.shape_for(names), event.name
             if shape.kind == Kind.OPEN:
                 self.depth += 1
                 name = str(environment.open())
@@ -553,9 +553,7 @@ class Reader:
         classes = tuple(r.register_class for r in regs[1 if reading.guard else 0 :])
         fill_instruction(shape, cls, reading.modifiers, layout, classes, reading.guard)
         shape.opcode_tokens = reading.operands_at - reading.opcode_at
-        opcode_at = reading.opcode_at
-        shape.column = position.column(opcode_at)
-        shape.line_offset = position.line(opcode_at) - line
+        shape.column = position.column(start)  # not of the opcode: that depends on the length of the guard
         self._record(shape, regs, line, name)
         if single and newline and names == all_names and "\n" not in text:
             shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})

@@ -19,7 +19,8 @@ from ..ssa.statement import Environment, Kind, Shape, Statement
 from .declarations import Header
 from .templates import copied
 
-SPLIT = re.compile(r"(%[\w$]+)").split
+_NAME = re.compile(r"(%[\w$]+)")
+SPLIT = _NAME.split
 _WORD = re.compile(r"[A-Za-z_$][\w$]*").fullmatch
 _MOST = 20_000  # chunks kept per process
 
@@ -72,6 +73,32 @@ class Event:
     line: int
     """Behind the chunk's first."""
     name: str
+    before: tuple[int, ...] = ()
+    """Places of the free names before it on its line: its column depends on their lengths."""
+    length: int = 0
+    """Of those names, as they were."""
+    moved: dict[int, Shape] = field(default_factory=dict[int, Shape])
+
+    def fresh(self) -> Event:
+        """The same for another module."""
+        shape = copied(self.shape, self.shape.tokens)
+        shape.payload = self.shape.payload
+        shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
+        return Event(shape, self.registers, self.line, self.name, self.before, self.length)
+
+    def shape_for(self, names: Sequence[str]) -> Shape:
+        """The shape, in the column that these names give it."""
+        if not self.before:
+            return self.shape
+        by = sum([len(names[i]) for i in self.before]) - self.length
+        if not by:
+            return self.shape
+        shape = self.moved.get(by)
+        if shape is None:
+            shape = self.moved[by] = copied(self.shape, self.shape.tokens)
+            shape.model, shape.attributes, shape.verdicts = self.shape, self.shape.attributes, self.shape.verdicts
+            shape.column += by
+        return shape
 
 
 @dataclass(slots=True)
@@ -92,8 +119,9 @@ class Recipe:
 
     def fresh(self) -> Recipe:
         """The same for another module."""
-        events = [Event(_fresh(e.shape), e.registers, e.line, e.name) for e in self.events]
-        return Recipe(events, self.free, self.known, self.strangers, self.symbols, self.closes)
+        return Recipe(
+            [e.fresh() for e in self.events], self.free, self.known, self.strangers, self.symbols, self.closes
+        )
 
     def fits(self, names: Sequence[str], environment: Environment, depth: int, symbols: set[str]) -> bool:
         """Whether the chunk means the same with these names, here."""
@@ -156,13 +184,6 @@ def _put(groups: dict[str, _Group], text: str, names: Sequence[str], recipe: Rec
     group.recipes[tuple([names[i] for i in fixed])] = recipe
 
 
-def _fresh(first: Shape) -> Shape:
-    shape = copied(first, first.tokens)
-    shape.payload = first.payload
-    shape.attributes = {k: v for k, v in first.attributes.items() if k == "written"}
-    return shape
-
-
 def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[str]) -> Recipe | None:
     """The recipe of a chunk at `line` that recorded these statements; None if it may not be repeated. `known` are its words that
     were registers before it.
@@ -207,6 +228,7 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
         )
     used = {r for e in events for r in e.registers if isinstance(r, str)}
     free = sorted({r for e in events for r in e.registers if isinstance(r, int)})
+    _note_columns(text, events, free)
     others = words - used - {names[i] for i in free}
     if declared & others:
         return None
@@ -219,3 +241,13 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
         tuple(sorted(symbols)),
         -lowest,
     )
+
+
+def _note_columns(text: str, events: Sequence[Event], free: Sequence[int]) -> None:
+    places = [
+        (text.count("\n", 0, match.start()), match.start() - text.rfind("\n", 0, match.start()), len(match.group()))
+        for match in _NAME.finditer(text)
+    ]
+    for event in events:
+        event.before = tuple([i for i in free if places[i][0] == event.line and places[i][1] < event.shape.column])
+        event.length = sum([places[i][2] for i in event.before])

@@ -88,7 +88,7 @@ def copied(first: Shape, tokens: list[str]) -> Shape:
     shape.modifiers, shape.guard_mark, shape.opcode_tokens = first.modifiers, first.guard_mark, first.opcode_tokens
     shape.layout, shape.plain_layout = first.layout, first.plain_layout
     shape.written, shape.read, shape.tied, shape.guard = first.written, first.read, first.tied, first.guard
-    shape.bare, shape.name, shape.column, shape.line_offset = first.bare, first.name, first.column, first.line_offset
+    shape.bare, shape.name, shape.column = first.bare, first.name, first.column
     shape.constants_free = first.constants_free
     return shape
 

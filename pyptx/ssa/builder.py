@@ -363,7 +363,7 @@ class _Builder:
                     terminator = statement
                     break
                 if filename is not None:
-                    location = line_location(filename, line + shape.line_offset, shape.column)
+                    location = line_location(filename, line, shape.column)
                 else:
                     location = UNKNOWN_LOC if locations is None else locations[line]
                 if shape.written:
@@ -408,7 +408,7 @@ class _Builder:
         elif jumps and any(p.label == name for p in self.problems):
             properties = {**properties, "layout": layout_attr(_retarget(shape, name))}
         if self.filename is not None:
-            location = line_location(self.filename, line + shape.line_offset, shape.column)
+            location = line_location(self.filename, line, shape.column)
         else:
             location = UNKNOWN_LOC if self.source.locations is None else self.source.locations[line]
         return create(shape.op_class, values, (), properties, attributes, targets, location)

@@ -18,6 +18,7 @@ from xdsl.ir.core import SSAValues, Use
 _OpT = TypeVar("_OpT", bound=Operation)
 _new = object.__new__
 _EMPTY: SSAValues[SSAValue] = SSAValues()
+_NO_RESULTS: SSAValues[OpResult] = SSAValues()
 
 
 def create(
@@ -61,7 +62,7 @@ def create(
             index += 1
         op.results = SSAValues(results)
     else:
-        op.results = _EMPTY
+        op.results = _NO_RESULTS
     op.properties = properties.copy()
     op.attributes = attributes.copy() if attributes else {}
     op.location = location

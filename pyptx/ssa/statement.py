@@ -58,7 +58,7 @@ class Shape:
 
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
-        "tokens", "gaps", "payload", "bare", "column", "line_offset", "properties", "attributes", "verdicts", "problem",
+        "tokens", "gaps", "payload", "bare", "column", "properties", "attributes", "verdicts", "problem",
         "styled", "opcode_tokens", "plain_layout", "name", "constants_free", "model",
     )  # fmt: skip
 
@@ -78,7 +78,6 @@ class Shape:
         self.payload: object = None
         self.bare: tuple[str, ...] = ()  # identifiers that were not registers when the shape was made
         self.column = 1
-        self.line_offset = 0
         self.properties: dict[str, Attribute] | None = None
         self.attributes: dict[str, Attribute] = {}
         self.verdicts: dict[tuple[str, ...], Verdict] = {}  # by register classes, on the module's target

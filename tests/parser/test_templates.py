@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_verdicts import FOOTER, Draw, balanced
-from pyptx.parser import templates
+from pyptx.parser import reader, recipes, templates
 from pyptx.parser.reader import Reader
+from pyptx.parser.recipes import Recipes
 from pyptx.parser.templates import Templates, generalised
 from pyptx.ssa.builder import FunctionSource
 from pyptx.ssa.statement import Shape
@@ -23,13 +24,15 @@ FILES = sorted(CORPUS.rglob("*.ptx"))[::23] if CORPUS.exists() else []
 SEED = int(os.environ.get("PYPTX_SEED", "1"))
 FIELDS = (
     "kind", "tokens", "gaps", "op_class", "instruction", "modifiers", "layout", "plain_layout", "guard_mark", "written",
-    "read", "tied", "guard", "bare", "column", "line_offset", "properties", "attributes", "opcode_tokens",
+    "read", "tied", "guard", "bare", "column", "properties", "attributes", "opcode_tokens",
 )  # fmt: skip
 
 
 @pytest.fixture
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "_read_before", {})
+    monkeypatch.setattr(recipes, "_read_before", {})
+    monkeypatch.setattr(recipes, "_definitions", {})
 
 
 def plain(shape: Shape) -> dict[str, object]:
@@ -52,6 +55,8 @@ def test_files_read_the_same(path: Path, nothing_known: None, monkeypatch: pytes
     first = statements(text)  # with templates of this file
     second = statements(text)  # with those of all files so far
     monkeypatch.setattr(Templates, "find", lambda self, text, registers: None)
+    monkeypatch.setattr(Recipes, "find", lambda self, text, names: None)
+    monkeypatch.setattr(reader, "definition_of", lambda text: None)
     assert first == second == statements(text)
 
 
