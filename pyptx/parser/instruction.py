@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -73,21 +74,51 @@ def read_instruction(
         at += 1
     found = find_opcode(root, words)
     cls, used = found if found is not None else (None, 0)
+    layout, names, constants = _operands(tokens, at, end, is_register, is_special, root == "call", gaps)
+    return InstructionText(
+        cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, constants
+    )
+
+
+_lists: dict[tuple[str, ...], Layout] = {}
+"""Operand lists read before, by their tokens with a mark for each register and other name."""
+_MOST = 20_000
+_NO_NAMES = frozenset({"_", "WARP_SZ"})
+
+
+def _operands(
+    tokens: list[Token], at: int, end: int, is_register: Callable[[str], bool], is_special: Callable[[str], bool],
+    call: bool, gaps: list[str] | None,
+) -> tuple[Layout, list[str], list[tuple[int, int]]]:  # fmt: skip
+    """The operand list in tokens `[at, end)`, the names of its registers, the constants of several tokens."""
     names: list[str] = []
+    key = ["call" if call else ""]
+    for kind, token in tokens[at:end]:
+        if kind == "id" and token not in _NO_NAMES:
+            if is_register(token):
+                names.append(token)
+                token = "%"
+            else:
+                token = f"\0{token}" if is_special(token) else f"\1{token}"
+        elif kind == "num" and token[0] == ".":
+            token = f"\2{token}"  # elsewhere it may be a modifier
+        key.append(token)
+    known = _lists.get(tuple(key))
+    if known is not None:
+        return known, names, []
 
     def classify(name: str) -> Operand:
         if is_register(name):
-            names.append(name)
             return Register()
-        if is_special(name):
-            return SpecialRegister(name)
-        return Symbol(name)
+        return SpecialRegister(name) if is_special(name) else Symbol(name)
 
-    parser = OperandParser(tokens, at, end, classify, call=root == "call", gaps=gaps)
+    parser = OperandParser(tokens, at, end, classify, call=call, gaps=gaps)
     layout = parser.layout()
-    return InstructionText(
-        cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, parser.constants
-    )
+    if not parser.constants:  # those hold the gaps between their tokens
+        if len(_lists) >= _MOST:
+            _lists.clear()
+        _lists[tuple(key)] = layout
+    return layout, names, parser.constants
 
 
 def instruction_text(text: str, register_class: Callable[[str], str | None]) -> tuple[InstructionText, tuple[str, ...]]:
@@ -95,6 +126,9 @@ def instruction_text(text: str, register_class: Callable[[str], str | None]) -> 
 
     Returns the reading and the register classes in text order. SyntaxProblem where it is no instruction.
     """
+    known = _read_again(text, register_class)
+    if known is not None:
+        return known
     tokens, _ = lex(text)
     end = len(tokens)
     if end and tokens[-1][1] == ";":
@@ -104,4 +138,46 @@ def instruction_text(text: str, register_class: Callable[[str], str | None]) -> 
     reading = read_instruction(
         tokens, 0, end, lambda n: register_class(n) is not None, lambda n: n[0] == "%" and register_class(n) is None
     )
+    if not reading.guard and not reading.constants:
+        _note_operands(text, tokens[reading.operands_at : end], reading, register_class)
     return reading, tuple(register_class(n) or "" for n in reading.registers)
+
+
+_HEAD = re.compile(r"([a-z]\w*)((?:\.\w+(?:::\w+)*)*) +([^/]*);").fullmatch
+_operand_texts: dict[str, tuple[tuple[str, ...], dict[tuple[bool, ...], tuple[Layout, list[str]]]]] = {}
+"""Operand list -> the names in it, and what it was read as, by which of them are registers."""
+
+
+def _read_again(
+    text: str, register_class: Callable[[str], str | None]
+) -> tuple[InstructionText, tuple[str, ...]] | None:
+    """An instruction whose operand list was read before, behind another opcode perhaps."""
+    match = _HEAD(text)
+    if match is None:
+        return None
+    root, modifiers, operands = match.groups()
+    known = _operand_texts.get(operands)
+    if known is None or root == "call":
+        return None
+    classes = [register_class(name) for name in known[0]]
+    found = known[1].get(tuple([c is not None for c in classes]))
+    if found is None:
+        return None
+    words = tuple(modifiers.split(".")[1:])
+    opcode = find_opcode(root, words)
+    cls, used = opcode if opcode is not None else (None, 0)
+    reading = InstructionText(cls, root, words[used:], found[0], list(found[1]), "", None, 0, 1 + len(words), [])
+    return reading, tuple([c for c in classes if c is not None])
+
+
+def _note_operands(
+    text: str, tokens: list[Token], reading: InstructionText, register_class: Callable[[str], str | None]
+) -> None:
+    match = _HEAD(text)
+    if match is None or reading.root == "call":
+        return
+    names = tuple([t for k, t in tokens if k == "id" and t not in _NO_NAMES])
+    if len(_operand_texts) >= _MOST:
+        _operand_texts.clear()
+    kinds = _operand_texts.setdefault(match[3], (names, {}))[1]
+    kinds[tuple([register_class(n) is not None for n in names])] = (reading.layout, reading.registers)

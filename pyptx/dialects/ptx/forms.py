@@ -88,14 +88,17 @@ class Slot:
     first: bool = False
     group: int = 0
     """The `{.x.y}` it stands in (0: none)."""
+    ordered: str = field(init=False)
+    """The kind of modifier whose order ptxas checks, or the empty string."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ordered", self._ordered())
 
     @property
     def literal(self) -> bool:
         return self.values == (self.name,)
 
-    @property
-    def ordered(self) -> str:
-        """The kind of modifier whose order ptxas checks, or the empty string."""
+    def _ordered(self) -> str:
         if all(v in SCALAR_TYPES and v != "b1024" for v in self.values):  # .b1024 may stand anywhere
             return "type"
         if all(v in SPACES for v in self.values):
@@ -275,10 +278,53 @@ class Form:
         matcher = _OperandMatcher(self, slots, (), owner)
         return tuple(matcher.type_of(spec)[0] for spec in self.alternative(layout) or ())
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Modifier -> its slot, or -1 where it fits several."""
+        found: dict[str, int] = {}
+        for i, slot in enumerate(self.slots):
+            for value in slot.values:
+                found[value] = -1 if value in found else i
+        return found
+
+    @cached_property
+    def _required(self) -> frozenset[int]:
+        return frozenset(i for i, slot in enumerate(self.slots) if slot.required)
+
+    @cached_property
+    def _kinds(self) -> tuple[str, ...]:
+        """What the order of each slot counts among; `first` must come first, too."""
+        return tuple("first" if slot.first else slot.ordered for slot in self.slots)
+
     def bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
         """Put each modifier into a slot; None unless every modifier fits and every required slot is filled."""
-        if not self.tokens.issuperset(modifiers):
+        places = self._places
+        taken: dict[int, str] = {}
+        last: dict[str, int] = {}
+        for word in modifiers:
+            place = places.get(word)
+            if place is None:
+                return None
+            kind = self._kinds[place] if place >= 0 else "first"
+            if kind == "first" or place in taken:
+                return self._bind(modifiers)
+            if kind:
+                if place < last.get(kind, -1):
+                    return None
+                last[kind] = place
+            taken[place] = word
+        slots = self.slots
+        if not self._required.issubset(taken):
             return None
+        found = {slots[i].name: taken[i] for i in sorted(taken)}
+        return found if self._whole_groups(found) else None
+
+    def _whole_groups(self, slots: Slots) -> bool:
+        """Whether what comes together did."""
+        return not any(0 < sum(slot.name in slots for slot in group) < len(group) for group in self.groups)
+
+    def _bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
+        """`bind` where the order of the modifiers counts, or one fits several slots."""
         used = [False] * len(modifiers)
         slots: dict[str, str] = {}
         last: dict[str, int] = {}  # kind of modifier whose order counts -> where the last one stood
@@ -299,7 +345,7 @@ class Form:
             else:
                 if slot.required:
                     return None
-        if any(0 < sum(slot.name in slots for slot in group) < len(group) for group in self.groups):
+        if not self._whole_groups(slots):
             return None
         repeated = _REPEATABLE.intersection(slots.values())
         return slots if all(u or m in repeated for u, m in zip(used, modifiers, strict=True)) else None

@@ -143,6 +143,8 @@ class Instruction(Operation, Fragments):
     """Whether the instruction ends its block."""
 
     _bindings: ClassVar[dict[tuple[str, ...], list[tuple[Form, dict[str, str]]]]]
+    _words: ClassVar[dict[str, int]]
+    """Modifier -> the forms that know it, one bit each; the empty word: all forms."""
     _resolutions: ClassVar[dict[tuple[tuple[str, ...], Layout, tuple[str, ...]], Resolution]]
 
     @classmethod
@@ -256,9 +258,25 @@ class Instruction(Operation, Fragments):
         """The forms these modifiers (in any legal order) select, with their slots."""
         found = cls._bindings.get(modifiers)
         if found is None:
-            found = [(f, slots) for f in cls.forms if (slots := f.bind(modifiers)) is not None]
+            found = [(f, slots) for f in cls._knowing(modifiers) if (slots := f.bind(modifiers)) is not None]
             cls._bindings[modifiers] = found
         return found
+
+    @classmethod
+    def _knowing(cls, modifiers: tuple[str, ...]) -> Iterator[Form]:
+        """The forms that know all these words."""
+        if not cls._words:
+            cls._words[""] = (1 << len(cls.forms)) - 1
+            for i, one in enumerate(cls.forms):
+                for word in one.tokens:
+                    cls._words[word] = cls._words.get(word, 0) | 1 << i
+        bits = cls._words[""]
+        for word in modifiers:
+            bits &= cls._words.get(word, 0)
+        while bits:
+            low = bits & -bits
+            yield cls.forms[low.bit_length() - 1]
+            bits ^= low
 
     @classmethod
     def judges_constants(cls, modifiers: tuple[str, ...]) -> bool:
@@ -397,7 +415,7 @@ _LONGEST: dict[str, int] = {}
 def instruction(cls: _OpT) -> _OpT:
     """Register an op class under its opcode and prepare its forms."""
     cls.opcode = cls.name.removeprefix("ptx.")
-    cls._bindings = {}
+    cls._bindings, cls._words = {}, {}
     cls._resolutions = {}
     if cls.opcode in OPCODES:
         raise ValueError(f"two op classes for {cls.opcode}")

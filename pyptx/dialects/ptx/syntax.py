@@ -20,15 +20,46 @@ from functools import lru_cache
 
 from .special_registers import is_special_register as is_special_register
 
+_COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
+_STRING = r'"(?:\\.|[^"\\\n])*"'
+_FRACTION = r"(?<![\w)$%])\.\d+(?![\w:])(?:[eE][+-]?\d+)?"
+_NUMBER = (
+    r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
+    r"|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
+)
+_MODIFIER = r"\.[A-Za-z_]\w*(?:::\w+(?::\d+)?)*|\.\d\w*(?:::\w+)*"
+_IDENTIFIER = r"%?[A-Za-z_$%][\w$]*(?:::\w+)*"
+_PUNCTUATION = r"<<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$]"
 TOKEN = re.compile(
-    r"""(?P<ws>\s+)|(?P<lc>//[^\n]*)|(?P<bc>/\*.*?\*/)|(?P<str>"(?:\\.|[^"\\\n])*")
-|(?P<num>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-  |(?:\d+\.\d*|(?<![\w)$%])\.\d+(?![\w:]))(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-|(?P<mod>\.[A-Za-z_]\w*(?:::\w+(?::\d+)?)*|\.\d\w*(?:::\w+)*)|(?P<id>%?[A-Za-z_$%][\w$]*(?:::\w+)*)
-|(?P<p><<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$])|(?P<bad>.)""",
-    re.S | re.X,
+    rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING})|(?P<num>{_NUMBER}|{_FRACTION})"
+    rf"|(?P<mod>{_MODIFIER})|(?P<id>{_IDENTIFIER})|(?P<p>{_PUNCTUATION})|(?P<bad>.)",
+    re.S,
 )
 """One PTX token: whitespace, comment, string, number, `.modifier`, identifier or punctuation."""
+_PIECES = re.compile(
+    rf"((?:\s+|{'|'.join(_COMMENTS)})*+)"
+    rf"(?:({_IDENTIFIER}|{_NUMBER}|(?!{_FRACTION})(?:{_STRING}|{_MODIFIER}|{_PUNCTUATION}|.))|({_FRACTION})|\Z)",
+    re.S,
+).findall
+"""(the gap before a token, the token, or else a number that may also be a modifier); both are empty at the end."""
+
+
+class _Tokens(dict[str, tuple[str, str]]):
+    """Tokens by their text, with their kinds."""
+
+    def __missing__(self, text: str) -> tuple[str, str]:
+        match = TOKEN.fullmatch(text)
+        kind = match.lastgroup if match is not None else None
+        assert kind is not None
+        if kind == "num" and text[0] == ".":
+            kind = "mod"  # `.2d`: fractions are found apart
+        if len(self) > 50_000:
+            self.clear()
+        self[text] = token = (kind, text)
+        return token
+
+
+_tokens = _Tokens()
 
 
 class SyntaxProblem(ValueError):
@@ -146,20 +177,12 @@ def lex(text: str) -> tuple[list[tuple[str, str]], list[str]]:
     """Cut text into (kind, token) pairs and the gaps (whitespace and comments) around them: `len(gaps) ==
     len(tokens)+1`.
     """
-    tokens: list[tuple[str, str]] = []
-    gaps: list[str] = []
-    gap = ""
-    for match in TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind in ("ws", "lc", "bc"):
-            gap += match.group()
-            continue
-        assert kind is not None
-        tokens.append((kind, match.group()))
-        gaps.append(gap)
-        gap = ""
-    gaps.append(gap)
-    return tokens, gaps
+    pieces = _PIECES(text)
+    if not pieces[-1][0] and len(pieces) > 1 and not any(pieces[-2][1:]):
+        pieces.pop()  # behind a gap at the end the empty end is found once more
+    gaps = [gap for gap, _, _ in pieces]
+    pieces.pop()
+    return [_tokens[token] if token else ("num", fraction) for _, token, fraction in pieces], gaps
 
 
 @lru_cache(maxsize=4096)

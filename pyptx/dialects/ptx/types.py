@@ -7,6 +7,7 @@ read and "no copy is needed here" is type equality. PTX ISA 5.2 (types), 9.7 (op
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.ir import Data, TypeAttribute
@@ -67,6 +68,7 @@ def class_bits(register_class: str) -> int:
     return bits * int(vector[1:]) if vector else bits
 
 
+@cache
 def register_fits(instruction_type: str, register_class: str, *, wider: bool = False) -> bool:
     """Whether a register declared `register_class` may stand where an instruction wants `instruction_type`.
 
