@@ -29,7 +29,7 @@ from ..dialects.ptx.structure import (
     VariableOp,
 )
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
-from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of, version_text
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, one_target, target_of, version_text
 from ..printer.ptx import print_op
 from ..ssa.fastir import gc_paused
 
@@ -50,7 +50,7 @@ def module_diagnostics(module: Operation) -> list[Diagnostic]:
 
 def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
     for ptx in ptx_modules(module):
-        target = ptx.target
+        target = one_target(ptx.target)
         try:
             first = FIRST_PTX.get(target_of(target.target).name)  # `compute_90` is another spelling of sm_90
         except ValueError:
@@ -70,7 +70,7 @@ def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
 
 def _judge(module: ModuleOp, cfgs: Mapping[FunctionOp, CFG]) -> Iterator[Diagnostic]:
     """Illegal instructions, names and declarations, in layout order."""
-    target = module.target
+    target = one_target(module.target)
     rules = ModuleRules(target.version, target.target, target.options)
     for op in module.body.ops:
         if isinstance(op, FunctionOp):

@@ -199,3 +199,9 @@ class TargetAttr(Data[tuple[str, str, tuple[str, ...]]]):
             for i, word in enumerate((self.data[0], self.data[1], *self.data[2])):
                 printer.print_string(", " if i else "")
                 printer.print_string_literal(word)
+
+
+@lru_cache(maxsize=256)
+def one_target(target: TargetAttr) -> TargetAttr:
+    """The first target attribute equal to this one: the verdicts are kept by its identity."""
+    return target
