@@ -186,15 +186,6 @@ class ModuleTrace(Trace):
                 gaps = self.layouts[index]
             except IndexError:
                 raise self.error(f"the module has no layout {index}") from None
-            found = self._laid[key] = copied(shape)
+            found = self._laid[key] = shape.copy()
             found.attributes["gaps"] = TokensAttr(gaps)
         self.statements[-1] = (found, regs, lead, place, name)
-
-
-def copied(shape: Shape) -> Shape:
-    """A shape of its own, to be given other attributes."""
-    found = Shape(shape.kind, shape.tokens, shape.gaps)
-    for slot in Shape.__slots__:
-        setattr(found, slot, getattr(shape, slot))
-    found.attributes = dict(shape.attributes)
-    return found

@@ -63,6 +63,7 @@ def raw(text: str) -> None:
                 trace.lead += lead
             trace.label(name)
             continue
+        shape = shape.copy()
         if not any(gap.strip() for gap in shape.gaps):
             shape.styled = True
         if shape.instruction is not None:

@@ -21,7 +21,7 @@ from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
-from ..dialects.ptx.target import FIRST_PTX, Version, parse_version, target_of, version_text
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.shapes import guard_tokens
@@ -136,6 +136,7 @@ class _Judge:
 
     def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:
         label = ""
+        where = id(one_target(TargetAttr((self.target, version_text(self.version), self.options))))
         for shape, regs, _, line, name in statements:
             kind = shape.kind
             if kind <= Kind.TERMINATOR:
@@ -143,9 +144,9 @@ class _Judge:
                     continue
                 classes = tuple([r.register_class for r in regs])
                 try:
-                    problem, symbols = shape.verdicts[classes]
+                    problem, symbols = shape.verdicts[where, classes]
                 except KeyError:
-                    problem, symbols = shape.verdicts[classes] = self._verdict(shape, classes)
+                    problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes)
                 if problem is not None:
                     if shape.constants_free:  # the verdict is shared, and its message may name another constant
                         problem, _ = self._verdict(shape, classes)

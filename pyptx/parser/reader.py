@@ -38,6 +38,7 @@ from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
 from ..ssa.statement import Environment, Kind, Reg, Shape, Statement
+from . import recipes, templates
 from .declarations import read_declaration, read_header
 from .extent import (
     LINE_DIRECTIVES,
@@ -51,9 +52,8 @@ from .extent import (
 )
 from .instruction import read_instruction
 from .positions import Positions
-from .recipes import SPLIT, Definition, Head, Recipes, definition_of, keep_definition, recipe_of
+from .recipes import SPLIT, Definition, Head, definition_of, keep_definition, recipe_of
 from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
-from .templates import Templates
 
 _LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
 _BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
@@ -107,6 +107,9 @@ def _without_names(key: object) -> str:
     return "\1".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
 
 
+_lines: dict[object, Shape | str] = {}
+"""Lines of bodies read before in this process, cut at their %names: the statement, or the empty string for a comment."""
+_MOST_LINES = 50_000
 _unended: dict[tuple[bool, str], int] = {}
 """(outside functions, a line that starts a statement and does not end it) -> the brackets open in it."""
 _MOST_UNENDED = 20_000
@@ -125,11 +128,10 @@ class Reader:
         self.text = text
         self.allow_unknown = allow_unknown
         self.module = ModuleText()
-        self.cache: dict[object, Shape | str] = {}
-        self.templates = Templates()
+        if len(_lines) > _MOST_LINES:
+            _lines.clear()
         self.defined: Definition | None = None
         """The module-level statement read last."""
-        self.recipes = Recipes()
         self.function: FunctionSource | None = None
         self.environment: Environment | None = None
         self.depth = 0
@@ -150,7 +152,7 @@ class Reader:
         has_final_newline = not last
         chunk: str | None = None
         chunk_line = retries = 0
-        lookup = self.cache.get
+        lookup = _lines.get
         count = len(lines)
         environment: Environment | None = None
         append = None
@@ -190,7 +192,7 @@ class Reader:
                 if not stripped or stripped.startswith("//") or (stripped[0] == "#" and _LINE_MARKER(stripped)):
                     self.lead += line + newline
                     if environment is not None and newline and not names:
-                        self.cache[line] = ""
+                        _lines[line] = ""
                     continue
                 first = number
                 opened = _unended.get((environment is None, line))
@@ -242,9 +244,9 @@ class Reader:
             match = _LABEL(line)
             if match is not None:
                 key: object = ("label", match[2])
-                shape = self.cache.get(key)
+                shape = _lines.get(key)
                 if shape is None:
-                    shape = self.cache[key] = label_shape(match[1], match[2] + "\n")
+                    shape = _lines[key] = label_shape(match[1], match[2] + "\n")
                 assert isinstance(shape, Shape)
                 self.function.statements.append((shape, (), self.lead, number, match[1]))
                 self.lead = ""
@@ -254,7 +256,7 @@ class Reader:
         match = _BRANCH(line)
         if match is None or match[2] in self.environment:
             return False
-        shape = self.cache.get(("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3]))
+        shape = _lines.get(("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3]))
         if not isinstance(shape, Shape):
             return False
         try:
@@ -271,7 +273,7 @@ class Reader:
         text = _without_names(key)
         if self._repeated(text, names, number):
             return True
-        shape = self.templates.find(text, len(names))
+        shape = templates.find(text, len(names))
         if shape is None:
             return False
         environment = self.environment
@@ -281,7 +283,7 @@ class Reader:
             regs = [environment[n] for n in names]
         except KeyError:
             return False
-        self.cache[key] = shape
+        _lines[key] = shape
         self.function.statements.append((shape, regs, self.lead, number, shape.name))
         self.lead = ""
         return True
@@ -300,7 +302,7 @@ class Reader:
 
     def _repeated(self, text: str, names: list[str], line: int) -> bool:
         """A chunk of a body that was read before: its text without the names, and these."""
-        recipe = self.recipes.find(text, names)
+        recipe = recipes.find(text, names)
         environment = self.environment
         assert environment is not None
         if recipe is None or not recipe.fits(names, environment, self.depth, self._symbols):
@@ -385,11 +387,11 @@ class Reader:
         names = parts[1::2]
         if len(statements) == 1:
             shape = statements[0][0]
-            if shape.op_class is LocOp or (tuple(parts[::2]) if names else text) in self.cache or _BRANCH(text):
+            if shape.op_class is LocOp or (tuple(parts[::2]) if names else text) in _lines or _BRANCH(text):
                 return
         recipe = recipe_of(text, statements, line, known)
         if recipe is not None:
-            self.recipes.keep("\1".join(parts[::2]), names, recipe)
+            recipes.keep("\1".join(parts[::2]), names, recipe)
 
     def _statement_ends(self, tokens: list[Token]) -> list[int]:
         """Where each statement of the chunk ends; Incomplete if the last one does not."""
@@ -560,13 +562,13 @@ class Reader:
             match = _BRANCH(text)
             if match is not None and name:
                 shape.bare = ()
-                self.cache[("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3])] = shape
+                _lines[("bra", match[1] if not names else tuple(SPLIT(match[1])[::2]), match[3])] = shape
             else:
                 shape.name = name
                 parts = SPLIT(text)
                 key: object = tuple(parts[::2]) if names else text
-                self.cache[key] = shape
-                self.templates.keep(shape, _without_names(key), len(names))
+                _lines[key] = shape
+                templates.keep(shape, _without_names(key), len(names))
 
     def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
@@ -612,7 +614,7 @@ class Reader:
             shape = directive_shape(LocOp, words, gaps)
             self._record(shape, (), line)
             if whole_line:
-                self.templates.keep(shape, text, 0)
+                templates.keep(shape, text, 0)
             return
         list_at = 2 if len(words) > 2 and words[1] == ":" else 0
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):

@@ -1,8 +1,7 @@
 """Text read before and read again without tokens: what it recorded, with holes for its registers.
 
 Unlike a template this stands for any whole chunk of a function's body: several statements on a line, statements over several
-lines, scopes, declarations, labels with comments, special registers. Kept per process; each module makes its own shapes from it, since these
-hold what the module's target and style say.
+lines, scopes, declarations, labels with comments, special registers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, T
 from ..dialects.ptx.syntax import is_special_register
 from ..ssa.statement import Environment, Kind, Shape, Statement
 from .declarations import Header
-from .templates import copied
 
 _NAME = re.compile(r"(%[\w$]+)")
 SPLIT = _NAME.split
@@ -79,13 +77,6 @@ class Event:
     """Of those names, as they were."""
     moved: dict[int, Shape] = field(default_factory=dict[int, Shape])
 
-    def fresh(self) -> Event:
-        """The same for another module."""
-        shape = copied(self.shape, self.shape.tokens)
-        shape.payload = self.shape.payload
-        shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
-        return Event(shape, self.registers, self.line, self.name, self.before, self.length)
-
     def shape_for(self, names: Sequence[str]) -> Shape:
         """The shape, in the column that these names give it."""
         if not self.before:
@@ -95,8 +86,9 @@ class Event:
             return self.shape
         shape = self.moved.get(by)
         if shape is None:
-            shape = self.moved[by] = copied(self.shape, self.shape.tokens)
-            shape.model, shape.attributes, shape.verdicts = self.shape, self.shape.attributes, self.shape.verdicts
+            shape = self.moved[by] = self.shape.copy()
+            shape.model = self.shape.model or self.shape
+            shape.trivia, shape.verdicts = self.shape.trivia, self.shape.verdicts
             shape.column += by
         return shape
 
@@ -116,12 +108,6 @@ class Recipe:
     """`%names` that must be declared as symbols."""
     closes: int
     """How many of the scopes around it the chunk leaves."""
-
-    def fresh(self) -> Recipe:
-        """The same for another module."""
-        return Recipe(
-            [e.fresh() for e in self.events], self.free, self.known, self.strangers, self.symbols, self.closes
-        )
 
     def fits(self, names: Sequence[str], environment: Environment, depth: int, symbols: set[str]) -> bool:
         """Whether the chunk means the same with these names, here."""
@@ -144,43 +130,22 @@ class _Group:
     recipes: dict[tuple[str, ...], Recipe] = field(default_factory=dict[tuple[str, ...], Recipe])
 
 
-_read_before: dict[str, _Group] = {}
+_groups: dict[str, _Group] = {}
 
 
-class Recipes:
-    """The recipes of one file, backed by those of the files read before in this process."""
-
-    def __init__(self) -> None:
-        self._here: dict[str, _Group] = {}
-
-    def find(self, text: str, names: Sequence[str]) -> Recipe | None:
-        """The recipe of a chunk: its text without the names, and these."""
-        group = self._here.get(text)
-        if group is not None:
-            recipe = group.recipes.get(tuple([names[i] for i in group.fixed]))
-            if recipe is not None:
-                return recipe
-        group = _read_before.get(text)
-        if group is None:
-            return None
-        recipe = group.recipes.get(tuple([names[i] for i in group.fixed]))
-        if recipe is not None:
-            recipe = recipe.fresh()
-            _put(self._here, text, names, recipe)
-        return recipe
-
-    def keep(self, text: str, names: Sequence[str], recipe: Recipe) -> None:
-        _put(self._here, text, names, recipe)
-        if len(_read_before) >= _MOST:
-            _read_before.clear()
-        _put(_read_before, text, names, recipe.fresh())
+def find(text: str, names: Sequence[str]) -> Recipe | None:
+    """The recipe of a chunk: its text without the names, and these."""
+    group = _groups.get(text)
+    return group.recipes.get(tuple([names[i] for i in group.fixed])) if group is not None else None
 
 
-def _put(groups: dict[str, _Group], text: str, names: Sequence[str], recipe: Recipe) -> None:
+def keep(text: str, names: Sequence[str], recipe: Recipe) -> None:
+    if len(_groups) >= _MOST:
+        _groups.clear()
     fixed = tuple([i for i in range(len(names)) if i not in recipe.free])
-    group = groups.get(text)
+    group = _groups.get(text)
     if group is None or group.fixed != fixed or len(group.recipes) >= _MOST:
-        group = groups[text] = _Group(fixed)
+        group = _groups[text] = _Group(fixed)
     group.recipes[tuple([names[i] for i in fixed])] = recipe
 
 

@@ -1,6 +1,6 @@
-"""Statements read before, in this file or another, and statements that differ from them in their constants only.
+"""Statements that differ in their constants only from one read before, in this file or another.
 
-The second one is read by putting its constants into the first. About half of the distinct lines of real files are of that kind (addresses, immediates, `.loc`). A constant is a whole
+They are read by putting their constants into the first. About half of the distinct lines of real files are of that kind (addresses, immediates, `.loc`). A constant is a whole
 number below 2**31, decimal or hexadecimal, or the bits of a float, and stands for others of its kind where no form looks at
 its value (`Form.judges_constants`).
 """
@@ -50,14 +50,12 @@ class Template:
     def filled(self, constants: Sequence[str]) -> Shape:
         """The shape with other constants. Everything that does not depend on them is shared."""
         first = self.shape
-        if not self.tokens:
-            return first
         tokens = list(first.tokens)
         for (at, sign), constant in zip(self.tokens, constants, strict=True):
             tokens[at] = sign + constant
-        shape = copied(first, tokens)
-        shape.model, shape.attributes = first, first.attributes
-        shape.verdicts = first.verdicts
+        shape = first.copy()
+        shape.tokens, shape.model = tokens, first
+        shape.trivia, shape.verdicts = first.trivia, first.verdicts
         if first.op_class is LocOp:
             shape.properties = {"words": TokensAttr(tuple(tokens))}
             return shape
@@ -67,30 +65,12 @@ class Template:
         shape.properties = {**first.properties, "layout": layout_attr(shape.layout)}
         return shape
 
-    def fresh(self) -> Template:
-        """The same for another module: without what its target and its style say."""
-        shape = copied(self.shape, self.shape.tokens)
-        shape.attributes = {k: v for k, v in self.shape.attributes.items() if k == "written"}
-        return Template(shape, self.registers, self.tokens, self.places)
-
     def _layout(self, layout: Layout, constants: Sequence[str]) -> Layout:
         remaining = iter(constants)
         operands = list(layout)
         for at in self.places:
             operands[at] = _filled(operands[at], remaining)
         return tuple(operands)
-
-
-def copied(first: Shape, tokens: list[str]) -> Shape:
-    """A shape with the fields that a parsed statement has before it is judged."""
-    shape = Shape(first.kind, tokens, first.gaps)
-    shape.op_class, shape.instruction, shape.properties = first.op_class, first.instruction, first.properties
-    shape.modifiers, shape.guard_mark, shape.opcode_tokens = first.modifiers, first.guard_mark, first.opcode_tokens
-    shape.layout, shape.plain_layout = first.layout, first.plain_layout
-    shape.written, shape.read, shape.tied, shape.guard = first.written, first.read, first.tied, first.guard
-    shape.bare, shape.name, shape.column = first.bare, first.name, first.column
-    shape.constants_free = first.constants_free
-    return shape
 
 
 def _filled(operand: Operand, constants: Iterator[str]) -> Operand:
@@ -143,40 +123,27 @@ def _constants(operand: Operand) -> Iterator[str]:
             pass
 
 
-_read_before: dict[str, Template] = {}
+_templates: dict[str, Template] = {}
 _MOST = 20_000
 
 
-class Templates:
-    """The templates of one file, backed by those of the files read before in this process."""
+def find(text: str, registers: int) -> Shape | None:
+    """The shape of a statement (its registers left out: so many) that differs from one read before in its constants."""
+    spelled, constants = generalised(text)
+    template = _templates.get(spelled) if constants else None
+    if template is None or template.registers != registers:
+        return None
+    return template.filled(constants)
 
-    def __init__(self) -> None:
-        self._here: dict[str, Template] = {}
 
-    def find(self, text: str, registers: int) -> Shape | None:
-        """The shape of a statement (its registers left out: so many) of which one like it was read before."""
-        spelled, constants = generalised(text)
-        template = self._here.get(spelled)
-        if template is None:
-            known = _read_before.get(spelled) or _read_before.get(text)
-            if known is None:
-                return None
-            template = known.fresh()
-            if template.tokens:
-                self._here[spelled] = template
-        if template.registers != registers:
-            return None
-        return template.filled(constants)
-
-    def keep(self, shape: Shape, text: str, registers: int) -> None:
-        """Remember a statement that was read in full."""
-        template = _with_holes(shape, text, registers)
-        if template is not None:
-            text, _ = generalised(text)
-            self._here[text] = template
-        if len(_read_before) >= _MOST:
-            _read_before.clear()
-        _read_before[text] = (template or Template(shape, registers, [])).fresh()
+def keep(shape: Shape, text: str, registers: int) -> None:
+    """Remember a statement that was read in full."""
+    template = _with_holes(shape, text, registers)
+    if template is None:
+        return
+    if len(_templates) >= _MOST:
+        _templates.clear()
+    _templates[generalised(text)[0]] = template
 
 
 def _with_holes(shape: Shape, text: str, registers: int) -> Template | None:

@@ -17,13 +17,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, UndefOp, text_attr
-from ..dialects.ptx.style import Style
+from ..dialects.ptx.style import Style, one_style
 from ..dialects.ptx.syntax import Layout, Target
 from ..dialects.ptx.types import RegType, register_type
 from . import in_flight
 from .fastir import add_ops, create, line_location
 from .graph import Dominators, dominance_frontiers, dominators
-from .shapes import add_trivia
+from .shapes import with_trivia
 from .statement import Kind, Reg, Shape, Statement
 
 Path = tuple[int, ...]
@@ -73,7 +73,7 @@ class _Builder:
     def __init__(
         self, source: FunctionSource, style: Style, filename: StringAttr | None, problems: list[UnresolvedLabel]
     ):
-        self.source, self.style, self.filename, self.problems = source, style, filename, problems
+        self.source, self.style, self.filename, self.problems = source, one_style(style), filename, problems
         self.blocks: list[list[Statement]] = []
         self.successors: list[list[int]] = []
         self.label_indices: list[int] = []
@@ -310,6 +310,7 @@ class _Builder:
         log: list[tuple[Reg, SSAValue | None]] = []
         marks: list[tuple[int, int]] = []
         style, filename, locations = self.style, self.filename, self.source.locations
+        style_id = id(style)
         outputs = self.source.outputs
         for b in sequence:
             if tree.reachable(b):
@@ -341,9 +342,9 @@ class _Builder:
             for statement in self.blocks[b]:
                 shape, regs, lead, line, name = statement
                 properties = shape.properties
-                if not shape.styled:
-                    add_trivia(shape, style)
-                attributes = shape.attributes
+                attributes = shape.attributes if shape.styled else shape.trivia.get(style_id)
+                if attributes is None:
+                    attributes = with_trivia(shape, style)
                 assert properties is not None and shape.op_class is not None
                 if lead:
                     attributes = dict(attributes)
@@ -397,7 +398,8 @@ class _Builder:
     ) -> Operation:
         shape, _, lead, line, name = statement
         assert shape.properties is not None and shape.op_class is not None
-        properties, attributes = shape.properties, shape.attributes
+        properties = shape.properties
+        attributes = shape.attributes if shape.styled else with_trivia(shape, self.style)
         if shape.instruction is not None and shape.instruction.returns and self.source.outputs:
             properties = {**properties, "silent": string_attr(f"{len(self.source.outputs)},0")}
         if lead:

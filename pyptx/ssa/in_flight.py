@@ -84,14 +84,11 @@ def _waits_for_all(shape: Shape) -> bool:
 
 
 def _with_flight(shape: Shape, own: int, reads: int, total: int) -> Shape:
-    carried = Shape(shape.kind, shape.tokens, shape.gaps)
-    for field in Shape.__slots__:
-        setattr(carried, field, getattr(shape, field))
+    carried = shape.copy()
     silent_reads = tuple(range(own, own + reads))
     silent_ties = tuple(range(own + reads, own + total))
     carried.read = (*shape.read, *silent_reads)
     carried.tied = (*shape.tied, *silent_ties)
     carried.written = (*shape.written, *silent_ties)
     carried.properties = {**(shape.properties or {}), "silent": string_attr(f"{reads},{total - reads}")}
-    carried.attributes = dict(shape.attributes)
     return carried

@@ -70,19 +70,19 @@ def branch_target(layout: Layout) -> tuple[Layout, str]:
     return layout, ""
 
 
-def add_trivia(shape: Shape, style: Style) -> None:
-    """Keep the shape's gaps as an attribute where they differ from the style."""
-    shape.styled = True
-    if shape.model is not None:  # they share their attributes
-        if not shape.model.styled:
-            add_trivia(shape.model, style)
-        return
+def with_trivia(shape: Shape, style: Style) -> dict[str, Attribute]:
+    """The attributes of the shape's ops in a file of this style: its gaps are kept where they differ from the style's."""
+    if shape.model is not None:  # they have them in common
+        return shape.model.trivia.get(id(style)) or with_trivia(shape.model, style)
     if shape.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
         canonical = style.instruction_gaps(shape.tokens, guard_tokens(shape.guard_mark), shape.opcode_tokens)
     else:
         canonical = style.directive_gaps(shape.tokens)
+    attributes = dict(shape.attributes)
     if canonical != shape.gaps:
-        shape.attributes["gaps"] = TokensAttr(tuple(shape.gaps))
+        attributes["gaps"] = TokensAttr(tuple(shape.gaps))
+    shape.trivia[id(style)] = attributes
+    return attributes
 
 
 def guard_tokens(mark: str) -> int:

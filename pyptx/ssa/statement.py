@@ -58,7 +58,7 @@ class Shape:
 
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
-        "tokens", "gaps", "payload", "bare", "column", "properties", "attributes", "verdicts", "problem",
+        "tokens", "gaps", "payload", "bare", "column", "properties", "attributes", "trivia", "verdicts", "problem",
         "styled", "opcode_tokens", "plain_layout", "name", "constants_free", "model",
     )  # fmt: skip
 
@@ -80,14 +80,24 @@ class Shape:
         self.column = 1
         self.properties: dict[str, Attribute] | None = None
         self.attributes: dict[str, Attribute] = {}
-        self.verdicts: dict[tuple[str, ...], Verdict] = {}  # by register classes, on the module's target
+        self.trivia: dict[int, dict[str, Attribute]] = {}  # its ops' attributes in files of a style, by its identity
+        self.verdicts: dict[tuple[int, tuple[str, ...]], Verdict] = {}  # by the target's identity and register classes
         self.problem: Problem | None = None
-        self.styled = False
+        self.styled = False  # the attributes are all there is: no gaps to keep
         self.opcode_tokens = 0
         self.model: Shape | None = None  # the one it was made from by changing constants, which has the same trivia
         self.name = ""  # the branch target, when every statement of the shape has the same
         self.constants_free = False  # legal, whatever the values of its constants
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions
+
+    def copy(self) -> Shape:
+        """A shape of its own, to be changed."""
+        found = Shape(self.kind, self.tokens, self.gaps)
+        for slot in Shape.__slots__:
+            setattr(found, slot, getattr(self, slot))
+        found.attributes = dict(self.attributes)
+        found.trivia, found.verdicts = {}, {}
+        return found
 
 
 Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]"]

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import pyptx
-from pyptx.parser import reader, recipes, templates
 from pyptx.parser.reader import Reader
 from tests.conftest import corpus_files
-from tests.parser.test_templates import statements
+from tests.parser.test_templates import MEMOS, in_full, statements
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 ENTRY = ".visible .entry k(.param .u64 p)\n{\n"
@@ -54,9 +53,8 @@ PAIRS = [
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((templates, "_read_before"), (recipes, "_read_before"), (recipes, "_definitions")):
+    for module, name in MEMOS:
         monkeypatch.setattr(module, name, {})
-    monkeypatch.setattr(reader, "_unended", {})
 
 
 def outcome(text: str) -> object:
@@ -66,12 +64,7 @@ def outcome(text: str) -> object:
 
 
 def cold(text: str) -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((templates, "_read_before"), (recipes, "_read_before"), (recipes, "_definitions")):
-            patch.setattr(module, name, {})
-        patch.setattr(reader, "_unended", {})
-        patch.setattr(recipes.Recipes, "find", lambda self, text, names: None)
-        patch.setattr(reader, "definition_of", lambda text: None)
+    with in_full():
         return outcome(text)
 
 

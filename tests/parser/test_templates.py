@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,9 @@ import pytest
 from benchmarks.fuzz_verdicts import FOOTER, Draw, balanced
 from pyptx.parser import reader, recipes, templates
 from pyptx.parser.reader import Reader
-from pyptx.parser.recipes import Recipes
-from pyptx.parser.templates import Templates, generalised
+from pyptx.parser.templates import generalised
 from pyptx.ssa.builder import FunctionSource
-from pyptx.ssa.statement import Shape
+from pyptx.ssa.statement import Kind, Shape
 from pyptx.text import diagnose
 from pyptx.tools.oracle import header
 
@@ -28,16 +29,35 @@ FIELDS = (
 )  # fmt: skip
 
 
+MEMOS = (
+    (reader, "_lines"), (reader, "_unended"), (templates, "_templates"), (recipes, "_groups"), (recipes, "_definitions"),
+)  # fmt: skip
+
+
+@contextmanager
+def in_full() -> Generator[None]:
+    """Read without what was read before."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in MEMOS:
+            patch.setattr(module, name, {})
+        patch.setattr(templates, "find", lambda text, registers: None)
+        patch.setattr(recipes, "find", lambda text, names: None)
+        patch.setattr(reader, "definition_of", lambda text: None)
+        yield
+
+
 @pytest.fixture
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "_read_before", {})
-    monkeypatch.setattr(recipes, "_read_before", {})
-    monkeypatch.setattr(recipes, "_definitions", {})
+    for module, name in MEMOS:
+        monkeypatch.setattr(module, name, {})
 
 
-def plain(shape: Shape) -> dict[str, object]:
-    """What a shape says, but for the registers of the statement that it was made from."""
-    tokens = ["%" if t[0] == "%" else t for t in shape.tokens]
+def plain(shape: Shape, name: str) -> dict[str, object]:
+    """What a shape says, but for the registers and the label of the statement that it was made from."""
+    labels = bool(name) and shape.kind in (Kind.LABEL, Kind.TERMINATOR)
+    tokens = ["%" if t[0] == "%" or (labels and re.match(r"[\w$]", t) and i) else t for i, t in enumerate(shape.tokens)]
+    if shape.kind == Kind.LABEL:
+        tokens = []
     return {field: getattr(shape, field) for field in FIELDS} | {"tokens": tokens}
 
 
@@ -45,7 +65,7 @@ def statements(text: str) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for item in Reader(text).read().items:
         rows = item.statements if isinstance(item, FunctionSource) else [item]
-        found += [(plain(s[0]), [r.name for r in s[1]], *s[2:]) for s in rows]
+        found += [(plain(s[0], s[4]), [r.name for r in s[1]], *s[2:]) for s in rows]
     return found
 
 
@@ -54,10 +74,8 @@ def test_files_read_the_same(path: Path, nothing_known: None, monkeypatch: pytes
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     first = statements(text)  # with templates of this file
     second = statements(text)  # with those of all files so far
-    monkeypatch.setattr(Templates, "find", lambda self, text, registers: None)
-    monkeypatch.setattr(Recipes, "find", lambda self, text, names: None)
-    monkeypatch.setattr(reader, "definition_of", lambda text: None)
-    assert first == second == statements(text)
+    with in_full():
+        assert first == second == statements(text)
 
 
 def test_constants_of_one_kind_are_judged_alike(nothing_known: None) -> None:
@@ -71,7 +89,8 @@ def test_constants_of_one_kind_are_judged_alike(nothing_known: None) -> None:
         other = re.sub(r"(?<![\w$%.:])\d+(?![\w.])", lambda _: str(choose.choice((0, 1, 7, 64, 4096, 2**31 - 1))), line)
         if generalised(other)[0] != generalised(line)[0]:
             continue
-        templates._read_before.clear()
+        templates._templates.clear()
+        reader._lines.clear()
         alone = [d.message for d in diagnose(f"{head}{other}\n{FOOTER}")]
         together = [d.message for d in diagnose(f"{head}{line}\n{other}\n{FOOTER}") if d.line == head.count("\n") + 2]
         assert together == alone, f"{line}\n{other}"

@@ -92,6 +92,14 @@ DEFAULT = Style(indent="\t", after_opcode=" ", after_comma=" ", after_inner_comm
 """The style of modules that did not come from text."""
 
 
+_styles = {DEFAULT: DEFAULT}
+
+
+def one_style(style: Style) -> Style:
+    """The first style equal to this one: what depends on a style is kept by its identity."""
+    return _styles.setdefault(style, style)
+
+
 def detect(samples: Iterable[tuple[Sequence[str], Sequence[str], int, int]]) -> Style:
     """The commonest gaps among instructions given as (tokens, gaps, guard tokens, opcode tokens)."""
     counters: list[Counter[str]] = [Counter() for _ in range(6)]

@@ -201,7 +201,9 @@ class TargetAttr(Data[tuple[str, str, tuple[str, ...]]]):
                 printer.print_string_literal(word)
 
 
-@lru_cache(maxsize=256)
+_targets: dict[TargetAttr, TargetAttr] = {}
+
+
 def one_target(target: TargetAttr) -> TargetAttr:
     """The first target attribute equal to this one: the verdicts are kept by its identity."""
-    return target
+    return _targets.setdefault(target, target)
