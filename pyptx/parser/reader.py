@@ -197,7 +197,7 @@ class Reader:
                 first = number
                 opened = _unended.get((environment is None, line))
                 if opened is not None and newline:
-                    chunk, chunk_line, self.opened = line, number, opened
+                    chunk, chunk_line, self.opened, retries = line, number, opened, 1
                     continue
             else:
                 first = chunk_line
