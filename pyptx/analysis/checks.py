@@ -17,6 +17,7 @@ from ..dialects.ptx.instruction import Instruction, silent_registers
 from ..dialects.ptx.structure import DeclarationAttr, FallOp, FunctionOp, ModuleOp, RegisterOp, ScopeBeginOp, ScopeEndOp
 from ..dialects.ptx.syntax import registers
 from ..dialects.ptx.types import RegType
+from ..ssa.graph import Dominators, dominance_frontiers
 from .cfg import CFG, cfg_of
 
 
@@ -107,7 +108,7 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
         return
     # inside a block the last write is known; what a block reads before it writes must hold on entry
     needed: list[tuple[int, Operation, SSAValue]] = []
-    holding: list[dict[tuple[str, str, int], SSAValue]] = []
+    holding: list[Holding] = []
     for b, block in enumerate(cfg.blocks):
         current: dict[tuple[str, str, int], SSAValue] = {}
         for value in block.args:
@@ -126,55 +127,69 @@ def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
                     current[value._type.data] = value  # pyright: ignore
         holding.append(current)
     if needed:
-        yield from _check_entries(cfg, by_register, needed, holding)
+        yield from _check_entries(cfg, needed, holding)
+
+
+Holding = dict[tuple[str, str, int], SSAValue]
+"""Register -> the value in it."""
 
 
 def _check_entries(
-    cfg: CFG,
-    by_register: dict[tuple[str, str, int], list[SSAValue]],
-    needed: list[tuple[int, Operation, SSAValue]],
-    holding: list[dict[tuple[str, str, int], SSAValue]],
+    cfg: CFG, needed: list[tuple[int, Operation, SSAValue]], holding: list[Holding]
 ) -> Iterator[Violation]:
     """The values needed on entry to a block (by block) are in their registers on every path that leads there.
 
-    Forward flow over one bit per value of the registers concerned; `holding` is what each block leaves in them.
+    `holding` is what each block leaves in the registers. A block takes over what its dominator left, but for the
+    registers that are written on a way between the two: it lies on the iterated frontier of those writes. Linear in
+    the ops, with one bit per block and register.
     """
-    bits: dict[int, tuple[int, int]] = {}
-    total = 0
-    for register in dict.fromkeys(value._type.data for _, _, value in needed):  # pyright: ignore
-        values = by_register[register]
-        group = ((1 << len(values)) - 1) << total
-        for value in values:
-            bits[id(value)] = (1 << total, ~group)
-            total += 1
-    everything = (1 << total) - 1
-    count = len(cfg.blocks)
-    generated, kept = [0] * count, [everything] * count
-    for b, current in enumerate(holding):
-        for value in current.values():
-            found = bits.get(id(value))
-            if found is not None:
-                generated[b] |= found[0]
-                kept[b] &= found[1]
     tree = cfg.dominators()
-    entering = [everything] * count
-    entering[0] = 0
-    leaving = [generated[b] | (entering[b] & kept[b]) for b in range(count)]
-    changed = True
-    while changed:
-        changed = False
-        for b in tree.order[1:]:
-            held = everything
-            for p in tree.predecessors[b]:
-                if tree.reachable(p):
-                    held &= leaving[p]
-            if held != entering[b]:
-                entering[b] = held
-                leaving[b] = generated[b] | (held & kept[b])
-                changed = True
+    bits = {register: 1 << i for i, register in enumerate({v._type.data: None for _, _, v in needed})}  # pyright: ignore
+    wanted = list(bits)
+    at: dict[int, list[tuple[Operation, SSAValue]]] = {}
     for b, op, value in needed:
-        if tree.reachable(b) and bits[id(value)][0] & ~entering[b]:
-            yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op, value)
+        at.setdefault(b, []).append((op, value))
+    torn = _torn(tree, [sum(bits.get(register, 0) for register in current) for current in holding])
+    current: dict[tuple[str, str, int], SSAValue | None] = {}
+    undo: list[tuple[tuple[str, str, int], SSAValue | None]] = []
+    marks: list[tuple[int, int]] = []  # (block on the path from the root, what was to undo before it)
+    for b in tree.preorder:
+        while marks and not tree.dominates(marks[-1][0], b):
+            while len(undo) > marks[-1][1]:
+                register, before = undo.pop()
+                current[register] = before
+            marks.pop()
+        marks.append((b, len(undo)))
+        mixed = torn[b]
+        while mixed:
+            register = wanted[(mixed & -mixed).bit_length() - 1]
+            mixed &= mixed - 1
+            undo.append((register, current.get(register)))
+            current[register] = None
+        for op, value in at.get(b, ()):
+            if current.get(value._type.data) is not value:  # pyright: ignore
+                yield Violation("registers", f"{_name(value)} may have been overwritten before this use", op, value)
+        for register, value in holding[b].items():
+            if register in bits:
+                undo.append((register, current.get(register)))
+                current[register] = value
+
+
+def _torn(tree: Dominators, written: list[int]) -> list[int]:
+    """The registers (as bits) that may hold one of several values where a block begins: paths meet there that wrote them."""
+    frontiers = dominance_frontiers(tree)
+    torn = [0] * len(written)
+    work = [b for b in tree.order if written[b] and frontiers[b]]
+    while work:
+        b = work.pop()
+        bits = written[b] | torn[b]
+        for meeting in frontiers[b]:
+            new = bits & ~torn[meeting]
+            if new:
+                torn[meeting] |= new
+                if frontiers[meeting]:
+                    work.append(meeting)
+    return torn
 
 
 def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
