@@ -48,6 +48,7 @@ from itertools import product
 
 from .special_registers import SPECIAL_REGISTERS, own_bits, read_problem
 from .syntax import (
+    PLACEHOLDERS,
     Address,
     Arguments,
     Immediate,
@@ -497,6 +498,9 @@ _KINDS: dict[type, str] = {
 }  # fmt: skip
 
 
+_PLAIN = Register()
+
+
 class _OperandMatcher:
     """Walks operand specs and operands together, consuming register classes in text order."""
 
@@ -641,6 +645,14 @@ class _OperandMatcher:
         return self._vector(spec, wanted, operand)
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
+        given = operand.elements
+        if len(given) > 2 and given.count(_PLAIN) == len(given):
+            # a fragment of like registers is as good as its first
+            classes = self.classes[self.at : self.at + len(given)]
+            if "." not in classes[0] and classes.count(classes[0]) == len(given):
+                result = self._register(spec, wanted, _PLAIN, classes[0])
+                self.at += len(given) - 1
+                return result if isinstance(result, str) else Vector((result,) * len(given))
         classes = iter(self.classes[self.at :])
         members: list[str] = []  # the class of each register; `int`, `float` or `float32` for a constant
         for element in operand.elements:
@@ -761,7 +773,7 @@ class _OperandMatcher:
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
         if not self._fits(spec, wanted, register_class):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
-        return Register(role, operand.member)
+        return Register(role, operand.member) if operand.member else PLACEHOLDERS[role]
 
     def _fits(self, spec: OperandSpec, wanted: str, register_class: str) -> bool:
         if "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class):
