@@ -38,7 +38,8 @@ class Pure:
     """`function(*sources) -> destination or tuple of destinations`, each operand with the scalar type it is
     read or written in.
 
-    `ufunc`: the function is a NumPy ufunc of exactly these types, so that it may write into the register.
+    `ufunc`: the function is a NumPy ufunc of exactly these types, or takes like one the array to write into, so
+    that it may write into the register.
     """
 
     function: Callable[..., Array]
