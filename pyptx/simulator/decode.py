@@ -679,7 +679,10 @@ def _text(op: Instruction) -> str:
 
 
 def _offset(text: str) -> int:
-    return int(syntax.evaluate(text[1:])) if text else 0
+    if not text:
+        return 0
+    value = int(syntax.evaluate(text[1:]))
+    return -value if text[0] == "-" else value  # ptxas wants +-8; what it refuses must not mean something else here
 
 
 def _immediate(text: str) -> Imm:

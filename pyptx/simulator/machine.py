@@ -198,7 +198,7 @@ class Machine:
         """Two rows of an address type and one of indices, for one instruction at a time."""
         found = self._index_buffers.get(dtype)
         if found is None:
-            found = tuple(np.empty(self.lanes, t) for t in (dtype, dtype, np.int64))
+            found = np.empty(self.lanes, dtype), np.empty(self.lanes, dtype), np.empty(self.lanes, np.int64)
             self._index_buffers[dtype] = found
         return found
 

@@ -284,6 +284,19 @@ class Clocks:
                         done[i] = True
         return done
 
+    def knows(self, lanes: np.ndarray, key: int, column: int, time: int) -> np.ndarray:
+        """Which lanes know what happened up to a time at an mbarrier: a column of a cluster, numbered over the grid."""
+        found = np.zeros(lanes.size, np.bool_)
+        own = self.group_of[lanes] == key - self.first_group
+        if self.matrix is not None and column < self.matrix.shape[2]:
+            mine = lanes[own]
+            found[own] = self.matrix[key - self.first_group, self.local[mine], column] >= time
+        if self.any_foreign:
+            for i in np.flatnonzero(~own).tolist():
+                row = (self.foreign[int(lanes[i])] or {}).get(key)
+                found[i] = row is not None and column < row.size and row[column] >= time
+        return found
+
     def fenced(self, lane: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether a proxy fence lies between what `others` did and what the lane does now."""
         machine = self.machine

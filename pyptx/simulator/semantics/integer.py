@@ -140,7 +140,8 @@ def fused_multiply_add(lanes: int) -> Function:
     def pieces(a: Array, b: Array, c: Array, d: Array = result) -> Array:
         for start in range(0, whole, size):
             end = start + size
-            piece(*(v[start:end] if v.size > 1 else v for v in (a, b, c)), d[start:end])
+            x, y, z = (v[start:end] if v.size > 1 else v for v in (a, b, c))
+            piece(x, y, z, d[start:end])
         if rest is not None:
             rest(*(v[whole:] if v.size > 1 else v for v in (a, b, c)), d[whole:])
         return d

@@ -416,7 +416,7 @@ $done:""",
     ),
     Rule(  # distributed shared memory without a barrier of the cluster
         "race",
-        FILL + "    bar.sync 0;\n    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
+        "    barrier.cluster.arrive.relaxed; barrier.cluster.wait;\n" + FILL + "    bar.sync 0;\n    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
         "    mapa.shared::cluster.u32 %r11, %r5, %r10;\n    ld.shared::cluster.u32 %r12, [%r11]; //!\n"
         "    barrier.cluster.arrive; barrier.cluster.wait;",
         FILL + "    barrier.cluster.arrive; barrier.cluster.wait;\n"
