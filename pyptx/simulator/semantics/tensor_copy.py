@@ -311,7 +311,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
 def _bind_store(machine: Machine, inst: Inst) -> Action:
     tensor, src, *_ = inst.operands
     box_of = _prepare(machine, inst, tensor)
-    operation = inst.one_of(*REDUCTIONS) if inst.opcode.startswith("cp.reduce") else None
+    operation = inst.one_of(*REDUCTIONS)
 
     def issue(lane: int) -> None:
         box = box_of(lane, ())
