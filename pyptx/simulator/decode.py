@@ -147,7 +147,15 @@ class _Decoder:
         parameters = _parameters(self.entry)
         directives = {
             name: words
-            for name in (".maxntid", ".reqntid", ".reqnctapercluster", ".explicitcluster", ".maxclusterrank")
+            for name in (
+                ".maxntid",
+                ".reqntid",
+                ".reqnctapercluster",
+                ".explicitcluster",
+                ".maxclusterrank",
+                ".maxnreg",
+                ".minnctapersm",
+            )
             if (words := self.entry.directive(name)) is not None
         }
         return Program(

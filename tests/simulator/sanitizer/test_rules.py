@@ -569,6 +569,23 @@ $end:
 """
 
 
+@pytest.mark.parametrize(("directive", "silent_"), [("", False), (".maxnreg 176", True), (".minnctapersm 2", False)])
+def test_registers_at_entry(directive: str, silent_: bool) -> None:
+    """384 threads start with 168 registers each, or with what the entry says: 176 are 40 and twice 240 and some."""
+    text = f"""{HEAD.replace("{", f".reqntid 384 {directive} {{", 1)}
+    setp.lt.u32 %p2, %r1, 128;
+    @!%p2 bra $consumer;
+    setmaxnreg.dec.sync.aligned.u32 40;
+    bra $end;
+$consumer:
+    setmaxnreg.inc.sync.aligned.u32 240;
+$end:
+    ret;
+}}
+"""
+    assert bool(load(text)["k"].simulate(0, 0, grid=1, block=384).findings) != silent_
+
+
 @pytest.mark.parametrize(
     ("dec", "inc", "words"),
     [
