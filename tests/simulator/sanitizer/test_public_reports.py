@@ -206,6 +206,49 @@ BY_TMA = """
     st.release.gpu.global.u32 [%rd2+16000], 1;
     bra $end;"""
 
+ACC = "{{%f0, %f1, %f2, %f3}}"
+MULTIPLY = f"""
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {ACC}, %rd20, %rd21, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;"""
+FEED = """    @%p7 mbarrier.arrive.expect_tx.shared.b64 _, [full], 2304;
+    @%p7 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 2304, [full];
+"""
+WGMMA = (
+    INIT.replace("{0}", "128")
+    + """
+    mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
+    shr.u32 %r13, %r5, 4; cvt.u64.u32 %rd20, %r13; or.b64 %rd20, %rd20, 0x0000001000080000; add.s64 %rd21, %rd20, 128;
+    setp.eq.u32 %p6, %r3, 4; setp.eq.u32 %p7, %r1, 128;
+    @!%p6 bra $consumer;
+"""
+    + FEED
+    + """$free:
+    mbarrier.try_wait.parity.shared.b64 %p5, [empty], 0;
+    @!%p5 bra $free;
+"""
+    + FEED
+    + """    bra $end;
+$consumer:
+    mbarrier.try_wait.parity.shared.b64 %p5, [full], 0;
+    @!%p5 bra $consumer;
+"""
+    + MULTIPLY
+    + """
+    {0}
+    wgmma.wait_group.sync.aligned {1};
+    {2}
+    st.global.f32 [%rd7], %f0;
+    wgmma.wait_group.sync.aligned 0;
+$again:
+    mbarrier.try_wait.parity.shared.b64 %p5, [full], 1;
+    @!%p5 bra $again;
+$end:
+"""
+)
+"""A producer refills what a wgmma reads. {0}, {2}: where the consumers free it, {1}: groups that the wait leaves."""
+FREE = "mbarrier.arrive.shared.b64 _, [empty];"
+
 REPORTS = [
     Report("a TMA store without a proxy fence", {"proxy"}, EPILOGUE,
            ("cp.async.bulk.wait_group.read 1;", ""), ("cp.async.bulk.wait_group.read 1;", FENCE)),
@@ -223,6 +266,10 @@ REPORTS = [
            ("32", "1024", PARITY, ARRIVE, ""), ("32", "1024", PARITY, "", ARRIVE)),
     Report("one lane frees the stage and the others still read", {"race"}, RING,
            ("1", "1024", PARITY, "", "@%p2 " + ARRIVE), ("1", "1024", PARITY, "", ONE)),
+    Report("a stage is freed before the wgmma that reads it is complete", {"wgmma-source-reused"}, WGMMA,
+           (FREE, "0", ""), ("", "0", FREE), block=160),
+    Report("an accumulator is read when wait_group leaves its group in flight", {"wgmma-register", "wgmma-source-reused"},
+           WGMMA, ("", "1", FREE), ("", "0", FREE), block=160),
     Report("wait_group leaves the group in flight that is read", {"cp-async-not-waited"}, STAGES,
            ("cp.async.wait_group 2;", "bar.sync 0;", "bar.sync 0;"),
            ("cp.async.wait_group 1;", "bar.sync 0;", "bar.sync 0;")),
@@ -249,6 +296,27 @@ REPORTS = [
     Report("a tile that TMA stored is announced before it is written", {"bulk-copy-not-waited"}, HANDED,
            (BY_TMA.format("cp.async.bulk.wait_group.read 0;"), ""), (BY_TMA.format("cp.async.bulk.wait_group 0;"), ""),
            grid=2),
+    Report("a tile of another CTA is loaded by TMA without a proxy fence", {"proxy"}, INIT.format(1) + """
+    setp.eq.u32 %p4, %r2, 0; shr.u32 %r10, %r1, 4; mul.wide.u32 %rd8, %r10, 256; and.b32 %r11, %r1, 15;
+    mul.wide.u32 %rd9, %r11, 4; add.s64 %rd8, %rd8, %rd9; add.s64 %rd8, %rd8, %rd1;
+    @!%p4 bra $reader;
+    st.global.u32 [%rd8], %r1;
+    bar.sync 0;
+    @%p1 st.release.gpu.global.u32 [%rd2], 1;
+    bra $end;
+$reader:
+    @!%p1 bra $end;
+$poll:
+    ld.acquire.gpu.global.u32 %r10, [%rd2];
+    setp.ne.u32 %p6, %r10, 1;
+    @%p6 bra $poll;
+    {}
+    mbarrier.arrive.expect_tx.shared.b64 _, [full], 1024;
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%rd3, {{%r0, %r0}}], [full];
+$wait:
+    mbarrier.try_wait.parity.shared.b64 %p5, [full], 0;
+    @!%p5 bra $wait;
+$end:""", ("",), ("fence.proxy.async.global;",), grid=2),
     Report("two CTAs store boxes that overlap", {"race", "bulk-copy-not-waited"}, """
     shl.b32 %r13, %r1, 4; add.u32 %r13, %r13, %r5; st.shared.v4.b32 [%r13], {{%r1, %r1, %r1, %r2}};
     fence.proxy.async.shared::cta;
