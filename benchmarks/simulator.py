@@ -1,5 +1,5 @@
 """Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20
-instructions, without and with the sanitizer (`check=True`, the default of a launch on the CPU).
+instructions, and seconds of two examples, without and with the sanitizer (`check=True`, the default of a launch on the CPU).
 
 python -m benchmarks.simulator
 """
@@ -10,7 +10,11 @@ import time
 
 import numpy as np
 
-from benchmarks._table import Table
+import pyptx
+from benchmarks._table import Table, measure
+from examples.hopper import gemm_highperf, rms_norm
+from pyptx.kernel import Kernel
+from pyptx.runtime.call import NUMPY_TYPES
 from pyptx.simulator import load
 
 LOOP = """.version 8.7
@@ -88,12 +92,29 @@ def speed(ctas: int, rounds: int, check: bool, repeats: int = 5) -> float:
     return sorted(found)[repeats // 2]
 
 
+def seconds(kernel: Kernel, check: bool, repeats: int = 3) -> float:
+    """Median CPU time of a launch on random arrays."""
+    assert kernel.in_specs is not None
+    assert kernel.out_specs is not None
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(tile.dims).astype(NUMPY_TYPES[tile.dtype.name]) for tile in kernel.in_specs]
+    arrays += [np.zeros(tile.dims, NUMPY_TYPES[tile.dtype.name]) for tile in kernel.out_specs]
+    return measure(lambda: pyptx.simulate(kernel, *arrays, check=check), repeats=repeats, warm_up=0).median
+
+
 def main() -> None:
     table = Table("simulator: 20-instruction loop, 128 threads a CTA", "thread-instructions/s")
-    for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 300e6), (256, 100, 300e6)):
+    for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 500e6), (256, 100, 500e6)):
         name = f"{ctas} CTA{'s' if ctas > 1 else ''}"
         table.add(name, speed(ctas, rounds, check=False), at_least=goal, note=f"{rounds} rounds")
         table.add(name + ", checked", speed(ctas, rounds, check=True), note=f"{rounds} rounds")
+    table.print()
+    table = Table("simulator: examples", "seconds")
+    gemm = gemm_highperf.build(1024, 1024, 1024)
+    plain = seconds(gemm, False)
+    table.add("bf16 wgmma GEMM 1024x1024x1024", plain, at_most=5)
+    table.add("the same, checked", seconds(gemm, True, repeats=1), at_most=10 * plain, note="ten times the row above")
+    table.add("RMS norm 2048x8192", seconds(rms_norm.build(2048, 8192), False), at_most=5)
     table.print()
 
 

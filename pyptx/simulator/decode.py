@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -117,7 +118,6 @@ class _Decoder:
         self.shared: dict[str, Place] = {}
         self.shared_top = SHARED_BASE
         self.dynamic_alignment = 16
-        self.dynamic_names: list[str] = []
         self.local_top = LOCAL_BASE
         self.frame_pointers: list[Reg] = []
         self.floats: set[Reg] = set()
@@ -147,7 +147,15 @@ class _Decoder:
         parameters = _parameters(self.entry)
         directives = {
             name: words
-            for name in (".maxntid", ".reqntid", ".reqnctapercluster", ".explicitcluster", ".maxclusterrank")
+            for name in (
+                ".maxntid",
+                ".reqntid",
+                ".reqnctapercluster",
+                ".explicitcluster",
+                ".maxclusterrank",
+                ".maxnreg",
+                ".minnctapersm",
+            )
             if (words := self.entry.directive(name)) is not None
         }
         return Program(
@@ -238,7 +246,7 @@ class _Decoder:
         for v in self.image.variables.values():
             if v.space != "shared" or v.name not in used:
                 continue
-            self.place_shared(v.declaration, v.index)
+            self.shared[v.name] = self.place_shared(v.declaration, v.index)
 
     def place_shared(self, declaration: DeclarationAttr, index: int) -> Place:
         name, tail = declaration.items[index]
@@ -246,14 +254,10 @@ class _Decoder:
         size = declaration.size(index)
         if not size and tail[:1] == ("[",):
             self.dynamic_alignment = max(self.dynamic_alignment, alignment)
-            place = Place("shared", -1, name)  # its address is known when all static variables are placed
-            self.dynamic_names.append(name)
-        else:
-            address = align(self.shared_top, alignment)
-            self.shared_top = address + size
-            place = Place("shared", address, name, size)
-        self.shared[name] = place
-        return place
+            return Place("shared", 0, name, -1)  # after all static variables
+        address = align(self.shared_top, alignment)
+        self.shared_top = address + size
+        return Place("shared", address, name, size)
 
     def _new_reg(self, pool: str) -> Reg:
         reg = Reg(pool, self.pools[pool])
@@ -351,13 +355,11 @@ class _FunctionDecoder:
         for scope in reversed(self.names):
             if name in scope:
                 place = scope[name]
-                return Place(place.space, place.address + offset, name, place.size, place.frame) if offset else place
+                return replace(place, address=place.address + offset)
         image = self.decoder.image
         if name in self.decoder.shared:
             place = self.decoder.shared[name]
-            if place.address < 0:
-                return Place("shared", offset, name, -1)
-            return Place("shared", place.address + offset, name, place.size)
+            return replace(place, address=place.address + offset)
         if name in image.variables:
             v = image.variables[name]
             return Place(v.space, v.address + offset, name, v.size)
@@ -679,7 +681,10 @@ def _text(op: Instruction) -> str:
 
 
 def _offset(text: str) -> int:
-    return int(syntax.evaluate(text[1:])) if text else 0
+    if not text:
+        return 0
+    value = int(syntax.evaluate(text[1:]))
+    return -value if text[0] == "-" else value  # ptxas wants +-8; what it refuses must not mean something else here
 
 
 def _immediate(text: str) -> Imm:

@@ -137,6 +137,7 @@ class Machine:
         self._special: dict[str, np.ndarray] = {}
         self._constants: dict[tuple[str, bytes], np.ndarray] = {}
         self._scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
+        self._index_buffers: dict[np.dtype[Any], tuple[Array, Array, Array]] = {}
         self._lanes_of: tuple[Array, Array] = (None, None)
         self.output: list[str] = []
         self.tmem: TensorMemory | None = None
@@ -192,6 +193,14 @@ class Machine:
         if self._lanes_of[0] is not mask:
             self._lanes_of = (mask, np.flatnonzero(mask))
         return self._lanes_of[1]
+
+    def index_buffers(self, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+        """Two rows of an address type and one of indices, for one instruction at a time."""
+        found = self._index_buffers.get(dtype)
+        if found is None:
+            found = np.empty(self.lanes, dtype), np.empty(self.lanes, dtype), np.empty(self.lanes, np.int64)
+            self._index_buffers[dtype] = found
+        return found
 
     def cta_index(self, cta: np.ndarray | int) -> tuple[Array, Array, Array]:
         """%ctaid of CTAs given by their number in the batch. With clusters, CTAs are numbered cluster by
@@ -558,9 +567,14 @@ def _closures(
             copyto(d, function(a, b), "unsafe", m)
 
     else:
+        if ufunc:
 
-        def full() -> None:
-            d[every] = function(*sources)
+            def full() -> None:
+                function(*sources, d)
+        else:
+
+            def full() -> None:
+                d[every] = function(*sources)
 
         def masked(m: Array) -> None:
             copyto(d, function(*sources), "unsafe", m)

@@ -99,7 +99,7 @@ class Window:
     start) >> shift.
     """
 
-    __slots__ = ("checked", "last", "low", "ranked", "read_only", "rows", "shift", "start", "view")
+    __slots__ = ("checked", "last", "low", "outside", "ranked", "read_only", "rows", "shift", "start", "view")
 
     def __init__(
         self,
@@ -122,6 +122,9 @@ class Window:
         self.low = np.array(size - 1, dtype)
         self.shift = np.array(size.bit_length() - 1, dtype)
         self.last = np.array(max(last, 0), dtype)
+        span = (last + 1) * size
+        self.outside = np.array(wrap & -span, dtype) if span > 0 and span & (span - 1) == 0 else None
+        """The bits that no offset inside has, where there are such: one test instead of a comparison."""
         self.rows = rows
         # an index below zero shows as a huge one, except for single bytes, where nothing is shifted out
         self.checked = rows is not None or size == 1 or last < 0
@@ -255,6 +258,27 @@ class Access:
     #
     #
     # --------------------------------------------------------------------------------------------------------- access
+
+    def load_all(self, d: np.ndarray) -> None:
+        """`d[...] = load(None)`, for a register of the type, in buffers that are there already."""
+        w = self.window
+        if w is None or not w.checked or not w.view.size:
+            d[...] = self.load(None)
+            return
+        off, bits, index = self.machine.index_buffers(self.row.dtype)
+        np.subtract(self.row, w.start, off)
+        wrong = w.low if w.outside is None else w.low | w.outside
+        if np.count_nonzero(np.bitwise_and(off, wrong, bits)):
+            d[...] = self.load(None)
+            return
+        np.right_shift(off, w.shift, off)
+        if w.outside is None and np.count_nonzero(off > w.last):
+            d[...] = self.load(None)
+            return
+        index[...] = off
+        if w.rows is not None:
+            np.add(index, w.rows, index)
+        w.view.take(index, 0, d, "clip")  # "raise" would copy; they are inside
 
     def load(self, lanes: Array) -> Array:
         """The values at the lanes' addresses (`lanes`: their numbers, None for all)."""

@@ -44,11 +44,17 @@ class Copy:
     target: Access | None = None
     group: Array = None
     """Per lane (cp.async) or as one number: which of the issuer's groups it belongs to."""
-    tensor_bytes: int = 0
-    """Bytes of a tensor in global memory that it touches, whose places are not among `reads` and `writes`."""
+    read_rows: tuple[Array, int] | None = None
+    """Addresses and length in bytes of the rows of a tensor in global memory that it reads."""
+    written_rows: tuple[Array, int] | None = None
     done: bool = False
     time: int = 0
     """When it was issued, in the sanitizer's time."""
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of a tensor in global memory that it touches."""
+        return sum(rows[0].size * rows[1] for rows in (self.read_rows, self.written_rows) if rows is not None)
 
 
 class Pending:

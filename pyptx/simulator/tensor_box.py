@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -84,13 +83,18 @@ def _inside(m: TensorMap, coordinates: Sequence[int]) -> list[tuple[int, int]] |
     return parts
 
 
-def bytes_inside(m: TensorMap, coordinates: Sequence[int]) -> int:
-    """Bytes of the tensor that a tiled box covers (interleaved ones: as if all of it lay inside)."""
+def rows_inside(m: TensorMap, coordinates: Sequence[int]) -> tuple[Array, int]:
+    """(addresses of the rows of the tensor that a tiled box covers, bytes of each); parts outside are left out."""
     if m.interleave != "none":
-        return tiled_size(m)
+        m, coordinates = _slices(m, coordinates)
     parts = _inside(m, coordinates)
-    count = 0 if parts is None else prod(high - low for low, high in parts)
-    return count * m.bits // 8
+    if parts is None:
+        return np.empty(0, np.int64), 0
+    (low, high), *outer = parts
+    starts = np.array([m.address + (coordinates[0] + low) * m.bits // 8])
+    for (a, b), c, step, stride in zip(outer, coordinates[1:], m.steps[1:], m.strides, strict=True):
+        starts = (starts + (c + np.arange(a, b) * step)[:, None] * stride).reshape(-1)
+    return starts, (high - low) * m.bits // 8
 
 
 def _view(
@@ -261,15 +265,26 @@ def im2col_size(m: TensorMap, halo: int = 0) -> int:
     return m.channels * bits // 8 * (128 + 4 * halo if m.kind == "im2col::w::128" else m.pixels + halo)
 
 
+def _pixel_rows(m: TensorMap, channel: int, pixels: Array, good: Array) -> tuple[Array, Array, int, int]:
+    """(pixels in the tensor, their addresses, first and last byte of the box's rows that are channels of the tensor)."""
+    low, high = max(0, -channel), max(0, min(m.channels, m.shape[0] - channel))
+    chosen = np.flatnonzero(good) if low < high else np.empty(0, np.int64)
+    starts = m.address + channel * m.bits // 8 + pixels[chosen] @ np.array(m.strides, np.int64)
+    return chosen, starts, low * m.bits // 8, high * m.bits // 8
+
+
+def pixel_rows(m: TensorMap, channel: int, pixels: Array, good: Array) -> tuple[Array, int]:
+    """As `rows_inside`, of pixels."""
+    _, starts, a, b = _pixel_rows(m, channel, pixels, good)
+    return starts + a, b - a
+
+
 def read_pixels(memory: GlobalMemory, m: TensorMap, channel: int, pixels: Array, good: Array) -> Array:
     """Rows of `channels` elements of each pixel: uint8, flat. BoxError."""
     row = m.channels * m.bits // 8
     box = _blank(m, (len(good), row))
-    low, high = max(0, -channel), min(m.channels, m.shape[0] - channel)
-    chosen = np.flatnonzero(good)
-    if chosen.size and low < high:
-        a, b = low * m.bits // 8, high * m.bits // 8
-        starts = m.address + channel * m.bits // 8 + pixels[chosen] @ np.array(m.strides, np.int64)
+    chosen, starts, a, b = _pixel_rows(m, channel, pixels, good)
+    if chosen.size:
         found = _find(memory, m, int(starts.min()) + a, int(starts.max()) + b - 1, False)
         box[chosen, a:b] = found.data[(starts - found.base)[:, None] + np.arange(a, b)]
     return _packed(m, _flushed(m, box)).reshape(-1)
@@ -281,12 +296,9 @@ def write_pixels(
     """The reverse of `read_pixels`. BoxError."""
     row = m.channels * m.bits // 8
     box = box.reshape(len(good), row)
-    low, high = max(0, -channel), min(m.channels, m.shape[0] - channel)
-    chosen = np.flatnonzero(good)
-    if not chosen.size or low >= high:
+    chosen, starts, a, b = _pixel_rows(m, channel, pixels, good)
+    if not chosen.size:
         return
-    a, b = low * m.bits // 8, high * m.bits // 8
-    starts = m.address + channel * m.bits // 8 + pixels[chosen] @ np.array(m.strides, np.int64)
     found = _find(memory, m, int(starts.min()) + a, int(starts.max()) + b - 1, True)
     index = (starts - found.base)[:, None] + np.arange(a, b)
     data = np.ascontiguousarray(box[chosen, a:b])

@@ -124,3 +124,53 @@ def test_long_chains_of_calls() -> None:
     chain = "".join(f".func f{i} ()\n{{\n call.uni f{i - 1};\n ret;\n}}\n" for i in range(1, 1500))
     text = f"{HEAD}.func f0 ()\n{{\n ret;\n}}\n{chain}.visible .entry k(.param .u64 out)\n{{\n call.uni f1499;\n ret;\n}}\n"
     assert load(text)["k"].simulate(np.zeros(1), grid=1, block=1).opcodes["call"] == 1500
+
+
+def test_a_name_means_the_module_variable_again_after_its_scope() -> None:
+    """A `.shared` variable hides a `.global` one of the same name up to the end of its scope, and no longer."""
+    value, other = np.random.default_rng().integers(1, 1 << 31, 2).tolist()
+    k = assembled(f"""{HEAD}
+.global .align 4 .u32 v[2] = {{ {value}, {other} }};
+.visible .entry k(.param .u64 out)
+{{
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    ld.param.u64 %rd1, [out];
+    ld.global.u32 %r1, [v];
+    {{
+        .shared .align 4 .u32 v[2];
+        st.shared.u32 [v], 5;
+        ld.shared.u32 %r2, [v];
+    }}
+    {{
+        .shared .align 4 .u32 v;
+        st.shared.u32 [v], 6;
+        ld.shared.u32 %r3, [v];
+    }}
+    ld.global.u32 %r4, [v+4];
+    st.global.v4.u32 [%rd1], {{%r1, %r2, %r3, %r4}};
+    ret;
+}}
+""")
+    out = np.zeros(4, np.uint32)
+    assert not k.simulate(out, grid=1, block=1).findings
+    assert out.tolist() == [value, 5, 6, other]
+
+
+@pytest.mark.parametrize("written", ["+-4", "-4"])
+def test_negative_offsets(written: str) -> None:
+    """ptxas refuses `-4` and wants `+-4`; the simulator reads either as what it says."""
+    text = f"""{HEAD}
+.visible .entry k(.param .u64 out)
+{{
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    ld.param.u64 %rd1, [out];
+    add.s64 %rd1, %rd1, 8;
+    st.global.u32 [%rd1{written}], 7;
+    ret;
+}}
+"""
+    out = np.zeros(5, np.uint32)
+    load(text)["k"].simulate(out, grid=1, block=1)
+    assert out.tolist() == [0, 7, 0, 0, 0]

@@ -41,8 +41,12 @@ class State:
     """Per issuing lane: when it waited for the copy."""
     read_done: np.ndarray
     """The same for its source (wait_group.read)."""
+    numbers: np.ndarray
+    """The lanes, numbered over the grid."""
     columns: dict[int, int] = field(default_factory=dict[int, int])
     """CTA of the batch -> column of the mbarrier there that tells of the copy."""
+    first_group: int = 0
+    """The first cluster of that batch."""
 
 
 class Copies:
@@ -82,8 +86,7 @@ class Copies:
         inst = copy.inst
         now = copy.time = self.s.tick(inst)
         lanes = copy.lanes
-        state = State(copy, lanes, np.zeros(lanes.size, np.int64), np.zeros(lanes.size, np.int64))
-        self.at[now] = state
+        state = self.at[now] = self._state(copy, lanes)
         shadow, races = self.s.shadow, self.s.races
         if copy.mechanism != "mbarrier":
             self.open.append(state)
@@ -116,6 +119,31 @@ class Copies:
             found = self.range(kind, start, size, lane)
             if found is not None:
                 self._writes(state, *found, inst.family.proxy == "async")
+        for rows, touch in ((copy.read_rows, self._reads), (copy.written_rows, self._writes)):
+            index = None if rows is None else self._granules_of_rows(*rows)
+            if index is not None:
+                touch(state, self.s.shadow.memory, index, np.full(index.size, lane), True)
+
+    def _granules_of_rows(self, starts: Array, length: int) -> Array | None:
+        """The granules of rows of a tensor, without those of which others may use a part; None if there are none, or if
+        they are out of bounds, which the copy says itself.
+        """
+        if not starts.size:
+            return None
+        first, last = int(starts.min()), int(starts.max()) + length - 1
+        begin = self.s.shadow.of_address(first)
+        if begin is None or self.machine.memory.find(first, last - first + 1) is None:
+            return None
+        shift = self.s.shadow.memory.shift
+        low = starts + (begin - first)
+        if not np.count_nonzero((low | length) & ((1 << shift) - 1)):
+            return ((low >> shift)[:, None] + np.arange(length >> shift)).reshape(-1)
+        ends = zip((-(-low >> shift)).tolist(), (low + length >> shift).tolist(), strict=True)
+        return np.concatenate([np.arange(a, b) for a, b in ends])
+
+    def _state(self, copy: Copy, lanes: Array) -> State:
+        done, read_done = np.zeros((2, lanes.size), np.int64)
+        return State(copy, lanes, done, read_done, lanes + self.s.first_lane, first_group=self.s.clocks.first_group)
 
     def range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
         """(space, granules, a lane for each) of the bytes at a flat place in shared memory or a global address."""
@@ -198,7 +226,7 @@ class Copies:
         else:
             lanes, group = np.array([lane]), 0
         copy = Copy(inst, lanes, kind, lambda: None, group=group, time=now)
-        state = self.at[now] = State(copy, lanes, np.zeros(lanes.size, np.int64), np.zeros(lanes.size, np.int64))
+        state = self.at[now] = self._state(copy, lanes)
         if kind == "wgmma":
             self.open.append(state)
         space = self.s.shadow.shared
@@ -387,16 +415,12 @@ class Copies:
         if inst is state.copy.inst and state.copy.time == self.s.clocks.now:
             return
         clocks, machine = self.s.clocks, self.machine
-        groups = clocks.group_of[lanes]
         known = np.zeros(lanes.size, np.bool_)
-        matrix = clocks.matrix
-        if matrix is not None:
-            ctas = (index << space.shift) // machine.shared.shape[1] if space.name == "shared" else index * 0 - 1
-            for cta, column in state.columns.items():
-                if column < matrix.shape[2]:
-                    here = matrix[groups, clocks.local[lanes], column] >= state.copy.time
-                    # each CTA of a multicast has a barrier of its own for its data
-                    known |= here & (ctas == cta) if before == "written" and len(state.columns) > 1 else here
+        ctas = (index << space.shift) // machine.shared.shape[1] if space.name == "shared" else index * 0 - 1
+        for cta, column in state.columns.items():
+            here = clocks.knows(lanes, state.first_group + cta // machine.cluster_size, column, state.copy.time)
+            # each CTA of a multicast has a barrier of its own for its data
+            known |= here & (ctas == cta) if before == "written" and len(state.columns) > 1 else here
         bad = np.flatnonzero(~known)
         if bad.size:
             what = "destination" if before == "written" else "source"
@@ -427,12 +451,8 @@ class Copies:
         copy = state.copy
         who = stamps & THREAD
         local = who - self.s.first_lane
-        inside = (local >= 0) & (local < self.machine.lanes)
-        position = np.searchsorted(state.lanes, local)
-        inside &= position < state.lanes.size
-        position = np.where(inside, position, 0)
         table = state.read_done if before == "read" else state.done
-        done = np.where(inside, table[position], TIME)
+        done = table[np.searchsorted(state.numbers, who)]
         if copy.mechanism == "group" and before == "written" and inst.family is copy.inst.family:
             # copies of one thread may overwrite each other in any order only if they are in flight together
             done = np.where((local == lanes) & (done == 0), -1, done)

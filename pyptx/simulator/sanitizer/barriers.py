@@ -17,7 +17,7 @@ from ..program import Imm, Inst, Operand
 from ..semantics.registry import Barrier, Collective
 from ..semantics.warp import source_lanes
 from .clocks import Clock
-from .shadow import ASYNC, GPU, THREAD
+from .shadow import ASYNC, GPU, THREAD, Space
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -54,6 +54,14 @@ class Barriers:
         self.made: dict[int, Initialisation] = {}
         self.counts: dict[tuple[int, int], tuple[int, Inst]] = {}
         """(barrier, CTA) -> threads that this round is for, and who said so first."""
+        self.come: dict[tuple[int, int], int] = {}
+        """(barrier, CTA) -> threads that have come in this round."""
+        self.visits: dict[int, dict[int, tuple[int, Inst]]] = {}
+        """CTA -> when threads of others arrived last at one of its mbarriers."""
+        self.begun = np.zeros(self.machine.ctas, np.bool_)
+        """CTAs that may know that all CTAs of their cluster have begun: one of their threads has waited for the cluster, or
+        for an mbarrier, which another CTA may have completed.
+        """
         self.cluster: dict[int, Clock] = {}
         self.cluster_ended: dict[int, Clock] = {}
         self.committed = Clock()
@@ -245,6 +253,17 @@ class Barriers:
             key = number, int(machine.cta_of_lane[lane])
             count = int(counts[lane if counts.size > 1 else 0])
             known, other = self.counts.setdefault(key, (count, inst))
+            self.come[key] = come = self.come.get(key, 0) + int(np.count_nonzero(machine.cta_of_lane[lanes] == key[1]))
+            if come > known == count:
+                self.s.report(
+                    "barrier-count",
+                    inst,
+                    f"{come} threads are at barrier {number} at once, and a round of it is for {count}: which of them meet is "
+                    "left to chance",
+                    lane,
+                    hint="give each set of threads that meet a barrier number of its own",
+                    key="many",
+                )
             if known != count:
                 self.s.report(
                     "barrier-count",
@@ -281,6 +300,7 @@ class Barriers:
         ctas = machine.ctas
         for cta in np.flatnonzero(mask.reshape(ctas, -1).any(axis=1)).tolist():
             self.counts.pop((number, cta), None)
+            self.come.pop((number, cta), None)
         if clocks.too_large:
             return
         if self.s.races.waiting:
@@ -306,13 +326,14 @@ class Barriers:
         machine = self.machine
         instructions = machine.program.instructions
         here = machine.ballot(mask)
+        began = machine.ballot(machine.live)
         alive = machine.ballot(machine.executing(None))
         table = self.at.reshape(-1, 32)
         both = mask.reshape(-1, 32)
         warps = here != 0
         low = np.where(both, table, 1 << 60).min(axis=1)
         high = np.where(both, table, -1).max(axis=1)
-        bad = np.flatnonzero(warps & ((low != high) | (here != alive)))
+        bad = np.flatnonzero(warps & ((low != high) | (here != began)))
         for warp in bad.tolist():
             lanes = 32 * warp + np.flatnonzero(both[warp])
             inst = instructions[int(self.at[lanes[0]])]
@@ -321,16 +342,27 @@ class Barriers:
             other = None
             if low[warp] != high[warp]:
                 other = instructions[int(high[warp] if low[warp] == inst.number else low[warp])]
+            ended = other is None and here[warp] == alive[warp]
+            if other is not None:
+                message = "threads of one warp execute different barrier instructions"
+            elif ended:
+                message = (
+                    f"{lanes.size} threads of a warp execute this barrier, and the others have ended without it. A barrier "
+                    "does not wait for threads that have exited, but an aligned one is for all threads of a warp"
+                )
+            else:
+                message = (
+                    f"{lanes.size} of the {int(np.bitwise_count(alive[warp]))} living threads of a warp execute this "
+                    "barrier: all of them must, together"
+                )
             self.s.report(
                 "barrier-divergent",
                 inst,
-                "threads of one warp execute different barrier instructions"
-                if other is not None
-                else f"{lanes.size} of the {int(np.bitwise_count(alive[warp]))} living threads of a warp execute this "
-                "barrier: all of them must, together",
+                message,
                 lanes,
                 hint="move the barrier out of the branch, or use barrier.sync (without .aligned)",
                 other=other,
+                severity="warning" if ended else "error",
             )
 
     def exited(self, mask: np.ndarray) -> None:
@@ -344,6 +376,10 @@ class Barriers:
         for cta in np.flatnonzero(mask.reshape(machine.ctas, -1).any(axis=1) & ~left).tolist():
             self._check_visitors(int(cta))
 
+    def _visit(self, inst: Inst, lanes: Array, cta: int) -> None:
+        for lane in lanes[self.machine.cta_of_lane[lanes] != cta].tolist():
+            self.visits.setdefault(cta, {})[lane] = self.s.clocks.now, inst
+
     def _check_visitors(self, cta: int) -> None:
         """The threads of a CTA know of all accesses of others to its shared memory."""
         machine, space = self.machine, self.s.shadow.shared
@@ -351,6 +387,11 @@ class Barriers:
         first = cta * size
         start = self.s.first_lane + cta * machine.padded
         row: Array = None
+        if cta in self.visits:
+            row = self._known_at_exit(cta)
+            for lane, (time, inst) in self.visits.pop(cta).items():
+                if row[self.s.clocks.local[lane]] < time:
+                    self._report_visitor(inst, "arrived at", lane)
         for verb, table in (("written", space.write), ("read", space.read)):
             stamps = table[first : first + size]
             who = stamps & THREAD
@@ -358,21 +399,33 @@ class Barriers:
             if not at.size:
                 continue
             if row is None:
-                everyone = cta * machine.padded + np.flatnonzero(machine.live[cta * machine.padded :][: machine.padded])
-                row = self.s.clocks.release(everyone).rows[self.s.clocks.first_group + cta // machine.cluster_size]
+                row = self._known_at_exit(cta)
             late = at[row[who[at] % self.s.clocks.per] < stamps[at] >> 32]
             if late.size:
                 inst = self.s.instruction_at(int(stamps[late[0]] >> 32))
-                self.s.report(
-                    "cluster-exit",
-                    inst,
-                    f"shared memory of another CTA of the cluster is {verb} here, and that CTA exits without a "
-                    "synchronisation after it: the memory may be gone by then",
-                    int(who[late[0]]) - self.s.first_lane,
-                    hint="all CTAs of the cluster meet at barrier.cluster.arrive and .wait before they exit",
-                    space=space,
-                    byte=int(first + late[0]) << space.shift,
-                )
+                lane = int(who[late[0]]) - self.s.first_lane
+                self._report_visitor(inst, verb, lane, space, int(first + late[0]) << space.shift)
+
+    def _known_at_exit(self, cta: int) -> Array:
+        """What all threads of a CTA know of its cluster."""
+        machine, clocks = self.machine, self.s.clocks
+        everyone = cta * machine.padded + np.flatnonzero(machine.live[cta * machine.padded :][: machine.padded])
+        return clocks.release(everyone).rows[clocks.first_group + cta // machine.cluster_size]
+
+    def _report_visitor(
+        self, inst: Inst, verb: str, lane: int, space: Space | None = None, byte: int | None = None
+    ) -> None:
+        what = "an mbarrier" if space is None else "shared memory"
+        self.s.report(
+            "cluster-exit",
+            inst,
+            f"{what} of another CTA of the cluster is {verb} here, and that CTA exits without a synchronisation after it: "
+            "the memory may be gone by then",
+            lane,
+            hint="all CTAs of the cluster meet at barrier.cluster.arrive and .wait before they exit",
+            space=space,
+            byte=byte,
+        )
 
     # ----------------------------------------------------------------------------------------- barriers of clusters
 
@@ -396,19 +449,37 @@ class Barriers:
 
     def cluster_released(self, mask: np.ndarray) -> None:
         clocks = self.s.clocks
+        lanes = np.flatnonzero(mask)
+        self.begun[self.machine.cta_of_lane[lanes]] = True
         if clocks.too_large:
             return
-        lanes = np.flatnonzero(mask)
         groups = clocks.group_of[lanes]
         for g in np.unique(groups).tolist():
             clocks.acquire(lanes[groups == g], self.cluster_ended.get(g, Clock()))
 
+    def check_begun(self, inst: Inst, lanes: Array, space: Space, index: Array) -> None:
+        """The CTAs whose shared memory is touched must have begun."""
+        owner = self.machine.cta_of_lane[lanes]
+        far = np.flatnonzero(~self.begun[owner] & ((index << space.shift) // self.machine.shared.shape[1] != owner))
+        if far.size:
+            self.s.report(
+                "cluster-start",
+                inst,
+                "shared memory of another CTA of the cluster is touched, which may not have begun",
+                lanes[far],
+                hint="all CTAs of the cluster meet at barrier.cluster.arrive and .wait first (.relaxed will do)",
+                space=space,
+                byte=int(index[far[0]]) << space.shift,
+            )
+
     def check_peer(self, inst: Inst, lane: int, byte: int) -> None:
-        """The CTA whose shared memory is touched must not have exited."""
+        """The CTA whose shared memory is touched must have begun and not have exited."""
         machine = self.machine
         cta = byte // machine.shared.shape[1]
         if cta == machine.cta_of_lane[lane]:
             return
+        shared = self.s.shadow.shared
+        self.check_begun(inst, np.array([lane]), shared, np.array([byte >> shared.shift]))
         start = cta * machine.padded
         if not np.count_nonzero(machine.executing(None)[start : start + machine.padded]):
             self.s.report(
@@ -491,6 +562,7 @@ class Barriers:
                     here = here[self.machine.cta_of_lane[here] == slot * 8 // self.machine.shared.shape[1]]
                 if here.size:
                     self.add(slot, self.s.clocks.release(here))
+                    self._visit(inst, here, slot * 8 // self.machine.shared.shape[1])
         if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
                 self.add(slot, self.committed)
@@ -505,6 +577,7 @@ class Barriers:
             self.s.progress.polled(inst, lanes[~done], slots[~done])
             lanes, slots = lanes[done], slots[done]
         self.s.progress.passed(lanes)
+        self.begun[self.machine.cta_of_lane[lanes]] = True
         self._visible(inst, lanes, slots, "waited for")
         for slot in np.unique(slots).tolist():
             self.s.copies.seen(slot)

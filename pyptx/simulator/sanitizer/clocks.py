@@ -78,6 +78,8 @@ class Clocks:
         self.foreign: list[dict[int, np.ndarray] | None] = [None] * lanes
         self.any_foreign = False
         self.first_group = 0
+        self.last_fence: dict[int, int] = {}
+        """Cluster -> when one of its threads last executed a proxy fence."""
         self.too_large = self.groups * self.per * self.per * 4 * (2 if proxies else 1) > LIMIT
 
     def start(self) -> None:
@@ -250,6 +252,7 @@ class Clocks:
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
             local = self.local[here]
+            self.last_fence[self.first_group + g] = self.now
             proxy[g, local] = np.maximum(proxy[g, local], self.knowledge(g, here))
 
     #
@@ -284,14 +287,30 @@ class Clocks:
                         done[i] = True
         return done
 
+    def knows(self, lanes: np.ndarray, key: int, column: int, time: int) -> np.ndarray:
+        """Which lanes know what happened up to a time at an mbarrier: a column of a cluster, numbered over the grid."""
+        found = np.zeros(lanes.size, np.bool_)
+        own = self.group_of[lanes] == key - self.first_group
+        if self.matrix is not None and column < self.matrix.shape[2]:
+            mine = lanes[own]
+            found[own] = self.matrix[key - self.first_group, self.local[mine], column] >= time
+        if self.any_foreign:
+            for i in np.flatnonzero(~own).tolist():
+                row = (self.foreign[int(lanes[i])] or {}).get(key)
+                found[i] = row is not None and column < row.size and row[column] >= time
+        return found
+
     def fenced(self, lane: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Whether a proxy fence lies between what `others` did and what the lane does now."""
-        machine = self.machine
-        u = others - machine.first_cta * machine.padded
-        inside = (u >= 0) & (u < machine.lanes)
-        if self.proxy is None:
-            return ~inside
+        """Whether a proxy fence lies between what `others` did and what the lane does now. Of what threads of other
+        clusters did, it suffices that anyone there or here has executed one since.
+        """
         g = int(self.group_of[lane])
-        same = inside & (np.where(inside, u, 0) // self.per == g)
-        known = self.proxy[g, int(self.local[lane])][np.where(same, u % self.per, 0)]
-        return ~same | (known >= times)
+        here = self.first_group + g
+        clusters = others // self.per
+        since = {k: max(self.last_fence.get(k, 0), self.last_fence.get(here, 0)) for k in np.unique(clusters).tolist()}
+        done = np.array([since[k] for k in clusters.tolist()]) >= times
+        same = clusters == here
+        if self.proxy is None:
+            return done & ~same
+        known = self.proxy[g, int(self.local[lane])][np.where(same, others % self.per, 0)]
+        return np.where(same, known >= times, done)

@@ -24,6 +24,7 @@ SECTIONS = {
     "warp-incomplete": "9.7.14.5",
     "exit-in-flight": "9.7.9.25.3",
     "cluster-exit": "5.1.7",
+    "cluster-start": "5.1.7",
     "setmaxnreg": "9.7.19.5",
     "wgmma-register": "9.7.15.7.1",
     "wgmma-source-reused": "9.7.15.7.3",

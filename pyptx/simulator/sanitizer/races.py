@@ -198,6 +198,10 @@ class Races:
             late = (stamps != 0) & ((stamps & THREAD) != self.numbers[lanes]) | (stamps >= ASYNC)
         return np.flatnonzero(late) if np.count_nonzero(late) else ()
 
+    def _near(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
+        if space.name == "shared" and self.machine.cluster_size > 1:
+            self.s.barriers.check_begun(inst, lanes, space, index)
+
     def read(self, access: Access, lanes: Array, kind: int) -> None:
         """Check and keep the reads of an access."""
         inst = access.inst
@@ -207,6 +211,7 @@ class Races:
         for space, first, where in self.shadow.places(access, lanes):
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
+            self._near(inst, space, index, chosen)
             written = space.write[index]
             if space.name != "global" and not parameter:
                 nothing = written == 0
@@ -241,6 +246,7 @@ class Races:
         for space, first, where in self.shadow.places(access, lanes):
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
+            self._near(inst, space, index, chosen)
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
             if space.name == "local":
                 space.write[index] = stamp
@@ -328,6 +334,7 @@ class Races:
         for space, first, where in self.shadow.places(access, lanes):
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
+            self._near(inst, space, index, chosen)
             written = space.write[index]
             if space.name != "global" and np.count_nonzero(written == 0):
                 self._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))

@@ -32,7 +32,7 @@ def registers_at_entry(program: Program) -> int | None:
         return None
     threads = int(np.prod([int(n) for n in bounds]))
     ctas = int((program.directives.get(".minnctapersm") or ("1",))[0])
-    return min(255, FILE // (-(-threads // 32) * 32 * ctas)) // 8 * 8
+    return min(256, FILE // (-(-threads // 32) * 32 * ctas)) // 8 * 8  # 255 registers are allocated as 256
 
 
 class RegisterFile:

@@ -74,11 +74,12 @@ def nothing(inst: Inst) -> Step:
     return Step(lambda machine, inst: lambda m: None)
 
 
-@meaning("cp.async.commit_group", "cp.async.bulk.commit_group")
-def commit_group(inst: Inst) -> Step:
+@meaning("cp.async.commit_group", bulk=False)
+@meaning("cp.async.bulk.commit_group", bulk=True)
+def commit_group(inst: Inst, *, bulk: bool) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         pending = machine.pending
-        counts = pending.bulk_groups if "bulk" in inst.opcode else pending.groups
+        counts = pending.bulk_groups if bulk else pending.groups
 
         def step(m: Mask) -> None:
             counts[... if m is None else machine.lanes_of(m)] += 1
@@ -88,13 +89,13 @@ def commit_group(inst: Inst) -> Step:
     return Step(bind)
 
 
-@meaning("cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.wait_group")
-def wait_group(inst: Inst) -> Step:
+@meaning("cp.async.wait_group", "cp.async.wait_all", bulk=False)
+@meaning("cp.async.bulk.wait_group", bulk=True)
+def wait_group(inst: Inst, *, bulk: bool) -> Step:
     """Wait until at most N of the groups that the thread committed are not complete."""
 
     def bind(machine: Machine, inst: Inst) -> Action:
         pending = machine.pending
-        bulk = "bulk" in inst.opcode
         mechanism, counts = ("bulk_group", pending.bulk_groups) if bulk else ("group", pending.groups)
         # wait_all waits for copies that are in no group, too
         left = int(inst.operands[0].value) if inst.operands and isinstance(inst.operands[0], Imm) else -1

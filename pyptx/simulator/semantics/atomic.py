@@ -133,8 +133,7 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vec) else (operand,)
 
 
-def _bind(machine: Machine, inst: Inst) -> Action:
-    returns = inst.opcode == "atom"
+def _bind(machine: Machine, inst: Inst, returns: bool) -> Action:
     kind = inst.type
     d = inst.operands[0] if returns else Sink()
     address, *values = inst.operands[1 if returns else 0 :]
@@ -191,6 +190,7 @@ def _bind_128(machine: Machine, inst: Inst, d: Operand, address: Operand, values
     return step
 
 
-@meaning("atom", "red")
-def atomic(inst: Inst) -> Step:
-    return Step(_bind)
+@meaning("atom", returns=True)
+@meaning("red", returns=False)
+def atomic(inst: Inst, *, returns: bool) -> Step:
+    return Step(partial(_bind, returns=returns))

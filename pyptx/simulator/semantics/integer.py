@@ -92,63 +92,73 @@ def mad(inst: Inst) -> Pure:
 
 _LOW29 = np.array((1 << 29) - 1, np.uint64)
 _HALF29 = np.array(1 << 28, np.uint64)
-_NORMAL = np.array(2.0**-126)
-
-
 _NAN = np.array([0x7FFF_FFFF_E000_0000], np.uint64).view(np.float64)[0]
 """The float64 that becomes the canonical f32 NaN."""
-_CHUNK = 2048
+_NORMAL = np.array(2.0**-126, np.float32)
+_CHUNK = 8192
+"""Lanes at a time: larger arrays leave the caches, smaller ones pay for their calls."""
 
 
 def fused_multiply_add(lanes: int) -> Function:
-    """fma.rn.f32 with its buffers allocated once, in pieces that stay in the caches.
+    """`f(a, b, c, d)`: d = fma.rn.f32 of rows, with its buffers allocated once; without `d`, one of these.
 
     The product of two f32 is exact in f64. Rounding the sum to f64 and then to f32 goes wrong only where the
-    f64 lies half-way between
-    two f32 or below their normal range: there the sum is rounded to odd first, which makes the second
-    rounding right.
+    f64 lies half-way between two f32 or below their normal range: there the sum is rounded to odd first,
+    which makes the second rounding right.
     """
     size = min(lanes, _CHUNK)
-    product, addend, total, magnitude = (np.empty(size) for _ in range(4))
-    bits, low = total.view(np.uint64), magnitude.view(np.uint64)
-    half, normal = np.empty(size, np.bool_), np.empty(size, np.bool_)
-    multiply, add_, both, equal = np.multiply, np.add, np.bitwise_and, np.equal
-    absolute_, at_least, some = np.absolute, np.greater_equal, np.count_nonzero
+    product, addend, total = (np.empty(size) for _ in range(3))
+    bits, low = total.view(np.uint64), np.empty(size, np.uint64)
+    magnitude, safe = np.empty(size, np.float32), np.empty((2, size), np.bool_)
+    not_half, normal = safe
+    multiply, add_, both, differ, some = np.multiply, np.add, np.bitwise_and, np.not_equal, np.count_nonzero
+    absolute_, above = np.absolute, np.greater
 
-    def piece(a: Array, b: Array, c: Array) -> Array:
+    result = np.empty(lanes, np.float32)
+
+    def piece(a: Array, b: Array, c: Array, d: Array = result) -> Array:
         product[...] = a
         addend[...] = b
         multiply(product, addend, product)
         addend[...] = c
         add_(product, addend, total)
+        d[...] = total
         both(bits, _LOW29, low)
-        equal(low, _HALF29, half)
-        absolute_(total, magnitude)
-        at_least(magnitude, _NORMAL, normal)
-        if some(half) or some(normal) != size:
-            again = np.flatnonzero(half | ~normal)
-            values = total[again]
-            nan = values != values
-            if some(nan):
-                total[again[nan]] = _NAN
-            again = again[(values != 0) & ~nan]  # zeros are exact
-            if again.size:
-                total[again] = floating.odd_sum(product[again], addend[again])
-        return total
+        differ(low, _HALF29, not_half)
+        absolute_(d, magnitude)
+        above(magnitude, _NORMAL, normal)  # not equal: what is rounded up to it may be wrong, too
+        if some(safe) != 2 * size:
+            _round_again(product, addend, total, ~(not_half & normal))
+            d[...] = total
+        return d
 
     if lanes == size:
         return piece
-    if lanes % size:
-        return floating.fma
-    result = np.empty(lanes, np.float32)
+    whole = lanes - lanes % size
+    rest = fused_multiply_add(lanes % size) if lanes % size else None
 
-    def pieces(a: Array, b: Array, c: Array) -> Array:
-        for start in range(0, lanes, size):
+    def pieces(a: Array, b: Array, c: Array, d: Array = result) -> Array:
+        for start in range(0, whole, size):
             end = start + size
-            result[start:end] = piece(*(v[start:end] if v.size > 1 else v for v in (a, b, c)))
-        return result
+            x, y, z = (v[start:end] if v.size > 1 else v for v in (a, b, c))
+            piece(x, y, z, d[start:end])
+        if rest is not None:
+            rest(*(v[whole:] if v.size > 1 else v for v in (a, b, c)), d[whole:])
+        return d
 
     return pieces
+
+
+def _round_again(product: Array, addend: Array, total: Array, doubtful: Array) -> None:
+    """Make the doubtful ones of `total` = product + addend such that rounding them to f32 is right."""
+    again = np.flatnonzero(doubtful)
+    values = total[again]
+    nan = values != values
+    if np.count_nonzero(nan):
+        total[again[nan]] = _NAN
+    again = again[(values != 0) & ~nan]  # zeros are exact
+    if again.size:
+        total[again] = floating.odd_sum(product[again], addend[again])
 
 
 @meaning("fma")
@@ -170,7 +180,7 @@ def _fma(inst: Inst) -> Pure:
     if kind == "f32x2":
         return lanewise(inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True)
     if kind == "f32" and not float_options(inst):
-        pure = lanewise(inst, fused_multiply_add, "f32")
+        pure = lanewise(inst, fused_multiply_add, "f32", ufunc=True)
         pure.scratch = True
         return pure
     return lanewise(inst, with_options(floating.fma, **float_options(inst)), kind)

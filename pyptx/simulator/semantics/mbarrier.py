@@ -7,6 +7,7 @@ bias (40 to 61), whether it is an mbarrier at all (62) and the parity of the cur
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -137,44 +138,47 @@ def inval(inst: Inst) -> Step:
     return Step(bind)
 
 
-@meaning("mbarrier.arrive", "mbarrier.arrive_drop")
-def arrive(inst: Inst) -> Step:
-    return Step(_bind_arrive)
+@meaning("mbarrier.arrive", drops=0)
+@meaning("mbarrier.arrive_drop", drops=1)
+def arrive(inst: Inst, *, drops: int) -> Step:
+    """`drops`: by how much each arrival lowers the count of the phases to come."""
+    return Step(partial(_bind_arrive, drops=drops))
 
 
-def _bind_arrive(machine: Machine, inst: Inst) -> Action:
+def _bind_arrive(machine: Machine, inst: Inst, drops: int) -> Action:
     d, address, *rest = inst.operands
     if any("multicast" in m for m in inst.modifiers):
-        return _bind_multicast(machine, inst, address, rest)
+        if drops:
+            machine.fault(inst, "the simulator does not execute multicast arrive_drop")
+        return _bind_multicast(machine, inst, address, rest, arrives=True, sign=-1 if inst.has("expect_tx") else 0)
     access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
     one = np.ones(1, np.uint32)
     amount = machine.source(rest[0], "u32") if rest else one
     transactions = inst.has("expect_tx")
     arrivals, bytes_ = (one, amount) if transactions else (amount, np.zeros(1, np.uint32))
-    drop = 1 if inst.opcode == "mbarrier.arrive_drop" else 0
     target = d if isinstance(d, Reg) else None
 
     def step(m: Mask) -> None:
-        update(machine, inst, access, machine.alive if m is None else m, arrivals, bytes_, drop, target)
+        update(machine, inst, access, machine.alive if m is None else m, arrivals, bytes_, drops, target)
 
     return step
 
 
-def _bind_multicast(machine: Machine, inst: Inst, address: Operand, rest: list[Operand]) -> Action:
-    """The same in each CTA of the cluster that the mask names: the mbarrier at the same offset."""
+def _bind_multicast(
+    machine: Machine, inst: Inst, address: Operand, rest: list[Operand], *, arrives: bool, sign: int
+) -> Action:
+    """The same in each CTA of the cluster that the mask names: the mbarrier at the same offset.
+
+    `sign`: 1 if the operand is a number of bytes that are complete, -1 for expected ones, 0 if it counts arrivals.
+    """
     from .async_copy import complete_tx
     from .tensor_copy import receivers_of, scalar
-
-    expects = inst.has("expect_tx") or inst.opcode == "mbarrier.expect_tx"
-    counts = inst.opcode in ("mbarrier.arrive", "mbarrier.arrive_drop")
-    if inst.opcode == "mbarrier.arrive_drop":
-        machine.fault(inst, "the simulator does not execute multicast arrive_drop")
 
     def step(m: Mask) -> None:
         for lane in np.flatnonzero(machine.executing(m)).tolist():
             amount = scalar(machine, rest[0], lane) if len(rest) > 1 else 1
-            sizes = -amount if expects else amount if not counts else 0
-            arrivals = 0 if not counts else 1 if expects else amount
+            sizes = sign * amount
+            arrivals = 0 if not arrives else 1 if sign else amount
             for receiver in receivers_of(machine, lane, scalar(machine, rest[-1], lane)):
                 place = seen_by(machine, address_of(machine, address, lane), receiver, lane)
                 complete_tx(machine, inst, place, receiver, sizes, "shared::cluster", arrivals)
@@ -182,14 +186,16 @@ def _bind_multicast(machine: Machine, inst: Inst, address: Operand, rest: list[O
     return step
 
 
-@meaning("mbarrier.expect_tx", "mbarrier.complete_tx")
-def transactions(inst: Inst) -> Step:
+@meaning("mbarrier.expect_tx", expects=True)
+@meaning("mbarrier.complete_tx", expects=False)
+def transactions(inst: Inst, *, expects: bool) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         if any("multicast" in m for m in inst.modifiers):
-            return _bind_multicast(machine, inst, inst.operands[0], list(inst.operands[1:]))
+            rest = list(inst.operands[1:])
+            return _bind_multicast(machine, inst, inst.operands[0], rest, arrives=False, sign=-1 if expects else 1)
         access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
         bytes_ = machine.source(inst.operands[1], "u32").astype
-        sign = 1 if inst.opcode == "mbarrier.expect_tx" else -1
+        sign = 1 if expects else -1
 
         def step(m: Mask) -> None:
             none = np.zeros(1, np.uint32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,24 +25,26 @@ Reader = Callable[[], Array]
 """A matrix of each warp as float64 numbers: (warps, rows, columns)."""
 
 
-@meaning("mma", "mma.sp", "mma.sp::ordered_metadata", waits=True)
-def mma(inst: Inst) -> Collective:
+@meaning("mma", waits=True, sparse=False)
+@meaning("mma.sp", "mma.sp::ordered_metadata", waits=True, sparse=True)
+def mma(inst: Inst, *, sparse: bool) -> Collective:
     shape = next(x for x in inst.modifiers if re.fullmatch(r"m\d+n\d+k\d+", x))
-    return Collective(_bind_quads if shape == "m8n8k4" and inst.types[1] != "f64" else _bind)
+    if shape == "m8n8k4" and inst.types[1] != "f64":
+        return Collective(_bind_quads)
+    return Collective(partial(_bind, sparse=sparse or bool(inst.one_of("sp", "sp::ordered_metadata"))))
 
 
 def _targets(operand: Operand) -> list[Reg | None]:
     return [o if isinstance(o, Reg) else None for o in registers_of(operand)]
 
 
-def _bind(machine: Machine, inst: Inst) -> Action:
+def _bind(machine: Machine, inst: Inst, sparse: bool) -> Action:
     m, n, k = map(int, re.findall(r"\d+", next(x for x in inst.modifiers if re.fullmatch(r"m\d+n\d+k\d+", x))))
     dtype, atype, btype, ctype = inst.types[:4]
     d, a, b, c, *rest = inst.operands
     packed = bool(inst.one_of("kind::mxf4", "kind::mxf4nvf4"))
     abits, bbits = (4, 4) if packed else (BITS[t] for t in (atype, btype))
     cbits, dbits = BITS[ctype], BITS[dtype]
-    sparse = inst.opcode != "mma" or bool(inst.one_of("sp", "sp::ordered_metadata"))
     kept = k // 2 if sparse else k
     read_a = _reader(machine, a, abits, "packed" if packed else atype, "A", m, n, kept)
     read_b = _reader(machine, b, bbits, "packed" if packed else btype, "B", m, n, k)

@@ -69,9 +69,12 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
     if len(writers) == 1:
         d = writers[0]
         assert d is not None
+        plain = d.dtype == dtype and not machine.observers  # those watch `load`
 
         def step(m: Mask) -> None:
-            if m is None:
+            if m is None and plain:
+                access.load_all(d)
+            elif m is None:
                 d[...] = access.load(None)
             else:
                 lanes = machine.lanes_of(m)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -38,7 +39,8 @@ class Pure:
     """`function(*sources) -> destination or tuple of destinations`, each operand with the scalar type it is
     read or written in.
 
-    `ufunc`: the function is a NumPy ufunc of exactly these types, so that it may write into the register.
+    `ufunc`: the function is a NumPy ufunc of exactly these types, or takes like one the array to write into, so
+    that it may write into the register.
     """
 
     function: Callable[..., Array]
@@ -96,18 +98,27 @@ class ClusterBarrier:
 
 
 Meaning: TypeAlias = "Pure | Step | Collective | Barrier | ClusterBarrier"
+Function: TypeAlias = "Callable[..., Meaning]"
+"""Of an instruction, and of facts that its opcode stands for."""
 
 MEANINGS: dict[str, Callable[[Inst], Meaning]] = {}
 _WAITING: set[str] = set()
 _LONGEST: dict[str, int] = {}
 
 
-def meaning(*opcodes: str, waits: bool = False) -> Callable[[Callable[[Inst], Meaning]], Callable[[Inst], Meaning]]:
-    """Register the meaning of opcodes; `waits`: the instruction may have to wait for other threads."""
+def meaning(*opcodes: str, waits: bool = False, **facts: Any) -> Callable[[Function], Function]:
+    """Register the meaning of opcodes; `waits`: the instruction may have to wait for other threads.
 
-    def register(function: Callable[[Inst], Meaning]) -> Callable[[Inst], Meaning]:
+    `facts` are arguments of the function for these opcodes, where several share it:
+
+        @meaning("atom", returns=True)
+        @meaning("red", returns=False)
+        def atomic(inst, *, returns): ...
+    """
+
+    def register(function: Function) -> Function:
         for opcode in opcodes:
-            MEANINGS[opcode] = function
+            MEANINGS[opcode] = partial(function, **facts) if facts else function
             if waits:
                 _WAITING.add(opcode)
             root = opcode.partition(".")[0]

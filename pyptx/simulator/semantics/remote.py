@@ -4,6 +4,7 @@ control (PTX ISA 9.7.9.12, 9.7.13.7, 9.7.9.14, 9.7.13.17).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,18 @@ from .tensor_copy import receivers_of
 Array = Any
 
 
-@meaning("st.async", "red.async")
-def counted(inst: Inst) -> Step:
+@meaning("st.async", reduces=False)
+@meaning("red.async", reduces=True)
+def counted(inst: Inst, *, reduces: bool) -> Step:
     """Without an mbarrier (to global memory) like st and red; else each thread's bytes are counted when they come."""
     if len(inst.operands) < 3:
-        plain = movement.store(inst) if inst.opcode == "st.async" else atomic.atomic(inst)
+        plain = atomic.atomic(inst, returns=False) if reduces else movement.store(inst)
         assert isinstance(plain, Step)
         return plain
-    return Step(_bind_counted)
+    return Step(partial(_bind_counted, reduces=reduces))
 
 
-def _bind_counted(machine: Machine, inst: Inst) -> Action:
+def _bind_counted(machine: Machine, inst: Inst, reduces: bool) -> Action:
     address, value, barrier = inst.operands
     elements = value.elements if isinstance(value, Vec) else (value,)
     kind = inst.type
@@ -39,7 +41,7 @@ def _bind_counted(machine: Machine, inst: Inst) -> Action:
     rows = [machine.source(e, kind, whole=True) for e in elements]
     wide = kind == "b128"
     dtype = np.dtype(np.uint64) if wide else dtype_of(kind)
-    update = update_of(inst) if inst.opcode == "red.async" else None
+    update = update_of(inst) if reduces else None
     size = (16 if wide else dtype.itemsize) * len(elements)
 
     def issue(lane: int) -> None:
@@ -68,7 +70,7 @@ def _bind_counted(machine: Machine, inst: Inst) -> Action:
 # On one device a multimem address is an ordinary one: there is one memory behind it.
 meaning("multimem.ld_reduce")(movement.load)
 meaning("multimem.st", "multimem.st.async")(movement.store)
-meaning("multimem.red", "multimem.red.async")(atomic.atomic)
+meaning("multimem.red", "multimem.red.async", returns=False)(atomic.atomic)
 meaning("multimem.cp.async.bulk")(async_copy.bulk)
 
 

@@ -166,12 +166,12 @@ _COMBINE = {
 }  # fmt: skip
 
 
-@meaning("sured.b", "sured.p")
-def reduce(inst: Inst) -> Step:
+@meaning("sured.b", formatted=False)
+@meaning("sured.p", formatted=True)
+def reduce(inst: Inst, *, formatted: bool) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         address, value = inst.operands
         places = _Places(machine, inst, address)
-        formatted = inst.opcode == "sured.p"
         combine = _COMBINE[inst.one_of(*_COMBINE) or "add"]
         source = machine.source(parts(value)[0], inst.type, whole=True)
 

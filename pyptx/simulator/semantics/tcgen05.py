@@ -6,6 +6,7 @@ Asynchronous operations are complete when issued, which is one of the orders PTX
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,13 +157,13 @@ def _places(inst: Inst, split: Operand | None, packed: bool) -> tuple[str, Array
     return (shape, *register_places(shape, count, columns, packed))
 
 
-@meaning("tcgen05.ld", "tcgen05.ld.red", waits=True)
-def load(inst: Inst) -> Collective:
-    return Collective(_bind_load)
+@meaning("tcgen05.ld", waits=True, reduces=False)
+@meaning("tcgen05.ld.red", waits=True, reduces=True)
+def load(inst: Inst, *, reduces: bool) -> Collective:
+    return Collective(partial(_bind_load, reduces=reduces))
 
 
-def _bind_load(machine: Machine, inst: Inst) -> Action:
-    reduces = inst.opcode == "tcgen05.ld.red"
+def _bind_load(machine: Machine, inst: Inst, reduces: bool) -> Action:
     registers, *rest = inst.operands
     result = rest.pop(0) if reduces else None
     address = rest[0]

@@ -7,7 +7,7 @@ D, rounding once more. Block-scaled kinds are summed in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -97,14 +97,16 @@ def _check_shape(s: Shape, group: int, ws: bool) -> str:
     return ""
 
 
-@meaning("tcgen05.mma", "tcgen05.mma.sp", "tcgen05.mma.ws", "tcgen05.mma.ws.sp")
-def mma(inst: Inst) -> Step:
-    return Step(_bind)
+@meaning("tcgen05.mma", ws=False, sparse=False)
+@meaning("tcgen05.mma.sp", ws=False, sparse=True)
+@meaning("tcgen05.mma.ws", ws=True, sparse=False)
+@meaning("tcgen05.mma.ws.sp", ws=True, sparse=True)
+def mma(inst: Inst, *, ws: bool, sparse: bool) -> Step:
+    return Step(partial(_bind, ws=ws, sparse=sparse))
 
 
-def _bind(machine: Machine, inst: Inst) -> Action:
+def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
     kind = inst.one_of(*TYPES) or ""
-    ws, sparse = ".ws" in inst.opcode, inst.opcode.endswith(".sp")
     group = 2 if inst.has("cta_group::2") else 1
     d, a, b, *rest = inst.operands
     metadata = rest.pop(0) if sparse else None

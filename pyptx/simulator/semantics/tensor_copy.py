@@ -17,12 +17,13 @@ from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
 from ..tensor_box import (
     BoxError,
     Combine,
-    bytes_inside,
     im2col_size,
+    pixel_rows,
     pixels_of,
     pixels_of_row,
     read_pixels,
     read_tiled,
+    rows_inside,
     tiled_size,
     write_pixels,
     write_tiled,
@@ -107,13 +108,25 @@ class _Box:
             else tiled_size(m)
         )
 
-    def bytes_of_tensor(self) -> int:
-        """Bytes of the tensor that the box covers; not counting what lies outside (im2col: counted as inside)."""
-        if self.mode == "tile":
-            return bytes_inside(self.m, self.at)
-        if self.mode in ("tile::gather4", "tile::scatter4"):
-            return sum(bytes_inside(self.m, (self.at[0], row)) for row in self.at[1:])
-        return self.size
+    def rows(self) -> tuple[Array, int]:
+        """(addresses of the rows of the tensor that the box covers, bytes of each); what lies outside is left out."""
+        m, at = self.m, self.at
+        try:
+            if self.mode == "tile":
+                return rows_inside(m, at)
+            if self.mode in ("tile::gather4", "tile::scatter4"):
+                found = [rows_inside(m, (at[0], row)) for row in at[1:]]
+                return np.concatenate([starts for starts, _ in found]), max(length for _, length in found)
+            return pixel_rows(m, at[0], *self._pixels())
+        except BoxError as error:
+            self._fault(error)
+            raise
+
+    def _pixels(self) -> tuple[Array, Array]:
+        m, at = self.m, self.at
+        if self.mode in WIDE:
+            return pixels_of_row(m, at, self.offsets[0], self.offsets[1])
+        return pixels_of(m, at, self.offsets or (0,) * (m.rank - 2), m.pixels)
 
     def _fault(self, error: BoxError) -> None:
         self.machine.fault(self.inst, str(error), self.lane)
@@ -125,11 +138,7 @@ class _Box:
                 return read_tiled(memory, m, at)
             if self.mode == "tile::gather4":
                 return np.concatenate([read_tiled(memory, m, (at[0], row)) for row in at[1:]])
-            if self.mode in WIDE:
-                pixels, good = pixels_of_row(m, at, self.offsets[0], self.offsets[1])
-            else:
-                pixels, good = pixels_of(m, at, self.offsets, m.pixels)
-            return read_pixels(memory, m, at[0], pixels, good)
+            return read_pixels(memory, m, at[0], *self._pixels())
         except BoxError as error:
             self._fault(error)
             raise
@@ -143,8 +152,7 @@ class _Box:
                 for row, data in zip(at[1:], box.reshape(4, -1), strict=True):
                     write_tiled(memory, m, (at[0], row), data, combine)
             else:
-                pixels, good = pixels_of(m, at, (0,) * (m.rank - 2), m.pixels)
-                write_pixels(memory, m, at[0], pixels, good, box, combine)
+                write_pixels(memory, m, at[0], *self._pixels(), box, combine)
         except BoxError as error:
             self._fault(error)
 
@@ -290,7 +298,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
         if machine.observers:
             copy.writes = [("shared", flat_offset(machine, v), box.size) for v in views]
-            copy.tensor_bytes = box.bytes_of_tensor()
+            copy.read_rows = box.rows()
             copy.barriers = [
                 flat_offset(machine, span(machine, inst, signal_of(r), "shared::cluster", r, 8, write=True)) // 8
                 for r in receivers
@@ -303,7 +311,7 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
 def _bind_store(machine: Machine, inst: Inst) -> Action:
     tensor, src, *_ = inst.operands
     box_of = _prepare(machine, inst, tensor)
-    operation = inst.one_of(*REDUCTIONS) if inst.opcode.startswith("cp.reduce") else None
+    operation = inst.one_of(*REDUCTIONS)
 
     def issue(lane: int) -> None:
         box = box_of(lane, ())
@@ -330,7 +338,7 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
         copy = Copy(inst, np.array([lane]), "bulk_group", complete)
         if machine.observers:
             copy.reads = [("shared", flat_offset(machine, view), box.size)]
-            copy.tensor_bytes = box.bytes_of_tensor()
+            copy.written_rows = box.rows()
         machine.pending.issue(copy)
 
     return _each(machine, issue)

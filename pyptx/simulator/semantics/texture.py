@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -56,12 +57,16 @@ def parts(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vec) else (operand,)
 
 
-@meaning("tex", "tex.base", "tex.level", "tex.grad", "tld4")
-def tex(inst: Inst) -> Step:
-    return Step(_bind)
+@meaning("tex", "tex.base")
+@meaning("tex.level", leveled=True)
+@meaning("tex.grad", gradient=True)
+@meaning("tld4", gathers=True)
+def tex(inst: Inst, **form: bool) -> Step:
+    """`form`: what chooses the level, and whether four texels are gathered."""
+    return Step(partial(_bind, **form))
 
 
-def _bind(machine: Machine, inst: Inst) -> Action:
+def _bind(machine: Machine, inst: Inst, leveled: bool = False, gradient: bool = False, gathers: bool = False) -> Action:
     geometry = inst.one_of(*GEOMETRIES) or "2d"
     dtype, ctype = inst.types[:2]
     d, address, *rest = inst.operands
@@ -73,8 +78,8 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     keys = [handles(machine, address.base)]
     if sampler_operand:
         keys.append(handles(machine, sampler_operand[0]))
-    level_operand = rest.pop(0) if inst.opcode == "tex.level" else None
-    gradient_operands = [rest.pop(0), rest.pop(0)] if inst.opcode == "tex.grad" else []
+    level_operand = rest.pop(0) if leveled else None
+    gradient_operands = [rest.pop(0), rest.pop(0)] if gradient else []
     offset_operand = next((o for o in rest if isinstance(o, (Vec, Imm))), None)
     indices, values = _coordinates(machine, geometry, coordinates, ctype)
     spatial = GEOMETRIES[geometry][1]
@@ -83,7 +88,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     gradients = [[machine.source(o, "f32", whole=True) for o in parts(g)[:spatial]] for g in gradient_operands]
     rows = [machine.row(o) if isinstance(o, Reg) else None for o in parts(d)]
     loaded = machine.row(resident) if isinstance(resident, Reg) else None
-    component = "rgba".index(inst.one_of(*"rgba") or "r") if inst.opcode == "tld4" else None
+    component = "rgba".index(inst.one_of(*"rgba") or "r") if gathers else None
 
     def read(keys: tuple[int, ...], lanes: Array) -> None:
         first = int(lanes[0])

@@ -32,11 +32,15 @@ def _selectors(inst: Inst) -> dict[str, Any]:
     return {"dsel": d, "asel": a, "bsel": b, "sat": inst.has("sat"), "secondary": inst.one_of("add", "min", "max")}
 
 
-@meaning("vadd", "vsub", "vabsdiff", "vmin", "vmax")
-def scalar(inst: Inst) -> Pure:
+@meaning("vadd", operation="add")
+@meaning("vsub", operation="sub")
+@meaning("vabsdiff", operation="absdiff")
+@meaning("vmin", operation="min")
+@meaning("vmax", operation="max")
+def scalar(inst: Inst, *, operation: Any) -> Pure:
     dtype, atype, btype = inst.types[:3]
     options: dict[str, Any] = {"dtype": dtype, "atype": atype, "btype": btype, **_selectors(inst)}
-    return _pure(inst, partial(video.scalar, inst.opcode[1:], **options))
+    return _pure(inst, partial(video.scalar, operation, **options))
 
 
 @meaning("vset")
@@ -47,10 +51,10 @@ def vset(inst: Inst) -> Pure:
     return _pure(inst, partial(video.scalar, comparison, **options))
 
 
-@meaning("vshl", "vshr")
-def shift(inst: Inst) -> Pure:
+@meaning("vshl", direction="l")
+@meaning("vshr", direction="r")
+def shift(inst: Inst, *, direction: Any) -> Pure:
     options: dict[str, Any] = {"dtype": inst.types[0], "atype": inst.types[1], **_selectors(inst)}
-    direction: Any = inst.opcode[-1]
     return _pure(inst, partial(video.shift, direction, wrap=inst.has("wrap"), **options))
 
 
@@ -77,22 +81,27 @@ def vmad(inst: Inst) -> Pure:
     return _pure(inst, partial(video.mad, **options))
 
 
-@meaning(*(f"v{name}{n}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for n in (2, 4)))
-def simd(inst: Inst) -> Pure:
+def simd(inst: Inst, *, operation: str, lanes: int) -> Pure:
     dtype, atype, btype = inst.types[:3]
-    return _simd(inst, inst.opcode[1:-1], dtype, atype, btype)
+    return _simd(inst, lanes, operation, dtype, atype, btype)
 
 
-@meaning("vset2", "vset4")
-def simd_set(inst: Inst) -> Pure:
+for _lanes in (2, 4):
+    for _name in ("add", "sub", "avrg", "absdiff", "min", "max"):
+        meaning(f"v{_name}{_lanes}", operation=_name, lanes=_lanes)(simd)
+
+
+@meaning("vset2", lanes=2)
+@meaning("vset4", lanes=4)
+def simd_set(inst: Inst, *, lanes: int) -> Pure:
     atype, btype = inst.types[:2]
-    return _simd(inst, inst.one_of(*_COMPARISONS) or "eq", "u32", atype, btype)
+    return _simd(inst, lanes, inst.one_of(*_COMPARISONS) or "eq", "u32", atype, btype)
 
 
-def _simd(inst: Inst, operation: str, dtype: str, atype: str, btype: str) -> Pure:
+def _simd(inst: Inst, lanes: int, operation: str, dtype: str, atype: str, btype: str) -> Pure:
     d, a, b = (_plain(o)[1] for o in inst.operands[:3])
     options: dict[str, Any] = {
-        "lanes": int(inst.opcode[-1]),
+        "lanes": lanes,
         "dtype": dtype,
         "atype": atype,
         "btype": btype,

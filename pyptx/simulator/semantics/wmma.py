@@ -7,6 +7,7 @@ row-major matrix. Fragments with more places than elements hold them again.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,14 @@ def _lanes(machine: Machine, mask: Mask) -> Array:
     return (warps[:, None] * 32 + np.arange(32)).reshape(-1)
 
 
-@meaning("wmma.load.a", "wmma.load.b", "wmma.load.c", waits=True)
-def load(inst: Inst) -> Collective:
-    return Collective(_bind_load)
+@meaning("wmma.load.a", waits=True, which="a")
+@meaning("wmma.load.b", waits=True, which="b")
+@meaning("wmma.load.c", waits=True, which="c")
+def load(inst: Inst, *, which: str) -> Collective:
+    return Collective(partial(_bind_load, which=which))
 
 
-def _bind_load(machine: Machine, inst: Inst) -> Action:
-    which = inst.opcode[-1]
+def _bind_load(machine: Machine, inst: Inst, which: str) -> Action:
     d, address, *rest = inst.operands
     rows, columns = _size(which, _extent(inst))
     kind = inst.type

@@ -416,7 +416,7 @@ $done:""",
     ),
     Rule(  # distributed shared memory without a barrier of the cluster
         "race",
-        FILL + "    bar.sync 0;\n    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
+        "    barrier.cluster.arrive.relaxed; barrier.cluster.wait;\n" + FILL + "    bar.sync 0;\n    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1;\n"
         "    mapa.shared::cluster.u32 %r11, %r5, %r10;\n    ld.shared::cluster.u32 %r12, [%r11]; //!\n"
         "    barrier.cluster.arrive; barrier.cluster.wait;",
         FILL + "    barrier.cluster.arrive; barrier.cluster.wait;\n"
@@ -567,6 +567,23 @@ $end:
     ret;
 }}
 """
+
+
+@pytest.mark.parametrize(("directive", "silent_"), [("", False), (".maxnreg 176", True), (".minnctapersm 2", False)])
+def test_registers_at_entry(directive: str, silent_: bool) -> None:
+    """384 threads start with 168 registers each, or with what the entry says: 176 are 40 and twice 240 and some."""
+    text = f"""{HEAD.replace("{", f".reqntid 384 {directive} {{", 1)}
+    setp.lt.u32 %p2, %r1, 128;
+    @!%p2 bra $consumer;
+    setmaxnreg.dec.sync.aligned.u32 40;
+    bra $end;
+$consumer:
+    setmaxnreg.inc.sync.aligned.u32 240;
+$end:
+    ret;
+}}
+"""
+    assert bool(load(text)["k"].simulate(0, 0, grid=1, block=384).findings) != silent_
 
 
 @pytest.mark.parametrize(
