@@ -30,9 +30,10 @@ from ..ssa.builder import FunctionSource
 from ..ssa.fastir import create
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement
-from . import directives, layout, runnable
+from . import directives, layout
 from .names import NameTable, identifier, literal
 from .operands import Expression
+from .runnable import NAMES, Runnable
 
 HELPERS = tuple(modules.__all__)
 """Names of `pyptx.modules` that a generated program may import; nothing else gets these names."""
@@ -72,7 +73,7 @@ class FaithfulWriter:
         self.trivia = trivia
         self.layouts = Layouts(trivia)
         self.version: Version = parse_version(source.version)
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
+        self.names = NameTable((*HELPERS, "m", *NAMES))
         self.used: set[str] = {"Module"}
         self.out: list[str] = []
 
@@ -96,13 +97,16 @@ class FaithfulWriter:
             constructor = layout.lines(0, f"m = Module({', '.join(head)})")
         imports = ", ".join(sorted(self.used, key=str.lower))
         lines = ['"""A PTX module as pyptx statements; `m.ptx()` is its text."""', ""]
-        if self.runnable:
-            lines += ["import numpy as np", "", "import pyptx"]
+        runnable = Runnable.of(self.source) if self.runnable else None
+        if runnable is not None:
+            lines += runnable.imports
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
+        if runnable is not None and "tensor_map" in runnable.used:
+            lines.append("from pyptx.simulator import tensor_map")
         lines += ["", *self.definitions(), *constructor]
         lines += self.out
-        if self.runnable:
-            lines += ["", "", *runnable.main_lines(self.source), "", "", 'if __name__ == "__main__":', "    main()", ""]
+        if runnable is not None:
+            lines += [*runnable.specs, "", "", *runnable.main, "", "", 'if __name__ == "__main__":', "    main()", ""]
         else:
             lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
         return "\n".join(lines)
@@ -256,7 +260,7 @@ class FunctionWriter:
     def __init__(self, module: FaithfulWriter, source: FunctionSource):
         self.module, self.source = module, source
         self.out = module.out
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
+        self.names = NameTable((*HELPERS, "m", *NAMES))
         self.expressions: dict[Reg, str] = {}
         self.singles: dict[tuple[int, str], str] = {}
         self.ranges: dict[int, list[tuple[str, int, str]]] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..dialects.ptx.movement import ConvertAddress
 from ..dialects.ptx.syntax import Address, Operand, Register, SpecialRegister, Symbol
 from ..ssa.statement import Reg, Shape
 from .names import identifier
@@ -60,43 +61,34 @@ class Namer:
         read = {regs[i] for i in (*shape.read, *(shape.tied if shape.guard < 0 else ()))}
         for i in shape.written:
             if regs[i] in read:
-                counter = cls.opcode in ("add", "sub") and shape.modifiers[-1][0] in "bus"
+                counter = cls.carries_address and shape.modifiers[-1][0] in "bus"
                 self.updated.setdefault(regs[i], "i" if counter else "acc")
 
     def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for the register that this statement writes first."""
         cls = shape.instruction
         assert cls is not None
-        opcode = cls.opcode.partition(".")[0]
         source = next((o for o in shape.layout[1:] if not isinstance(o, Register)), None)
-        if opcode == "mov" and isinstance(source, SpecialRegister):
-            return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
-        if (
-            opcode == "ld"
-            and isinstance(source, Address)
-            and isinstance(source.base, Symbol)
-            and "param" in shape.modifiers
-        ):
+        if cls.carries_address and len(shape.layout) == 2:
+            if isinstance(source, SpecialRegister):
+                return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
+            if isinstance(source, Symbol):
+                return identifier(source.name)
+        if isinstance(source, Address) and isinstance(source.base, Symbol) and "param" in shape.modifiers:
             name = parameter_name(source.base.name)
             return name if not source.offset else f"{name}_{identifier(source.offset.lstrip('+'))}".replace("__", "_")
-        if opcode == "cvta" and shape.read:
+        if issubclass(cls, ConvertAddress) and shape.read:
             base = self.known.get(regs[shape.read[-1]])
             if base is not None:
                 return base.rstrip("0123456789") + "_ptr" if not base.startswith("arg") else f"{base}_ptr"
-        if opcode == "mov" and isinstance(source, Symbol):
-            return identifier(source.name)
         if reg.register_class == "pred":
             return "p"
         if reg in self.updated:
             return self.updated[reg]
         if reg in self.pointers:
             return "ptr"
-        if opcode in ("mma", "wmma", "wgmma"):
-            return "acc"
-        if opcode in ("ld", "ldu", "tex", "ldmatrix"):
-            return "v" if opcode != "ldmatrix" else "frag"
-        if opcode == "shfl":
-            return "other"
+        if cls.result_name:
+            return cls.result_name
         kind = reg.register_class
         if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
             return "x"

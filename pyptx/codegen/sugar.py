@@ -45,12 +45,11 @@ from .names import NameTable, string
 from .naming import Namer, demangled, parameter_name
 from .operands import constant
 from .rolling import Counted, Rolled
+from .runnable import NAMES
 from .structure import Region, recover
 
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
 _IN_PLACE = ("+", "-", "*", "<<", ">>", "&", "|", "^")
-_CONSTANT_FIRST = ("+", "-", "*", "/", "//", "%")
-"""Operators that are the same instruction with a number on their left; of the others Python makes something else."""
 _ATOM = 9
 QUOTES = "\"'"
 _MAX_TEXT = 76
@@ -217,7 +216,7 @@ class SugarFunction(FunctionWriter):
         self.load_types: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *constants.ALL_NAMES, *self.arguments))
+        self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
@@ -916,8 +915,6 @@ class SugarFunction(FunctionWriter):
         (left, left_precedence), (right, right_precedence) = parts
         for symbol, own in _BINARY.items():
             if operator_opcode(symbol, kind) == spelled:
-                if not isinstance(sources[0], Register) and symbol not in _CONSTANT_FIRST:
-                    return None
                 left = left if left_precedence >= own else f"({left})"
                 right = right if right_precedence > own else f"({right})"
                 return f"{left} {symbol} {right}", own, dispatching.register_class, kind

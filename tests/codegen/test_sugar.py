@@ -324,11 +324,11 @@ def test_constants_in_any_place_are_equivalent(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "written"),
     [
-        ("shr.u32 %b, -128, %a;", "op.shr.u32(-128, "),
-        ("shl.b32 %b, 2, %a;", "op.shl.b32(2, "),
-        ("xor.b32 %b, 1, %a;", "op.xor.b32(1, "),
-        ("and.b32 %b, 1, %a;", "op.and_.b32(1, "),
-        ("or.b32 %b, 1, %a;", "op.or_.b32(1, "),
+        ("shr.u32 %b, -128, %a;", "-128 >> "),
+        ("shl.b32 %b, 2, %a;", "2 << "),
+        ("xor.b32 %b, 1, %a;", "1 ^ "),
+        ("and.b32 %b, 1, %a;", "1 & "),
+        ("or.b32 %b, 1, %a;", "1 | "),
         ("sub.s32 %b, 1, %a;", "1 - "),
     ],
 )
