@@ -178,7 +178,7 @@ def array_type(dtype: PtxType) -> np.dtype[Any]:
 
         names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
         return np.dtype(getattr(ml_dtypes, names[dtype.name]))
-    if dtype.name not in _ARRAY_TYPES or bits not in (8, 16, 32, 64) or kind == "e" or kind == "u" and dtype.is_float:
+    if dtype.name not in _ARRAY_TYPES or bits not in (8, 16, 32, 64) or kind == "e" or (kind == "u" and dtype.is_float):
         raise ValueError(f"NumPy has no arrays of {dtype}")
     return np.dtype(f"{'f' if dtype.is_float else 'i' if kind == 's' else 'u'}{bits // 8}")
 
