@@ -80,7 +80,8 @@ class Namer:
         if issubclass(cls, ConvertAddress) and shape.read:
             base = self.known.get(regs[shape.read[-1]])
             if base is not None:
-                return base.rstrip("0123456789") + "_ptr" if not base.startswith("arg") else f"{base}_ptr"
+                stem = base if base.startswith("arg") else base.rstrip("0123456789_")
+                return stem if stem.endswith("ptr") else f"{stem}_ptr"
         if reg.register_class == "pred":
             return "p"
         if reg in self.updated:

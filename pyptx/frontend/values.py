@@ -53,6 +53,11 @@ class Value(Reg):
     __slots__ = ()
     __hash__ = Reg.__hash__
 
+    @classmethod
+    def fresh_predicate(cls, trace: Any) -> Value:
+        """A predicate to be written."""
+        return _fresh(trace, "pred", from_name("pred"))
+
     def __add__(self, other: Any) -> Any:
         return _emit("+", self.dtype, self, other)
 
