@@ -276,7 +276,9 @@ def test_names_of_numbers_are_what_they_say() -> None:
     assert (np.uint32([names["ONES_F16X2"]]).view(np.float16) == 1).all()
     assert np.uint64(names["INF_HIGH"] << 32).view(np.float64) == np.inf
     assert modules.descriptor("128B", stride=1024, leading=16) == pyptx.ptx.wgmma.MASKED_DESC_B128
-    assert names["DESCRIPTOR_B128_SM100"] == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128
+    assert (
+        modules.descriptor("128B", stride=1024, leading=16, version=1) == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128
+    )
 
 
 CONSTANT_OPERANDS = ("%a", "%b", "-128", "3", "1")
