@@ -43,7 +43,7 @@ def test_refused_text_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
         pytest.skip("no ptxas")
     path = tmp_path / "bad.ptx"
     path.write_text(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .f32 %f<2>; .reg .b32 %r<2>;\n"
+        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .f32 %f<2>; .reg .b64 %r<2>;\n"
         "add.f32 %f1, %f0, %r1; ret; }\n"
     )
     assert main(["analyse", str(path)]) == 1
