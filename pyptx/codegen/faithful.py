@@ -64,6 +64,8 @@ class Layouts:
 class FaithfulWriter:
     """Writes one module. `lines()` is the program."""
 
+    readable = False
+    """Whether what has a nicer spelling gets that."""
     runnable = False
     """Whether to add a `main` that runs the kernels, instead of printing the PTX."""
 
@@ -164,7 +166,7 @@ class FaithfulWriter:
         elif shape.op_class is UnknownOp:
             call = f"unknown({_literals(shape.tokens)})"
         elif isinstance(shape.payload, DeclarationAttr):
-            call = directives.declaration_call(shape.payload)
+            call = directives.declaration_call(shape.payload, self.readable)
         else:
             call = directives.directive_call(shape.tokens, shape.gaps)
         self.out.append("m." + _with_layout(call, number))
@@ -203,7 +205,7 @@ class FaithfulWriter:
             self.out += layout.lines(0, f"m.prototype({', '.join([literal(name), *options])})")
             return
         body = self.function_writer(source)
-        python_name = self.names.fresh(self.python_name(name, kind))
+        python_name = self.function_name(name, kind)
         arguments = self.decorator_arguments(name, python_name, options)
         self.out += [
             "",
@@ -225,6 +227,10 @@ class FaithfulWriter:
 
     def function_writer(self, source: FunctionSource) -> FunctionWriter:
         return FunctionWriter(self, source)
+
+    def function_name(self, name: str, kind: str) -> str:
+        """The name of a function's Python function."""
+        return self.names.fresh(self.python_name(name, kind))
 
     def python_name(self, name: str, kind: str) -> str:
         return name

@@ -8,11 +8,13 @@ import re
 from collections.abc import Sequence
 
 from ..dialects.ptx.movement import ConvertAddress
-from ..dialects.ptx.syntax import Address, Operand, Register, SpecialRegister, Symbol
+from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol
 from ..ssa.statement import Reg, Shape
 from .names import identifier
 
 _PARAMETER = re.compile(r".*_param_(\d+)$")
+_DIGITS = 5
+"""Of a number that a register is named after."""
 _SPECIAL = {"%tid.x": "tid", "%ctaid.x": "ctaid", "%ntid.x": "ntid", "%nctaid.x": "nctaid", "%laneid": "lane"}
 
 
@@ -38,6 +40,21 @@ def demangled(symbol: str) -> str:
             return symbol
         found, rest = rest[:size], rest[size:]
     return found or symbol
+
+
+def local_name(symbol: str) -> str:
+    """The own name of a variable in an Itanium-mangled symbol (`_ZZ6reducePfE4tile` -> `tile`), else the symbol."""
+    if not re.match(r"_Z(?:Z|N|L|\d)", symbol):  # `_ZTV1D` is no D
+        return symbol
+    for at in range(len(symbol) - 2, 1, -1):  # the last component: a number, and as many characters
+        digits = re.match(r"[1-9]\d*", symbol[at:])
+        if digits is None or symbol[at - 1].isdigit():
+            continue
+        name = symbol[at + len(digits[0]) :]
+        size = int(digits[0])
+        if size <= len(name) and re.fullmatch(r"(?:E|_\d+|E_\d+)*", name[size:]) and not name[0].isdigit():
+            return name[:size]
+    return symbol
 
 
 class Namer:
@@ -73,8 +90,14 @@ class Namer:
             if isinstance(source, SpecialRegister):
                 return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
             if isinstance(source, Symbol):
-                return identifier(source.name)
+                return identifier(local_name(source.name))
+            if isinstance(source, Immediate) and reg not in self.updated and reg.register_class != "pred":
+                named = _number_name(source.text)
+                if named:
+                    return named
         if isinstance(source, Address) and isinstance(source.base, Symbol) and "param" in shape.modifiers:
+            if source.base.name.startswith("retval"):
+                return "result"
             name = parameter_name(source.base.name)
             return name if not source.offset else f"{name}_{identifier(source.offset.lstrip('+'))}".replace("__", "_")
         if issubclass(cls, ConvertAddress) and shape.read:
@@ -94,6 +117,14 @@ class Namer:
         if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
             return "x"
         return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
+
+
+def _number_name(text: str) -> str:
+    """`c16` for a register that holds 16; empty for numbers whose name would say no more than `r`."""
+    digits = text[1:] if text[:1] == "-" else text
+    if not digits.isdigit() or len(digits) > _DIGITS:
+        return ""
+    return f"{'minus' if text[0] == '-' else 'c'}{int(digits)}"
 
 
 def _registers_in(operand: Operand) -> int:

@@ -28,6 +28,8 @@ SIZE = 64
 EXTENT = 256
 """Each dimension of a tensor that copies read by a tensor map: beyond it they read zeros."""
 ROW_BYTES = 128
+_SLACK = 1024
+"""Shared memory left for alignment."""
 MOST_IN_BOX = 256
 BLOCK, BLOCK_WITH_BARRIERS = 64, 256
 _KNOWN = frozenset(
@@ -50,7 +52,7 @@ class Runnable:
     def of(cls, source: ModuleText) -> Runnable:
         """For all entries of the module."""
         made = cls()
-        shared = limits_of(source.target).shared_per_cta if _has_dynamic_shared(source) else 0
+        shared = _dynamic_shared(source)
         body: list[str] = []
         rows: list[str] = []
         for item in source.items:
@@ -90,7 +92,7 @@ class Runnable:
         """(rows of `SPECS`, lines of `main`) for one kernel."""
         name = cast(StringAttr, entry.properties["sym_name"]).data
         found = guess(entry)
-        names = NameTable(("rng", "kernels", "m", "report", "specs", *NAMES))
+        names = NameTable(("rng", "kernels", "m", "error", "specs", *NAMES))
         rows: list[str] = []
         lines: list[str] = []
         arguments: dict[str, str] = {}
@@ -130,7 +132,9 @@ class Runnable:
         if rows:
             lines.insert(0, f"specs = SPECS[{string(name)}]")
             rows = [f"    {string(name)}: {{", *rows, "    },"]
-        return rows, [*lines, f"report = pyptx.simulate({call})", f"print({string(name)}, report)"]
+        run = laid_out(4, f"print({string(name)}, pyptx.simulate({call}))")
+        failed = laid_out(4, f"print({string(name + ' does not run with these guesses:')}, error)")
+        return rows, [*lines, "try:", *run, "except pyptx.SimulationError as error:", *failed]
 
     def _tile(self, own: Guess) -> str:
         self.used |= {"Tile", "types"}
@@ -199,14 +203,17 @@ def _threads(found: Guesses) -> int:
     return BLOCK_WITH_BARRIERS if found.barrier_threads else BLOCK
 
 
-def _has_dynamic_shared(source: ModuleText) -> bool:
-    """Whether the module, or a function in it, has an array of shared memory whose size a launch gives."""
+def _dynamic_shared(source: ModuleText) -> int:
+    """Bytes of shared memory for a launch to give: all that is left, if some array's size is for the launch to say."""
+    declared: list[DeclarationAttr] = []
     for item in source.items:
-        for statement in item.statements if isinstance(item, FunctionSource) else [item]:
-            declared = statement[0].payload
-            if isinstance(declared, DeclarationAttr) and {".extern", ".shared"} <= set(declared.head):
-                return True
-    return False
+        statements = item.statements if isinstance(item, FunctionSource) else [item]
+        payloads = [s[0].payload for s in statements]
+        declared += [d for d in payloads if isinstance(d, DeclarationAttr) and ".shared" in d.head]
+    static = sum(d.size(i) for d in declared if ".extern" not in d.head for i in range(len(d.items)))
+    if not any(".extern" in d.head for d in declared):
+        return 0
+    return max(limits_of(source.target).shared_per_cta - static - _SLACK, 0) // _SLACK * _SLACK
 
 
 def _sizes(words: tuple[str, ...], *directives: str) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
 from ..dialects.ptx.instruction import OPCODES, Instruction
-from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
+from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp, VariableOp
 from ..dialects.ptx.style import DEFAULT
 from ..dialects.ptx.syntax import (
     Address,
@@ -34,16 +34,17 @@ from ..dialects.ptx.syntax import (
     operand_tokens,
 )
 from ..frontend.arguments import Statement, ends_in_jump, load_type
+from ..frontend.calls import default_type
 from ..frontend.instructions import spelled, wide_floats
 from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
-from . import constants, directives, layout, objects, repeats
+from . import calls, constants, directives, layout, objects, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
-from .names import NameTable, string
-from .naming import Namer, demangled, parameter_name
+from .names import NameTable, literal, string
+from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
 from .rolling import Counted, Rolled
 from .runnable import NAMES
@@ -82,6 +83,8 @@ _LONG_LIST = 200
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
+    readable = True
+
     def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
         for name in constants.ALL_NAMES:
@@ -92,11 +95,37 @@ class SugarWriter(FaithfulWriter):
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
+        self.symbols = self._symbol_names()
+
+    def _symbol_names(self) -> dict[str, str]:
+        """Python names for variables with mangled names: `m.variable` returns the PTX name, which goes by them."""
+        found: dict[str, str] = {}
+        for item in self.source.items:
+            payload = None if isinstance(item, FunctionSource) else item[0].payload
+            if isinstance(payload, DeclarationAttr) and len(payload.items) == 1:
+                name = payload.items[0][0]
+                short = local_name(name)
+                if short != name and name not in found and name not in self.fixed_labels:
+                    found[name] = self.names.fresh(short)
+            elif isinstance(item, FunctionSource) and item.has_body:
+                name = cast(StringAttr, item.properties["sym_name"]).data
+                is_entry = ".entry" in cast(TokensAttr, item.properties["head"]).data
+                found[name] = self.names.fresh(self.python_name(name, "entry" if is_entry else "func"))
+        return found
+
+    def function_name(self, name: str, kind: str) -> str:
+        return self.symbols[name]
 
     def _module_statement(self, statement: Recorded) -> None:
         before = len(self.out)
         super()._module_statement(statement)
         shape = statement[0]
+        if isinstance(shape.payload, DeclarationAttr) and len(self.out) > before:
+            known = self.symbols.get(shape.payload.items[0][0])
+            if known is not None and self.out[-1].startswith("m.variable(") and len(self.out[-1]) <= _LONG_LIST:
+                self.out[-1] = f"{known} = {self.out[-1]}"
+                return
+            self.symbols = {k: v for k, v in self.symbols.items() if v != known}
         if isinstance(shape.payload, DeclarationAttr) and len(self.out[-1]) > _LONG_LIST:
             self.out[-1] = "m." + directives.compact_declaration(shape.payload)
         elif shape.tokens[:1] == [".section"] and len(self.out) > before:
@@ -217,7 +246,7 @@ class SugarFunction(FunctionWriter):
         self.load_types: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
-        self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *self.arguments))
+        self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
@@ -277,7 +306,7 @@ class SugarFunction(FunctionWriter):
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        return self.parameters.get(name) or string(name)
+        return self.parameters.get(name) or self.sugar.symbols.get(name) or string(name)
 
     def write(self) -> None:
         self._collect()
@@ -522,6 +551,8 @@ class SugarFunction(FunctionWriter):
                 continue
             if at in repeats and Rolled(self, repeats[at]).write():
                 done = at + repeats[at].period * repeats[at].count
+            elif self.statements[at][0].kind == Kind.OPEN and (size := self._call(at)):
+                done = at + size
             elif at in self.loads:
                 done = at + self.loads[at]
                 self._load_together(self.statements[at:done])
@@ -894,6 +925,47 @@ class SugarFunction(FunctionWriter):
             text = f"~{text}" if precedence >= 7 else f"~({text})"
         return text
 
+    def _call(self, at: int) -> int:
+        """Write a call with its parameter block, if it is one that `call` makes; how many statements that were."""
+        found = calls.called_at(self.statements, at)
+        if found is None or any(self._is_exact(s, r) for s, r, _, _, _ in self.statements[at : at + found.size]):
+            return 0
+        made: tuple[Reg, ...] = ()
+        if found.load >= 0:
+            shape, regs, _, _, _ = self.statements[found.load]
+            made = self.makes.get(found.load, ())
+            if len(made) != 1 or self._into(("ld", "param", found.returns), shape, made):
+                return 0
+        options: list[str] = []
+        if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
+            options.append(f"types={literal(found.types)}")
+        options += [f"returns={string(found.returns)}"] if found.returns else []
+        options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        self.popped = []
+        used = [r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs]
+        while True:
+            taken = self._fold(used, None)
+            reader = OperandReader(self, used, taken, ("st", "param", "b32"), "")
+            arguments = [reader.operand(operand)[0] for operand, _ in found.arguments]
+            text = f"call({', '.join([self.symbol(found.function), *arguments, *options])})"
+            if not self.popped or len(text) + 4 * (self.depth + 1) + 16 <= layout.WIDTH:
+                break
+            self._restore()
+            self.flat = True
+        self.flat = False
+        self.sugar.used.add("call")
+        if made:
+            shape, regs, _, _, _ = self.statements[found.load]
+            self._assign(made[0], shape, regs, text, _ATOM, operator_type(found.returns))
+        else:
+            self.write_line(text)
+        return found.size
+
+    def _stored_as(self, operand: Operand, regs: Sequence[Reg]) -> str:
+        if isinstance(operand, Register):
+            return default_type(regs[0].register_class)
+        return "b64" if self.number(cast(Immediate, operand).text, ("st",))[0] in QUOTES else "b32"
+
     def _wait(self, wait: objects.Wait) -> None:
         """`mbarrier(full).wait(phase)`: the loop that it makes."""
         shape, regs, _, _, name = self.statements[wait.ask]
@@ -1085,6 +1157,10 @@ class SugarFunction(FunctionWriter):
             self.array_sizes[name] = len(fresh)
             self.write_line(f"{name} = {call}")
             return
+        for i, reg in enumerate(fresh):
+            if self.defs.get(reg) == 1 and not self.uses.get(reg) and reg not in self.nested_not:  # nobody wants it
+                self.names.release(names[i])
+                names[i] = "_"
         self.expressions.update(zip(fresh, names, strict=True))
         self.write_line(f"{', '.join(names)} = {call}")
 

@@ -75,8 +75,10 @@ def read_instruction(
     cls, used = found if found is not None else (None, 0)
     names: list[str] = []
 
+    jumps = cls is not None and cls.jumps
+
     def classify(name: str) -> Operand:
-        if is_register(name):
+        if is_register(name) and (not jumps or name[0] == "%"):  # a label may have the name of an outer register
             names.append(name)
             return Register()
         if is_special(name):

@@ -437,3 +437,60 @@ def test_descriptors() -> None:
     program = ptx_to_python(text, sugar=True)
     assert_equivalent(text, program)
     assert 'descriptor("128B", stride=1024, leading=16)' in program
+
+
+LLVM_CALL = (
+    "{ .param .b32 param0; .param .b64 param1; .param .b32 retval0; st.param.b32 [param0], %r1; st.param.b64 [param1], 7;\n"
+    "call.uni (retval0), f, (param0, param1); ld.param.b32 %r2, [retval0]; }\nst.global.u32 [%rd1], %r2;"
+)
+NVCC_CALL = (
+    "{ .reg .b32 temp_param_reg; .param .b32 param0; st.param.b32 [param0+0], %r1; .param .b64 param1; "
+    "st.param.b64 [param1+0], 7;\n.param .b32 retval0; call.uni (retval0), f, (param0, param1); "
+    "ld.param.b32 %r2, [retval0+0]; }\nst.global.u32 [%rd1], %r2;"
+)
+CALLEE = ".extern .func (.param .b32 func_retval0) f (.param .b32 f_param_0, .param .b64 f_param_1);\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        (LLVM_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32")'),
+        (NVCC_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32", style="nvcc")'),
+        (LLVM_CALL.replace("st.param.b32 [param0]", "st.param.b32 [param0+4]"), None),
+        (LLVM_CALL.replace("call.uni", "@%p1 call.uni"), None),
+        (LLVM_CALL.replace(".param .b32 retval0;", ".param .align 8 .b8 retval0[4];"), None),
+        (LLVM_CALL.replace("ld.param.b32 %r2", "add.s32 %r1, %r1, 1; ld.param.b32 %r2"), None),
+    ],
+)
+def test_calls(body: str, written: str | None) -> None:
+    text = kernel(REGISTERS + body + "\nret;").replace(".visible .entry", CALLEE + ".visible .entry")
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert (" call(" in program) == (written is not None)
+    if written is not None:
+        assert written in program
+
+
+def test_text_and_mangled_names() -> None:
+    text = (
+        f"{HEADER}.global .align 1 .b8 msg[6] = {{72, 105, 34, 39, 92, 10}};\n.shared .align 4 .b8 _ZZ1kPiE4tile[64];\n"
+        ".global .align 8 .u64 _ZTV1D[1];\n.visible .entry k()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, _ZZ1kPiE4tile;\n"
+        "st.shared.u32 [%r1], %r1;\nst.shared.u32 [_ZZ1kPiE4tile+4], %r1;\nret;\n}\n"
+    )
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert "[*b" in program
+    assert 'tile = m.variable(".shared .align 4 .b8", "_ZZ1kPiE4tile", 64)' in program
+    assert "addr(tile, 4)" in program
+    assert not any(line.startswith("D = ") for line in program.split("\n"))
+
+
+def test_registers_named_after_their_number_and_results_nobody_wants() -> None:
+    lines = program(
+        "mov.u32 %r3, 16;\nmov.u32 %r4, -1;\nshfl.sync.down.b32 %r2|%p1, %r1, %r3, 31, %r4;\nst.global.u32 [%rd1], %r2;\n"
+        "st.global.u32 [%rd1], %r3;\nst.global.u32 [%rd1], %r4;\nret;"
+    )
+    text = "\n".join(lines)
+    assert "c16 = op.mov.u32(16)" in text
+    assert "minus1 = op.mov.u32(-1)" in text
+    assert "other, _ = op.shfl.sync.down.b32(r, c16, 31, minus1" in text
