@@ -103,8 +103,9 @@ class FaithfulWriter:
         if runnable is not None:
             lines += runnable.imports
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
-        if runnable is not None and "tensor_map" in runnable.used:
-            lines.append("from pyptx.simulator import tensor_map")
+        if runnable is not None and runnable.simulator:
+            names = ("Surface", "Texture", "tensor_map")
+            lines.append(f"from pyptx.simulator import {', '.join(n for n in names if n in runnable.simulator)}")
         lines += ["", *self.definitions(), *constructor]
         lines += self.out
         if runnable is not None:
@@ -401,7 +402,8 @@ class FunctionWriter:
             if words[0] == ".branchtargets" and tuple(directives.spelling.branch_targets(labels)) == words:
                 call = f"targets({_literals([name, *labels])})"
             else:
-                call = f"label_list({_literals([name, *words])})"
+                text = directives.text_of(words) if module.readable else words
+                call = f"label_list({_literals([name, *([text] if isinstance(text, str) else words)])})"
         elif shape.op_class is UnknownOp:
             call = f"unknown({_literals(shape.tokens)})"
         elif isinstance(shape.payload, DeclarationAttr):

@@ -48,6 +48,8 @@ class Guess:
     writes: bool = False
     rank: int = 0
     """Of a tensor map: the coordinates of its copies; 0: it is none."""
+    handle: str = ""
+    """`texref` or `surfref` where it is the handle of a texture or surface, with its dimensions in `rank`."""
     box_bytes: int = 0
     """Of a tensor map: what one copy moves, going by the bytes that its mbarrier is told to expect."""
 
@@ -144,7 +146,10 @@ class _Reader:
                 continue
             found = self.found[name]
             found.used = True
-            if issubclass(cls, TensorCopy):
+            if cls.reference and address is memory:
+                found.handle = cls.reference
+                found.rank = next((int(m[-2]) for m in shape.modifiers if m[-2:] in ("1d", "2d", "3d")), 2)
+            elif issubclass(cls, TensorCopy):
                 coordinates = next((o for o in reversed(address.rest) if isinstance(o, Vector)), None)
                 found.rank = len(coordinates.elements) if coordinates is not None else 1
                 self.copies.append((name, shape))

@@ -20,7 +20,7 @@ from .naming import parameter_name
 
 __all__ = ["NAMES", "Runnable"]
 
-NAMES = ("np", "pyptx", "main", "Layout", "Tile", "types", "tensor_map", "SPECS")
+NAMES = ("np", "pyptx", "main", "Layout", "Tile", "types", "tensor_map", "Texture", "Surface", "SPECS")
 """Names at the top of a runnable program that nothing else gets."""
 ELEMENTS = 65536
 SIZE = 64
@@ -47,6 +47,8 @@ class Runnable:
     specs: list[str] = field(default_factory=list[str])
     main: list[str] = field(default_factory=list[str])
     used: set[str] = field(default_factory=set[str])
+    simulator: set[str] = field(default_factory=set[str])
+    """What it imports of `pyptx.simulator`."""
 
     @classmethod
     def of(cls, source: ModuleText) -> Runnable:
@@ -84,7 +86,7 @@ class Runnable:
         ]
         for line in body:
             made.main += laid_out(4, line)
-        if not rows:
+        if not rows and not made.simulator & {"Texture", "Surface"}:
             made.imports = ["import pyptx"]
         return made
 
@@ -101,6 +103,13 @@ class Runnable:
             for symbol, tail in declared.items:
                 arguments[symbol] = names.fresh(parameter_name(symbol))
                 own = found.parameters[symbol]
+                if own.handle:
+                    kind = "Texture" if own.handle == "texref" else "Surface"
+                    self.simulator.add(kind)
+                    extents = ", ".join([str(SIZE)] * own.rank) + ("," if own.rank == 1 else "")
+                    array = f"np.ones(({extents}), np.float32)"
+                    lines.append(f"{arguments[symbol]} = {kind}({array})")
+                    continue
                 if own.rank:
                     continue  # behind the tensors
                 if symbol in tensors.values():
@@ -113,7 +122,7 @@ class Runnable:
                 else:
                     lines.append(f"{arguments[symbol]} = {_number(declared)}")
         for symbol, own in found.parameters.items():
-            if not own.rank:
+            if not own.rank or own.handle:
                 continue
             tensor = tensors.get(symbol)
             array = arguments[tensor] if tensor is not None else names.fresh(f"{arguments[symbol]}_of")
@@ -121,7 +130,7 @@ class Runnable:
             rows += _row(array, tile, _comment(own))
             lines.append(f"{array} = specs[{string(array)}].random(rng, {sizes})")
             lines.append(f"{arguments[symbol]} = tensor_map({array}, specs[{string(array)}])")
-            self.used.add("tensor_map")
+            self.simulator.add("tensor_map")
         directives = tokens(entry, "directives")
         block = _sizes(directives, ".reqntid", ".maxntid") or f"({_threads(found)},)"
         required = _sizes(directives, ".reqnctapercluster")
@@ -169,7 +178,7 @@ def _tensors_of_maps(found: Guesses) -> dict[str, str]:
     return {
         name: tensor
         for name, own in found.parameters.items()
-        if own.rank and (tensor := name.removesuffix(_SUFFIX)) != name
+        if own.rank and not own.handle and (tensor := name.removesuffix(_SUFFIX)) != name
         if tensor in found.parameters and not found.parameters[tensor].used
     }
 

@@ -119,6 +119,39 @@ def test_specs_say_type_and_width() -> None:
     namespace["main"]()
 
 
+def test_handles_of_textures_and_surfaces(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 t, .param .u64 s, .param .u64 out) {\n"
+        ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [s];\n"
+        "ld.param.u64 %rd3, [out]; mov.u32 %r1, %tid.x; tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r1}];\n"
+        "mov.b32 %r2, %f1; shl.b32 %r3, %r1, 2; sust.b.1d.b32.trap [%rd2, {%r3}], %r2;\n"
+        "mul.wide.u32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4; st.global.f32 [%rd5], %f1; ret; }\n"
+    )
+    program = ptx_to_python(text, sugar=True, runnable=True)
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(program, namespace)
+    namespace["main"]()
+    out = capsys.readouterr().out
+    assert out.startswith("k k: grid 1 x 1 x 1")
+    assert "does not run" not in out
+    assert list(namespace["SPECS"]["k"]) == ["out"]
+
+
+def test_a_guess_that_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pointer in a structure cannot be guessed: the program says so, and runs the kernels that come after."""
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .align 8 .b8 s[8]) {\n"
+        ".reg .b64 %rd<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [s]; ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd1], %f1;\n"
+        "ret; }\n.visible .entry after() { ret; }\n"
+    )
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(ptx_to_python(text, runnable=True), namespace)
+    namespace["main"]()
+    out = capsys.readouterr().out
+    assert "k does not run with these guesses:" in out
+    assert "after after: grid" in out
+
+
 def test_module_is_at_the_top() -> None:
     assert pyptx.Module is modules.Module
 
