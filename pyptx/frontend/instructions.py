@@ -337,7 +337,7 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     if allocation is not None:
         return ("sym", allocation.by_name, 0)
     known = trace.names.get(text)
-    if known is not None:
+    if known is not None and (text[0] == "%" or not path._find(trace).jumps):  # a label may be called as a register
         regs.append(known)
         return known.register_class
     if _is_symbol(text):

@@ -138,6 +138,10 @@ class Instruction(Operation, Fragments):
     takes_references: ClassVar[bool] = True
     """Whether texture and surface references count as addresses here (ptxas does not look closer in most instructions).
     """
+    carries_address: ClassVar[bool] = False
+    """Whether its result is an address where an operand is one: a move, or a sum with an offset."""
+    result_name: ClassVar[str] = ""
+    """What its result is called in a readable program, if nothing says more: `acc`, `old`, `mask`."""
     traits = OpTraits(tuple)
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
