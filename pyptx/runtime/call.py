@@ -143,6 +143,7 @@ def _plain(torch: Any, args: Sequence[Any]) -> bool:
         and not (grad and t.requires_grad)
         and not torch._C._functorch.is_functorch_wrapped_tensor(t)
         and not t.is_neg()
+        and not t._is_zerotensor()
         for t in args
     )
 

@@ -42,6 +42,8 @@ _owners: dict[str, Any] = {}
 def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Call the kernel's operator through torch's dispatcher; with `into`, outputs are at the end of `args`."""
     check_count(kernel, args, _specs(kernel, into), _names(kernel))
+    # torch itself would expand one zero, with strides of 0
+    args = [t.clone(memory_format=torch.contiguous_format) if t._is_zerotensor() else t for t in args]
     functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     if not into and any(map(functorch.is_gradtrackingtensor, args)):
         function = kernel._cubin_handles.setdefault("without gradient", _WithoutGradient(kernel))

@@ -152,7 +152,7 @@ def test_plans_are_bounded(fake: FakeDriver, launcher: str) -> None:
     assert len(fake.launches) == 99
     dispatcher = kernel._cubin_handles["launcher"].dispatcher(())
     count = dispatcher.__len__()
-    assert count <= (64 if launcher == "native" else 128)
+    assert count <= (128 if launcher == "python" else 64)
     kernel(torch.zeros(32), torch.zeros(32))  # the oldest, made again
     assert fake.launches[-1]["grid"] == "1,1,1"
 
@@ -324,7 +324,13 @@ def test_what_torch_must_see_is_not_launched_directly(fake: FakeDriver, launcher
     assert seen == [NotImplemented, NotImplemented]
     one = torch.tensor([1 + 2j]).conj().imag
     assert one.is_neg()
-    assert run(one, one) is NotImplemented
+    kernel_of_one = kernel._cubin_handles["launcher"].plain
+    assert kernel_of_one.call(one, one) is NotImplemented
+    if launcher != "dlpack":  # which shows neither of them
+        assert run(torch._neg_view(x), x) is NotImplemented
+        assert run(torch._efficientzerotensor(64), x) is NotImplemented
+    assert run(x.to_sparse(), x) is NotImplemented
+    assert run(x.to("meta"), x) is NotImplemented
 
 
 def test_another_context_is_current(fake: FakeDriver, launcher: str) -> None:

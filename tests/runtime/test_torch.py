@@ -297,6 +297,13 @@ def test_fake_meta_and_subclasses() -> None:
     close(kernel(x.as_subclass(Sub), x).as_subclass(torch.Tensor), x + x)
 
 
+def test_tensors_that_are_not_what_their_memory_says() -> None:
+    """A negative bit, and the zeros without memory of forward-mode AD."""
+    kernel, x = add(), torch.randn(64)
+    close(kernel(torch._neg_view(x), x), torch.zeros(64))
+    close(kernel(torch._efficientzerotensor(64), x), x)
+
+
 def test_errors_in_compiled_code_are_the_kernels() -> None:
     kernel = add()
     f = torch.compile(lambda x, y: kernel(x, y), fullgraph=True, backend="eager")
