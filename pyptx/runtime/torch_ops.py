@@ -125,9 +125,28 @@ def _names(kernel: Any) -> list[str]:
     return _parameter_names(kernel, len(_specs(kernel, True)))
 
 
+class _Library(torch.library.Library):
+    """As torch's, and a call that the launcher recognises, which needs no gradient then, does not pass through torch's
+    autograd, which would take most of the time.
+    """
+
+    direct: Callable[..., Any] | None = None
+
+    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
+        direct = self.direct
+        if dispatch_key != "Autograd" or direct is None:
+            return super().impl(op_name, fn, dispatch_key, **options)
+
+        def kernel(keys: Any, *args: Any) -> Any:
+            result = direct(*args)
+            return fn(keys, *args) if result is NotImplemented else result
+
+        return super().impl(op_name, kernel, dispatch_key, **options)
+
+
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    return torch.library.Library("pyptx", "FRAGMENT")
+    return _Library("pyptx", "FRAGMENT")
 
 
 def _register(
@@ -150,12 +169,16 @@ def _register(
     handles = kernel._cubin_handles
     simple = not static and not scalars
 
-    def run(*args: Any) -> Any:
+    def direct(*args: Any) -> Any:
         launcher = handles.get("launcher") if simple else None
-        if launcher is not None and not launcher.sync:
-            result = launcher.plain.into(*args) if into else launcher.plain.call(*args)
-            if result is not NotImplemented:
-                return result
+        if launcher is None or launcher.sync:
+            return NotImplemented
+        return launcher.plain.into(*args) if into else launcher.plain.call(*args)
+
+    def run(*args: Any) -> Any:
+        result = direct(*args)
+        if result is not NotImplemented:
+            return result
         tensors, keywords = split(args)
         with torch.no_grad():
             return _execute(kernel, tensors, keywords, into)
@@ -169,7 +192,11 @@ def _register(
     torch.library.register_fake(qualified, fake, lib=library)
     torch.library.register_vmap(qualified, _batched(qualified, count, into), lib=library)
     if not into:
-        _register_gradient(kernel, qualified, library, count, static, scalars, gradient)
+        library.direct = direct
+        try:
+            _register_gradient(kernel, qualified, library, count, static, scalars, gradient)
+        finally:
+            library.direct = None
     _owners[name] = kernel
     return name
 

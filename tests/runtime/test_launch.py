@@ -333,6 +333,29 @@ def test_what_torch_must_see_is_not_launched_directly(fake: FakeDriver, launcher
     assert run(x.to("meta"), x) is NotImplemented
 
 
+def test_the_operator_launches_and_leaves_gradients_to_torch(fake: FakeDriver, launcher: str) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from pyptx.runtime.torch_ops import operator_name
+
+    kernel = add()
+    x, y = torch.zeros(64), torch.zeros(64)
+    op = getattr(torch.ops.pyptx, operator_name(kernel)).default
+    for count in (1, 2, 3):  # the first one makes the launcher
+        found = op(x, y)
+        assert (found.grad_fn, len(fake.launches)) == (None, count)
+        assert [pointer(p) for p in fake.parameters()] == [t.data_ptr() for t in (x, y, found)]
+    recorded = op(x.clone().requires_grad_(), y)
+    assert recorded.requires_grad
+    assert len(fake.launches) == 4
+    with pytest.raises(PTXError, match="add has no gradient"):
+        recorded.sum().backward()
+    with FakeTensorMode() as mode:
+        assert type(op(mode.from_tensor(x), mode.from_tensor(y))).__name__ == "FakeTensor"
+    assert torch.vmap(lambda t: op(t, y))(torch.zeros(3, 64)).shape == (3, 64)
+    assert len(fake.launches) == 7
+
+
 def test_another_context_is_current(fake: FakeDriver, launcher: str) -> None:
     """The launch happens in the context of the tensors, and the caller's comes back."""
     import ctypes
