@@ -256,6 +256,7 @@ def launches(run: Run, *, slow: bool) -> Iterator[Check]:
     """Eager, given outputs, replayed; `slow`: compiled by torch, from JAX, which start slowly."""
     if slow:
         yield Check("launch", "torch.compile", lambda: launch_row(run, compiled), 90)
+        yield Check("launch", "torch.compile, reduce-overhead", lambda: reduced(run), 90)
         yield Check("launch", "jax.jit", lambda: from_jax(run), 90)
         return
     yield Check("launch", "eager, out=", lambda: launch_row(run, lambda k, x, w, y: lambda: k(x, w, out=y)))
@@ -294,6 +295,21 @@ def compiled(kernel: Any, x: Any, w: Any, y: Any) -> Callable[[], object]:
 
     f = torch.compile(lambda x, w: kernel(x, w), fullgraph=True)
     return lambda: f(x, w)
+
+
+def reduced(run: Run) -> Row:
+    """`mode="reduce-overhead"`: torch captures the kernel into a CUDA graph, and replays it on other inputs."""
+    kernel, x, w, _ = small(run)
+    f = run.torch.compile(lambda x, w: kernel(x + 1, w) * 2, fullgraph=True, mode="reduce-overhead")
+    worst = 0.0
+    for step in range(4):  # warms up, captures, replays
+        given = x * (step + 1)
+        found = numpy(f(given, w))
+        wanted = 2 * reference_of(example(run, "rms_norm"), "rms_norm")(numpy(given) + 1, numpy(w))
+        worst = max(worst, error_of(found, wanted))
+    value = run.host(lambda: f(x, w)) * 1e6
+    good = run.fake or worst < 1e-5
+    return Row(status="ok" if good else "WRONG", value=value, unit="us", note=f"rel. error {worst:.1e}; three kernels")
 
 
 def triton_add(kernel: Any, x: Any, w: Any, y: Any) -> Callable[[], object]:

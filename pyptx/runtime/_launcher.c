@@ -196,7 +196,8 @@ typedef struct {
   PyObject_HEAD
   PyObject *keep;
   Question dispatch_depth, grad_enabled;
-  PyObject *requires_grad, *is_neg, *out;
+  PyObject *requires_grad, *is_neg, *out, *current_level;
+  PyObject *forward_ad; /* the dict of torch.autograd.forward_ad */
   PyObject *requires_grad_descriptor; /* the getter itself, without looking it up; NULL if it is none */
   descrgetfunc get_descriptor;
   PyTypeObject *tensor, *parameter;
@@ -568,6 +569,9 @@ static PyObject *dispatcher_attempt(PyObject *self, PyObject *const *given, Py_s
   Py_ssize_t count = PyTuple_Size(given[0]), keywords = PyDict_Size(given[1]);
   if (count < 0 || keywords < 0) return NULL;
   if (keywords > 1 || count > MAX_TENSORS) return not_implemented();
+  PyObject *level = PyDict_GetItemWithError(((Dispatcher *)self)->forward_ad, ((Dispatcher *)self)->current_level);
+  if (!level || PyLong_AsLong(level) >= 0) /* a tensor may have a tangent, which would be lost */
+    return PyErr_Occurred() ? NULL : not_implemented();
   for (Py_ssize_t i = 0; i < count; i++) items[i] = PyTuple_GetItem(given[0], i);
   if (!keywords) return run((Dispatcher *)self, items, count, 0);
   PyObject *out = PyDict_GetItemWithError(given[1], ((Dispatcher *)self)->out);
@@ -623,13 +627,14 @@ static PyObject *dispatcher_length(PyObject *object, PyObject *unused) {
   return PyLong_FromLong(((Dispatcher *)object)->count);
 }
 
-/* Dispatcher(types, exchange capsule, internals, dispatch_depth, grad_enabled, (launch, get_current, push, pop)) */
+/* Dispatcher(types, exchange capsule, internals, dispatch_depth, grad_enabled, forward_ad's dict,
+              (launch, get_current, push, pop)) */
 static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *types, *capsule, *internals, *depth, *grad, *launch, *get, *push, *pop;
+  PyObject *types, *capsule, *internals, *depth, *grad, *forward, *launch, *get, *push, *pop;
   Reader reader;
   (void)kwargs;
-  if (!PyArg_ParseTuple(args, "O!OOOO(OOOO)", &PyTuple_Type, &types, &capsule, &internals, &depth, &grad, &launch, &get,
-                        &push, &pop))
+  if (!PyArg_ParseTuple(args, "O!OOOOO!(OOOO)", &PyTuple_Type, &types, &capsule, &internals, &depth, &grad, &PyDict_Type,
+                        &forward, &launch, &get, &push, &pop))
     return NULL;
   if (PyTuple_Size(types) != 2) {
     PyErr_SetString(PyExc_ValueError, "types are two: the tensor type and the parameter type");
@@ -643,6 +648,8 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
   self->tensor = (PyTypeObject *)PyTuple_GetItem(types, 0);
   self->parameter = (PyTypeObject *)PyTuple_GetItem(types, 1);
   self->out = PyUnicode_InternFromString("out");
+  self->current_level = PyUnicode_InternFromString("_current_level");
+  self->forward_ad = forward;
   self->dispatch_depth = question(depth);
   self->grad_enabled = question(grad);
   self->requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -657,8 +664,8 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->requires_grad_descriptor = descriptor;
     self->get_descriptor = (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
   }
-  if (self->requires_grad && self->is_neg && self->out && !PyErr_Occurred())
-    self->keep = PyTuple_Pack(5, types, capsule, depth, grad, descriptor ? descriptor : Py_None);
+  if (self->requires_grad && self->is_neg && self->out && self->current_level && !PyErr_Occurred())
+    self->keep = PyTuple_Pack(6, types, capsule, depth, grad, forward, descriptor ? descriptor : Py_None);
   Py_XDECREF(descriptor);
   if (!self->keep) {
     Py_DECREF(self);
@@ -690,6 +697,7 @@ static void dispatcher_dealloc(PyObject *object) {
   Py_CLEAR(self->requires_grad);
   Py_CLEAR(self->is_neg);
   Py_CLEAR(self->out);
+  Py_CLEAR(self->current_level);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);

@@ -105,7 +105,9 @@ class PythonDispatcher:
         self._plans.clear()
 
     def attempt(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """`call`, or with `out` among the keywords `into`; NotImplemented if no plan fits."""
+        """`call`, or with `out` among the keywords `into`; NotImplemented if no plan fits, or a tensor may have a tangent."""
+        if self._torch.autograd.forward_ad._current_level >= 0:
+            return NotImplemented
         if not keywords:
             return self.call(*args)
         if len(keywords) > 1 or "out" not in keywords:
@@ -200,6 +202,7 @@ def _native_dispatcher(native: Any, torch: Any, driver: Driver) -> Any:
         torch_internals(torch, native),
         torch._C._len_torch_dispatch_stack,
         torch.is_grad_enabled,
+        vars(torch.autograd.forward_ad),
         tuple(map(driver.address, names)),
     )
 

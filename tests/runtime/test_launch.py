@@ -356,6 +356,45 @@ def test_the_operator_launches_and_leaves_gradients_to_torch(fake: FakeDriver, l
     assert len(fake.launches) == 7
 
 
+def test_tangents_are_not_lost_on_the_fast_path(fake: FakeDriver, launcher: str) -> None:
+    import torch.autograd.forward_ad as forward_ad
+
+    kernel, x = add(), torch.randn(64)
+    kernel(x, x)
+    kernel(x, x)
+    with forward_ad.dual_level():
+        kernel(x, x)
+        with pytest.raises(PTXError, match="add has no forward-mode derivative"):
+            kernel(forward_ad.make_dual(x, x), x)
+        with pytest.raises(PTXError, match="add has no forward-mode derivative"):
+            kernel(x, x, out=forward_ad.make_dual(x, x))
+    kernel(x, x)
+    assert len(fake.launches) == 4
+
+
+def test_copying_and_pickling_what_has_been_launched(
+    fake: FakeDriver, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import copy
+    import pickle
+    import sys
+
+    kernel, x = add(), torch.zeros(64)
+    kernel(x, x)
+    assert copy.deepcopy(kernel) is kernel
+    with pytest.raises((AttributeError, pickle.PicklingError), match=r"[Cc]an't pickle"):
+        pickle.dumps(kernel)  # made inside of a function: as functions, it has no name to find it by
+    kernel.__qualname__ = "made_here"
+    kernel.__module__ = __name__
+    monkeypatch.setattr(sys.modules[__name__], "made_here", kernel, raising=False)
+    assert pickle.loads(pickle.dumps(kernel)) is kernel
+    made = kernel.__class__.__new__(kernel.__class__)
+    made.__setstate__(kernel.__getstate__())  # what cloudpickle sends to another machine
+    made(x, x)
+    assert len(fake.launches) == 2
+    assert kernel._cubin_handles.keys() >= {"launcher"}
+
+
 def test_another_context_is_current(fake: FakeDriver, launcher: str) -> None:
     """The launch happens in the context of the tensors, and the caller's comes back."""
     import ctypes
