@@ -356,6 +356,7 @@ def test_the_operator_launches_and_leaves_gradients_to_torch(fake: FakeDriver, l
     assert len(fake.launches) == 7
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_tangents_are_not_lost_on_the_fast_path(fake: FakeDriver, launcher: str) -> None:
     import torch.autograd.forward_ad as forward_ad
 

@@ -42,6 +42,7 @@ def test_compile_fullgraph() -> None:
     close(f(x, w), expected(x * 2, w, 0.5).relu())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_compile_with_inductor() -> None:
     kernel = scaled_sum()
     x, w = arrays()
@@ -124,6 +125,7 @@ def test_export() -> None:
     close(program.module()(y, w), expected(y, w, 2.0) * 2)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_ahead_of_time_inductor(tmp_path: Path) -> None:
     """Export with a dynamic batch, compile to a shared library, load, run."""
     import shutil
@@ -304,6 +306,7 @@ def test_tensors_that_are_not_what_their_memory_says() -> None:
     close(kernel(torch._efficientzerotensor(64), x), x)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_forward_mode_says_that_there_is_none() -> None:
     """In a dual level, and under functorch's jvp: a tangent is never lost in silence."""
     import torch.autograd.forward_ad as forward_ad
