@@ -122,6 +122,33 @@ class Kernel:
         arch = self._arch if len(self._archs) == 1 else self._archs
         return f"Kernel({self._fn.__name__}, arch={arch!r})"
 
+    # Like a function, a kernel is its own copy, and is pickled by its name where it is found under it.
+
+    def __copy__(self) -> Kernel:
+        made = self.__class__.__new__(self.__class__)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        found: Any = sys.modules.get(self.__module__)
+        name: str = self.__dict__["__qualname__"]
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = copy.copy(self)
+        made._call, made._cache, made._texts = None, {}, {}
+        made.__dict__.update(dict.fromkeys(("_cubin_handles", "_compiling", "_attempt")))
+        return made.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_launches()
+
     @classmethod
     def from_ptx(cls, source: str | os.PathLike[str], entry: str | None = None) -> Kernel:
         """A kernel from PTX text (or a file of it): `.python()` is a program for it, `.ptx()` the text, `.check()` what

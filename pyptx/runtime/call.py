@@ -106,6 +106,7 @@ def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tor
     _framework(kernel, args, _parameter_names(kernel, len(args)))
     if into:
         _check_out(kernel, args, into, torch)
+    _check_tangents(kernel, args, torch)
     if args[0].device.type == "cuda" or _fake_gpu():
         from .launch import launch_into, launch_torch
 
@@ -134,6 +135,21 @@ def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any
         )
 
 
+def _check_tangents(kernel: Any, args: Sequence[Any], torch: Any) -> None:
+    """PTXError for tensors of forward-mode AD, whose tangents would be lost."""
+    forward_ad = torch.autograd.forward_ad
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in args):
+        raise no_tangent(kernel)
+
+
+def no_tangent(kernel: Any) -> PTXError:
+    """The error for forward-mode derivatives, which no kernel has."""
+    return PTXError(
+        f"{_name(kernel)} has no forward-mode derivative: use reverse mode (backward, torch.func.grad or vjp, jax.grad), "
+        f"for which pyptx.differentiable_kernel({_name(kernel)}, backward) gives it a gradient"
+    )
+
+
 def _plain(torch: Any, args: Sequence[Any]) -> bool:
     """Whether all tensors are ordinary ones that nobody else needs to see."""
     grad = torch.is_grad_enabled()
@@ -143,6 +159,7 @@ def _plain(torch: Any, args: Sequence[Any]) -> bool:
         and not (grad and t.requires_grad)
         and not torch._C._functorch.is_functorch_wrapped_tensor(t)
         and not t.is_neg()
+        and not t._is_zerotensor()
         for t in args
     )
 
