@@ -22,6 +22,7 @@ from .barrier_use import uninitialised_barriers
 from .build import build_module
 from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
+from .rebinding import check_branches
 from .shared import STATIC_LIMIT
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
@@ -354,6 +355,7 @@ class Kernel:
             trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
             self._fn(*tensors, **template)
+        check_branches(trace)
         findings = tuple(uninitialised_barriers(trace))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(

@@ -37,6 +37,12 @@ class Reg(Arithmetic):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def set(self, value: Reg | float | str) -> Reg:
+        """One `mov`: a register, a number or a variable's address into this register. Returns it."""
+        instructions.move(self, value)
+        self.defined_at = -1
+        return self
+
     def resolve(self, trace: Trace) -> Variable:
         """The register of the trace, when `variable` is not set: a replaced temporary that is used again, or a
         register made by name.

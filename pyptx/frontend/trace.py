@@ -38,6 +38,7 @@ from .spaces import symbol_problem
 
 if TYPE_CHECKING:
     from ..types import PtxType
+    from .rebinding import Branch
     from .shared import Allocation
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
@@ -116,12 +117,13 @@ class Trace:
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
         self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place
-        self.last_if: tuple[int, str, str] | None = None
+        self.last_if: tuple[int, str, str, Branch] | None = None
+        self.branches: list[Branch] = []  # the closed if_ and else_ blocks
         self.failures: list[PTXError] = []
         self._counters: dict[str, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._codes: dict[int, tuple[CodeType, list[_Position]]] = {}  # keeps the ids in `_places` valid
-        self._add_place(place[0], place[1], 1)
+        self.add_place(place[0], place[1], 1)
 
     # ---------------------------------------------------------------------------------------------------------- names
 
@@ -212,10 +214,11 @@ class Trace:
             if known is None:
                 known = self._codes[id(code)] = (code, list(code.co_positions()))
             line, _, column, _ = known[1][frame.f_lasti // 2]
-            found = self._places[key] = self._add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+            found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
 
-    def _add_place(self, filename: str, line: int, column: int) -> int:
+    def add_place(self, filename: str, line: int, column: int) -> int:
+        """The index of a new location."""
         self.locations.append(FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column)))
         return len(self.locations) - 1
 
