@@ -11,6 +11,7 @@ from typing import Any
 from ..types import s32, u32
 from .instructions import emit, move, opcode
 from .left_early import left_early
+from .not_a_value import NotAValue
 from .rebinding import Before, Branch, before, check_loop, close_branch
 from .registers import NegPred, Reg, predicate, temporary
 from .trace import Trace, current
@@ -55,6 +56,8 @@ def _label_name(name: object) -> str:
 
 
 def _condition(trace: Trace, pred: Any) -> Any:
+    if isinstance(pred, NotAValue):
+        raise pred.refusal()
     if not isinstance(pred, (Reg, NegPred)):
         raise trace.error(
             f"a condition is a predicate register p or ~p, not {type(pred).__name__}",

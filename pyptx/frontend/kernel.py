@@ -87,14 +87,23 @@ class Kernel:
         self._archs = _targets(arch)
         self._arch = self._archs[0]
         self._variants: dict[str, Kernel] = {}
-        self._version = parse_version(version) if isinstance(version, str) else version
-        self.in_specs = None if in_specs is None else tuple(in_specs)
-        self.out_specs = None if out_specs is None else tuple(out_specs)
+        self._version = _version(version)
+        self.in_specs = None if in_specs is None else _tiles("in_specs", in_specs)
+        self.out_specs = None if out_specs is None else _tiles("out_specs", out_specs)
         self.grid, self.block, self.cluster, self.smem = grid, block, cluster, smem
-        self.raw_params = tuple((str(t), str(n)) for t, n in raw_params or ())
+        for what, value in (("grid", grid), ("block", block), ("cluster", cluster)):
+            if value is not None and not callable(value):
+                _shape(what, value)
+        if not isinstance(smem, int) or smem < 0:
+            raise TypeError(f"smem is a number of bytes, not {smem!r}")
+        self.raw_params = tuple((str(t), str(n)) for t, n in _pairs("raw_params", raw_params, '("u32", "n")'))
         self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
-        self.reqntid = None if reqntid is None else tuple(reqntid)
-        self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
+        self.reqntid = None if reqntid is None else _values(reqntid)
+        self.raw_directives = (
+            None
+            if raw_directives is None
+            else tuple((n, _values(v)) for n, v in _pairs("raw_directives", raw_directives, '("maxnreg", (128,))'))
+        )
         self.debug = debug
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
@@ -354,7 +363,13 @@ class Kernel:
             trace.externs.append(self.extern_smem)
             trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
-            self._fn(*tensors, **template)
+            try:
+                self._fn(*tensors, **template)
+            except (PTXError, TypeError, AttributeError) as error:
+                missing = [d for d in self.symbolic_dims if d not in env]
+                if not missing:
+                    raise
+                raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
         findings = tuple(uninitialised_barriers(trace))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
@@ -431,15 +446,7 @@ class Kernel:
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
             value = _call(value, names, env, f"{what} of kernel {self.name}")
-        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-        least = 0 if what == "grid" else 1
-        try:
-            parts = tuple(map(operator.index, parts))  # NumPy's integers too
-        except TypeError:
-            parts = ()
-        if not 1 <= len(parts) <= 3 or min(parts) < least:
-            raise ValueError(f"the {what} of kernel {self.name} is one to three positive ints, not {value!r}")
-        return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
+        return _shape(what, value, f" of kernel {self.name}")
 
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
@@ -523,6 +530,62 @@ def _key(name: str, value: Any) -> tuple[Any, ...]:
     return name, type(value), value
 
 
+def _version(version: Any) -> Version | None:
+    if version is None or (isinstance(version, tuple) and len(version) == 2):
+        return version
+    if isinstance(version, str):
+        return parse_version(version)
+    raise TypeError(f'version is a PTX version such as "8.7" or (8, 7), not {version!r}')
+
+
+def _tiles(what: str, specs: Any) -> tuple[Tile, ...]:
+    found: tuple[Any, ...] = (specs,) if isinstance(specs, Tile) else tuple(specs)
+    for tile in found:
+        if not isinstance(tile, Tile):
+            raise TypeError(f'{what} are Tiles, such as Tile("M", "N", f32), not {tile!r}')
+    return found
+
+
+def _pairs(what: str, given: Any, example: str) -> list[tuple[Any, Any]]:
+    """A sequence of pairs. TypeError for anything else in it."""
+    found: list[Any] = list(given or ())
+    for pair in found:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"{what} is a list of pairs such as {example}, and has {pair!r}")
+    return found
+
+
+def _shape(what: str, value: Any, whose: str = "") -> tuple[int, int, int]:
+    """One to three extents as three. ValueError for what is none; a grid may have none of a kind (0)."""
+    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    least = 0 if what == "grid" else 1
+    try:
+        parts = tuple(map(operator.index, parts))  # NumPy's integers too
+    except TypeError:
+        parts = ()
+    if not 1 <= len(parts) <= 3 or min(parts) < least:
+        raise ValueError(f"the {what}{whose} is one to three positive ints, not {value!r}")
+    return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
+
+
+def _without_dims(trace: Trace, name: str, missing: Sequence[str], error: BaseException) -> PTXError:
+    """What went wrong in a trace where dimensions have no value: say so, at the line where it showed."""
+    given = ", ".join(f"{d}=..." for d in missing)
+    what = f"dimension{'s' if len(missing) > 1 else ''} {', '.join(missing)} of {name} {'have' if len(missing) > 1 else 'has'} no value"
+    hint = f"give {given} to .ptx(), .explain() and the like; calls take them from the arrays"
+    if isinstance(error, PTXError):
+        first, *rest = error.diagnostics
+        return PTXError([replace(first, message=f"{first.message} ({what})", hint=hint), *rest])
+    at = error.__traceback__
+    place = 0
+    while at is not None:
+        code = at.tb_frame.f_code
+        if code.co_filename == trace.filename:
+            place = trace.add_place(code.co_filename, at.tb_lineno, 1)
+        at = at.tb_next
+    return trace.error(f"{error} ({what})", hint, at=place)
+
+
 def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[str, int], what: str) -> Any:
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -533,15 +596,33 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
     wanted = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if all(p.name in names or p.default is not p.empty for p in wanted) and len(wanted) == len(parameters):
         return function(**{p.name: names[p.name] for p in wanted if p.name in names})
-    if len(env) >= sum(p.default is p.empty for p in parameters):
-        return function(*list(env.values())[: len(parameters)])
-    missing = [p.name for p in wanted if p.name not in names]
-    raise TypeError(f"the {what} needs {', '.join(missing)}, and the dimensions are {', '.join(names) or 'none'}")
+    unknown = [p.name for p in wanted if p.name not in names]
+    if _in_order([p.name for p in wanted], list(env)) and len(wanted) == len(parameters):
+        return function(*env.values())
+    near = suggest(unknown[0], names) if unknown else []
+    raise TypeError(
+        f"the {what} is a function of {', '.join(unknown)}, and the dimensions are {', '.join(names) or 'none'}"
+        + (f"; did you mean {' or '.join(near)}?" if near else "")
+    )
+
+
+def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:
+    """Whether parameters of other names than the dimensions' may stand for them, in order: as many, and none that is
+    called like another dimension.
+    """
+    lowered = [d.lower() for d in dims]
+    return len(parameters) == len(dims) and all(
+        p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True)
+    )
 
 
 def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
     """The targets that `arch=` names. ValueError for none, an unknown one, one named twice, or "auto" among others."""
-    archs = (arch,) if isinstance(arch, str) else tuple(arch)
+    archs: tuple[Any, ...] = (arch,) if not isinstance(arch, (list, tuple)) else tuple(arch)
+    for name in archs:
+        if not isinstance(name, str):
+            near = next((f'"{a}"' for a in reversed(FIRST_PTX) if a.rstrip("af") == f"sm_{name}"), '"sm_90a"')
+            raise TypeError(f"arch is the name of a target such as {near}, not {name!r}")
     if not archs or len(set(archs)) != len(archs):
         raise ValueError(f"arch={arch!r}: name a target, or several different ones")
     for name in archs:
@@ -566,6 +647,9 @@ def fat_kernel(*kernels: Kernel) -> Kernel:
     """
     if not kernels:
         raise TypeError("fat_kernel needs a kernel for each target")
+    for given in kernels:
+        if not isinstance(given, Kernel):
+            raise TypeError(f"fat_kernel takes kernels one by one, fat_kernel(a, b), not {given!r}")
     first = kernels[0]
     for other in kernels[1:]:
         for what in ("in_specs", "out_specs", "raw_params", "template_params"):
@@ -620,8 +704,16 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     is refused). programmatic: it may start before its predecessor on the stream ends (`griddepcontrol`). debug: emit
     `.file` and `.loc` for the Python lines, which profilers and cuda-gdb then show.
     """
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        near = suggest(unknown[0], _OPTIONS)
+        known = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(_OPTIONS)}"
+        raise TypeError(f"@kernel has no option {unknown[0]!r}; {known}")
     if fn is None:
         return lambda function: Kernel(function, **options)
     if not callable(fn):
         raise TypeError(f"@kernel decorates a function, not {fn!r}: options are keyword arguments, @kernel(arch=...)")
     return Kernel(fn, **options)
+
+
+_OPTIONS = [p.name for p in inspect.signature(Kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]

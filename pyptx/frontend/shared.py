@@ -19,6 +19,7 @@ from ..ssa.statement import Shape, Statement
 from ..types import PtxType, b16, u32
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
+from .not_a_value import NotAValue
 from .registers import Reg, checked_type, temporary
 from .trace import Trace, current, declaration_shape
 
@@ -39,7 +40,7 @@ class SymbolName(str):
         return made
 
 
-class Allocation:
+class Allocation(NotAValue):
     """A piece of shared memory: its symbol, its size in bytes, its alignment, its place if the memory is dynamic."""
 
     def __init__(self, trace: Trace, prefix: str, name: str | None, size: int, align: int, element: str, count: int):
@@ -77,6 +78,12 @@ class Allocation:
     def __ptx_symbol__(self) -> tuple[str, int]:
         return self.symbol, 0
 
+    def described(self) -> tuple[str, str]:
+        return (
+            f"{self.symbol}, an allocation in shared memory,",
+            "s[row, col] loads an element; ptx.addr(s, bytes) is an address in it, smem.base(s.name) its number",
+        )
+
     def resolved(self, dynamic: bool, marked: bool) -> tuple[str, int]:
         """(symbol, offset) of a reference, once it is known whether the memory is dynamic."""
         if not dynamic:
@@ -85,8 +92,12 @@ class Allocation:
 
 
 class SharedAlloc(Allocation):
-    """An array in shared memory, row-major. `s[row, col]` loads an element, `s[row, col] = r` stores one, `s[stage]`
-    is a part of it.
+    """An array in shared memory, row-major.
+
+    All indices as a tuple are an element: `s[row, col]` loads it, `s[row, col] = r` stores to it, and
+    `s.element((row, col))` is its address; of an array with one dimension `s[i,]`. One index is a part: `s[i]` is the
+    address of row i (of element i, with one dimension), to be given to `smem.load`, `ptx.addr`, a copy or a descriptor,
+    or to be indexed further, `s[i][j]`. Indices are ints or 32-bit or 64-bit integer registers.
     """
 
     def __init__(
@@ -114,13 +125,13 @@ class SharedAlloc(Allocation):
     def __iter__(self) -> Iterator[Any]:
         return (SharedSlice(self, i) for i in range(self.shape[0]))
 
-    def element(self, index: tuple[Any, ...]) -> AddressOperand:
-        """The address of an element; indices are ints or registers."""
-        return _element(self, 0, None, self.shape, index)
+    def element(self, *index: Any) -> AddressOperand:
+        """The address of an element, `s.element((row, col))` or `s.element(row, col)`; indices are ints or registers."""
+        return _element(self, 0, None, self.shape, _indices(index))
 
 
 @dataclass(frozen=True)
-class SharedSlice:
+class SharedSlice(NotAValue):
     """`alloc[stage]`: the part of an allocation at one index of its first dimension; `stage` is an int or a
     register.
     """
@@ -136,6 +147,12 @@ class SharedSlice:
             raise TypeError(
                 f"a part of {self.alloc.symbol} is chosen by an int or a register, not {type(self.stage).__name__}"
             )
+
+    def described(self) -> tuple[str, str]:
+        instead = f"smem.load({self.dtype}, s[i]) or s[i,] loads the element that is there"
+        if self.shape:
+            instead = f"all indices together load an element: s[{', '.join('ijklm'[: len(self.alloc.shape)])}]"
+        return f"{self.alloc.symbol}[{self.stage!r}], a place in shared memory,", instead
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -177,9 +194,14 @@ class SharedSlice:
         index = index if isinstance(index, tuple) else (index,)
         store(self.dtype, self.element(index), value)
 
-    def element(self, index: tuple[Any, ...]) -> AddressOperand:
+    def element(self, *index: Any) -> AddressOperand:
+        """The address of an element of the part; indices as for the allocation's."""
         scaled = None if isinstance(self.stage, int) else (self.stage, self.stride)
-        return _element(self.alloc, self.offset, scaled, self.shape, index)
+        return _element(self.alloc, self.offset, scaled, self.shape, _indices(index))
+
+
+def _indices(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
 
 
 def _element(
@@ -187,7 +209,11 @@ def _element(
 ) -> AddressOperand:
     """Address of an element: what is constant goes into the offset, register indices into one register."""
     if len(index) != len(shape):
-        raise current().error(f"{alloc.symbol} has {len(shape)} dimensions here, and the index {len(index)}")
+        parts = ", ".join("ijklm"[: len(shape)]) + ("," if len(shape) == 1 else "")
+        raise current().error(
+            f"{alloc.symbol} has {len(shape)} dimensions here, and the index {len(index)}",
+            f"an element is s[{parts}], of {shape}; s[i] alone is the address of a part",
+        )
     size = alloc.dtype.bits // 8
     if not size:
         raise current().error(f"elements of type {alloc.dtype} have no address of their own")
@@ -255,11 +281,15 @@ class MbarrierArray(Allocation):
 
 
 @dataclass(frozen=True)
-class MbarrierRef:
+class MbarrierRef(NotAValue):
     """One mbarrier of an array."""
 
     array: MbarrierArray
     idx: int
+
+    def described(self) -> tuple[str, str]:
+        instead = "wait for it with ptx.mbarrier.wait(bar, phase); ptx.addr(bar) is its address"
+        return f"{self.array.symbol}[{self.idx}], an mbarrier,", instead
 
     @property
     def name(self) -> str:

@@ -85,6 +85,7 @@ class Trace:
         self, name: str, target: str, version: Version | None = None, place: tuple[str, int] = ("<kernel>", 1)
     ):
         self.name, self.target, self.version = name, target, version
+        self.filename = place[0]
         self.statements: list[Statement] = []
         self.prologue: list[Statement] = []  # loads of TMA descriptors that are needed on every path
         self.insertions: dict[int, list[Statement]] = {}  # statement index -> statements to put behind it
