@@ -91,9 +91,6 @@ class Kernel:
         self.in_specs = None if in_specs is None else _tiles("in_specs", in_specs)
         self.out_specs = None if out_specs is None else _tiles("out_specs", out_specs)
         self.grid, self.block, self.cluster, self.smem = grid, block, cluster, smem
-        for what, value in (("grid", grid), ("block", block), ("cluster", cluster)):
-            if value is not None and not callable(value):
-                _shape(what, value)
         if not isinstance(smem, int) or smem < 0:
             raise TypeError(f"smem is a number of bytes, not {smem!r}")
         self.raw_params = tuple((str(t), str(n)) for t, n in _pairs("raw_params", raw_params, '("u32", "n")'))
@@ -349,7 +346,7 @@ class Kernel:
         code = getattr(self._fn, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
         trace = Trace(self.name, self.arch, self._version, place)
-        problem = launch_problem(self.arch, self.block, self.cluster, self.smem)
+        problem = self._launch_problem()
         if problem is not None:
             raise trace.error(problem, at=0)
         tensors = self._tensors(env)
@@ -387,6 +384,16 @@ class Kernel:
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
             findings=findings, text=[],
         )  # fmt: skip
+
+    def _launch_problem(self) -> str | None:
+        """What is wrong with the launch shape, as far as it is no function of dimensions."""
+        for what, value in (("grid", self.grid), ("block", self.block), ("cluster", self.cluster)):
+            if value is not None and not callable(value):
+                try:
+                    _shape(what, value, f" of kernel {self.name}")
+                except ValueError as error:
+                    return str(error)
+        return launch_problem(self.arch, self.block, self.cluster, self.smem)
 
     def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
         tensors: list[TensorSpec] = []
@@ -555,7 +562,7 @@ def _pairs(what: str, given: Any, example: str) -> list[tuple[Any, Any]]:
     return found
 
 
-def _shape(what: str, value: Any, whose: str = "") -> tuple[int, int, int]:
+def _shape(what: str, value: Any, whose: str) -> tuple[int, int, int]:
     """One to three extents as three. ValueError for what is none; a grid may have none of a kind (0)."""
     parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     least = 0 if what == "grid" else 1
@@ -607,12 +614,14 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
 
 
 def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:
-    """Whether parameters of other names than the dimensions' may stand for them, in order: as many, and none that is
-    called like another dimension.
+    """Whether parameters of other names than the dimensions' may stand for them, in order: as many, all of other names,
+    and none that is called like another dimension.
     """
     lowered = [d.lower() for d in dims]
-    return len(parameters) == len(dims) and all(
-        p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True)
+    return (
+        len(parameters) == len(dims)
+        and not set(parameters) & set(dims)
+        and all(p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True))
     )
 
 
