@@ -14,6 +14,7 @@ from .instructions import AddressOperand, emit
 from .parameters import TensorSpec
 from .registers import Reg, RegArray, temporary
 from .shared import bracketed
+from .swizzle_use import note_copy
 from .trace import current
 
 __all__ = ["CpAsync", "Tma", "cp", "tma"]
@@ -239,7 +240,9 @@ def _load(
     None = None, pred: Any = None,
 ) -> None:  # fmt: skip
     words = f"cp.async.bulk.tensor.{rank}d.{space}.global{mode}.{_BYTES}"
-    operands: list[Any] = [bracketed(dst), _map(src, coord, coordinates or rank), bracketed(mbar)]
+    tensor = _map(src, coord, coordinates or rank)
+    note_copy(current(), tensor.base, dst)
+    operands: list[Any] = [bracketed(dst), tensor, bracketed(mbar)]
     if offsets is not None:
         operands.append([_half(o) for o in offsets])
     if multicast_mask is not None:
@@ -265,7 +268,9 @@ def _store(
     coordinates: int | None = None,
 ) -> None:
     words = f"cp.async.bulk.tensor.{rank}d.global.shared::cta{mode}.bulk_group"
-    operands: list[Any] = [_map(dst, coord, coordinates or rank), bracketed(src)]
+    tensor = _map(dst, coord, coordinates or rank)
+    note_copy(current(), tensor.base, src)
+    operands: list[Any] = [tensor, bracketed(src)]
     if cache_hint is not None:
         words += ".L2::cache_hint"
         operands.append(cache_hint)

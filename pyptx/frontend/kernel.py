@@ -24,6 +24,7 @@ from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
 from .rebinding import check_branches
 from .shared import STATIC_LIMIT
+from .swizzle_use import swizzles_mistaken
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 
@@ -368,7 +369,7 @@ class Kernel:
                     raise
                 raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
-        findings = tuple(uninitialised_barriers(trace))
+        findings = (*uninitialised_barriers(trace), *swizzles_mistaken(trace))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,

@@ -66,6 +66,7 @@ class TensorSpec(NotAValue):
             result = temporary(trace, u64)
         trace.dominating(lambda: opcode("ld.param.u64")(result, AddressOperand(name)))
         trace.descriptors[self.name] = result
+        trace.tensor_layouts[result.name] = self.layout
         return result
 
 

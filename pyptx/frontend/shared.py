@@ -108,6 +108,8 @@ class SharedAlloc(Allocation):
         super().__init__(current(), "smem", name, size, align, ".b8", size)
         self.dtype, self.shape, self.swizzle = dtype, shape, swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
+        self.element_place: int | None = None
+        """Where the author first asked for an element, row-major."""
 
     def __repr__(self) -> str:
         return f"SharedAlloc({self.symbol}, {self.dtype}, {self.shape})"
@@ -217,6 +219,8 @@ def _element(
     size = alloc.dtype.bits // 8
     if not size:
         raise current().error(f"elements of type {alloc.dtype} have no address of their own")
+    if alloc.element_place is None:
+        alloc.element_place = current().place()
     offset = start
     terms: list[tuple[Any, int]] = [scaled] if scaled is not None else []
     for i, (position, extent) in enumerate(zip(index, shape, strict=True)):

@@ -262,3 +262,41 @@ def test_a_descriptor_first_used_inside_a_branch_is_loaded_at_the_top():
 def test_wrong_number_of_coordinates():
     with pytest.raises(PTXError, match="takes 2 coordinates, not 3"):
         tensors(lambda a, c: ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=smem.alloc(bf16, 64), coord=(0, 0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("layout", "make", "read", "message"),
+    [
+        (
+            Layout.TMA_128B,
+            lambda: smem.alloc(bf16, (64, 64)),
+            False,
+            "which is 128-byte aligned, with the 128B swizzle",
+        ),
+        (Layout.TMA_128B, lambda: smem.alloc(bf16, (64, 64), align=1024), True, "indexed here as rows and columns"),
+        (
+            Layout.TMA_64B,
+            lambda: smem.wgmma_tile(bf16, (64, 64)),
+            False,
+            "with the 64B swizzle, and its layout is 128B",
+        ),
+        (Layout.ROW, lambda: smem.wgmma_tile(bf16, (64, 64)), False, "without a swizzle, and its layout is 128B"),
+        (Layout.TMA_128B, lambda: smem.alloc(bf16, (2, 4, 64), align=1024)[1], False, "512 bytes into smem_0"),
+        (Layout.TMA_128B, lambda: smem.wgmma_tile(bf16, (2, 64, 64))[1], False, None),
+        (Layout.TMA_128B, lambda: ptx.addr(smem.alloc(bf16, (64, 64), align=1024), 1024), False, None),
+        (Layout.ROW, lambda: smem.alloc(bf16, (64, 64)), True, None),
+    ],
+)
+def test_swizzles_that_do_not_fit(layout, make, read, message):
+    @kernel(in_specs=[Tile(64, 64, bf16, layout, tma_box=(64, 64))], out_specs=[])
+    def load(x):
+        bar, s = smem.mbarrier(1), make()
+        ptx.mbarrier.init(bar[0], 1)
+        ptx.cp.async_.bulk.tensor_2d(dst=s, src=x.tma_desc(), coord=(0, 0), mbar=bar[0])
+        if read:
+            s[3, 5]
+
+    found = load.check()
+    assert [message in d.message for d in found] == ([] if message is None else [True])
+    assert all(d.filename == __file__ for d in found)
+    assembled(load)
