@@ -329,12 +329,10 @@ class Kernel:
         for name, value in kw.items():
             if name in template:
                 template[name] = value
-                if name in dims and isinstance(value, int) and not isinstance(value, bool):
-                    env[name] = value
+                if name in dims and value is not None:
+                    env[name] = self._size(name, value)
             elif name in dims:
-                if not isinstance(value, int) or isinstance(value, bool):
-                    raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
-                env[name] = value
+                env[name] = self._size(name, value)
             elif name not in raw:
                 known = list(dict.fromkeys([*template, *dims, *sorted(raw)]))
                 raise TypeError(f"kernel {self.name} has no parameter {name!r}; it has: {', '.join(known) or 'none'}")
@@ -342,6 +340,11 @@ class Kernel:
             if name in dims and isinstance(value, int) and not isinstance(value, bool):
                 env.setdefault(name, value)
         return template, env
+
+    def _size(self, name: str, value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
+        return operator.index(value)
 
     def _run(self, template: dict[str, Any], env: dict[str, int]) -> Traced:
         code = getattr(self._fn, "__code__", None)
