@@ -15,7 +15,7 @@ from .arithmetic import Arithmetic
 from .not_a_value import NotAValue
 from .trace import ALLOC_PREFIXES, PREFIXES, Trace, current
 
-__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar", "wgmma_frag"]
+__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
 
 class Reg(Arithmetic):
@@ -315,17 +315,6 @@ def from_(src: Reg | float | str, dtype: PtxType) -> Reg:
     result = scalar(dtype)
     instructions.move(result, src)
     return result
-
-
-def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> RegArray:
-    """The accumulator of an m x n wgmma tile: m*n/128 registers per thread (2 elements each for 16-bit types are not
-    packed here).
-
-    ValueError unless m*n is a multiple of 128 (the threads of a warpgroup). PTX ISA 9.7.15.
-    """
-    if m * n % 128:
-        raise ValueError(f"a {m}x{n} tile does not spread evenly over the 128 threads of a warpgroup")
-    return array(dtype, m * n // 128, name)
 
 
 def _count(count: int) -> None:
