@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
@@ -63,6 +64,9 @@ def _condition(trace: Trace, pred: Any) -> Any:
             f"a condition is a predicate register p or ~p, not {type(pred).__name__}",
             "compare registers with < <= > >= == != to get one; decide Python values with a Python if",
         )
+    reg = pred.reg if isinstance(pred, NegPred) else pred
+    if reg.dtype.name != "pred":
+        raise trace.error(f"a condition is a predicate register, not a {reg.dtype} one", f"{reg.name} != 0 is one")
     return pred
 
 
@@ -194,7 +198,21 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> It
     trace = current()
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
+    start, stop = _bound(trace, start), _bound(trace, stop)
     return _range(trace, start, stop, step)
+
+
+def _bound(trace: Trace, value: Any) -> int | Reg:
+    if isinstance(value, Reg):
+        if value.dtype.is_integer and value.dtype.bits == 32:
+            return value
+        raise trace.error(
+            f"the bounds of range_ are ints and 32-bit integer registers, not {value.dtype}",
+            f"convert it: ptx.cvt(s32, {value.dtype}, reg.scalar(s32), n)",
+        )
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise trace.error(f"the bounds of range_ are ints and 32-bit integer registers, not {value!r}")
+    return operator.index(value)
 
 
 def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:

@@ -24,13 +24,14 @@ from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
 from .rebinding import check_branches
 from .shared import STATIC_LIMIT
-from .swizzle_use import swizzles_mistaken
+from .tensor_copy_use import tensor_copy_problems
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from ..analysis.pressure import Pressure
     from ..runtime.ptxas import PtxasResult, ResourceUsage
     from .explain import Explanation
 
@@ -260,6 +261,19 @@ class Kernel:
 
         return explain(self, kw)
 
+    def pressure(self, **kw: Any) -> Pressure:
+        """Register pressure by our own analysis, without ptxas: `written`, `estimated`, `relaxed` (32-bit registers at the
+        peak) and where the peak is. `smem.total()` is the shared memory that a kernel has allocated so far, while it is
+        traced.
+        """
+        from ..analysis.cfg import cfg_of
+        from ..analysis.liveness import liveness
+        from ..analysis.pressure import register_pressure
+        from ..dialects.ptx.structure import ModuleOp
+
+        module = next(op for op in self.module(**kw).body.block.ops if isinstance(op, ModuleOp))
+        return register_pressure(entry := next(iter(module.functions)), liveness(cfg_of(entry)))
+
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
         thread or CTA). Errors as `sass`.
@@ -355,6 +369,7 @@ class Kernel:
             raise trace.error(problem, at=0)
         tensors = self._tensors(env)
         trace.template = dict(template)
+        trace.tiles = {t.name: tile for t, tile in zip(tensors, self.specs, strict=False)}
         trace.parameters = {name: words for words, name in self.raw_params}
         for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
             trace.symbols.add(parameter.name)
@@ -372,7 +387,7 @@ class Kernel:
                     raise
                 raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
-        findings = (*uninitialised_barriers(trace), *swizzles_mistaken(trace))
+        findings = (*uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,

@@ -66,7 +66,8 @@ class TensorSpec(NotAValue):
             result = temporary(trace, u64)
         trace.dominating(lambda: opcode("ld.param.u64")(result, AddressOperand(name)))
         trace.descriptors[self.name] = result
-        trace.tensor_layouts[result.name] = self.layout
+        if self.name in trace.tiles:
+            trace.described[result.name] = trace.tiles[self.name]
         return result
 
 

@@ -366,6 +366,11 @@ def wgmma_tile(
     return alloc_with_layout(dtype, shape, gmma_layout=layout, gmma_major=major, align=align, name=name)
 
 
+def total() -> int:
+    """Bytes of shared memory that the kernel has allocated up to here, alignment included."""
+    return current().shared_bytes
+
+
 def mbarrier(count: int = 1, name: str | None = None) -> MbarrierArray:
     """`count` mbarriers in shared memory. They need `ptx.mbarrier.init` before use."""
     if not isinstance(count, int) or count < 1:
@@ -576,5 +581,5 @@ def _rewrite(trace: Trace, layout: Layout, dynamic: bool) -> Layout:
 
 __all__ = [
     "Allocation", "MbarrierArray", "MbarrierRef", "SharedAlloc", "SharedSlice", "alloc", "alloc_with_layout",
-    "apply_swizzle", "base", "bracketed", "load", "mbarrier", "store", "wgmma_tile",
+    "apply_swizzle", "base", "bracketed", "load", "mbarrier", "store", "total", "wgmma_tile",
 ]  # fmt: skip

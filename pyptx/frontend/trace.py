@@ -39,7 +39,9 @@ from .spaces import symbol_problem
 if TYPE_CHECKING:
     from ..types import PtxType
     from .rebinding import Branch
-    from .shared import Allocation, SharedAlloc
+    from .shared import Allocation
+    from .tensor_copy_use import TensorCopy
+    from .tiles import Tile
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
 _getframe = sys._getframe
@@ -107,8 +109,9 @@ class Trace:
         self.locations: list[LocationAttr] = []
         self.specials: dict[str, object] = {}  # special register that never changes -> the register it was copied to
         self.descriptors: dict[str, object] = {}  # tensor name -> register with its TMA descriptor's address
-        self.tensor_layouts: dict[str, object] = {}  # that register -> the tensor's Layout
-        self.tensor_copies: list[tuple[SharedAlloc, int, str | None, int]] = []  # memory, offset, swizzle, place
+        self.tiles: dict[str, Tile] = {}  # tensor name -> its Tile
+        self.described: dict[str, Tile] = {}  # register with a descriptor's address -> the tensor's Tile
+        self.tensor_copies: list[TensorCopy] = []
         self.template: dict[str, object] = {}
         self.parameters: dict[str, str] = {}  # raw parameter -> its type words
         self.pool = 0  # predicates in %p<N>

@@ -281,3 +281,20 @@ def test_grids_of_the_dimensions(grid: Callable[..., int]) -> None:
 def test_grids_of_other_names(grid: Callable[..., int], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         launched(grid)(np.zeros((6, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: ptx.if_(reg.scalar(u32)).__enter__(), "a condition is a predicate register, not a u32 one"),
+        (lambda: list(ptx.range_(1.5)), "bounds of range_ are ints and 32-bit integer registers, not 1.5"),
+        (lambda: list(ptx.range_(reg.scalar(u64))), "bounds of range_ are ints and 32-bit integer registers, not u64"),
+        (lambda: ptx.add(reg.scalar(f32), 1.0, 2.0), "the first argument of these instructions is one of pyptx.types"),
+        (lambda: ptx.selp(reg.scalar(f32), 1.0, 2.0, reg.scalar(pred)), "is one of pyptx.types"),
+        (lambda: ptx.cvt(reg.scalar(f32), s32, reg.scalar(f32), reg.scalar(s32)), "is one of pyptx.types"),
+        (lambda: ptx.mbarrier.phased(smem.mbarrier(1)[0], 2), "the parity of a phase is 0 or 1"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(use: Callable[[], Any], message: str) -> None:
+    with pytest.raises(PTXError, match=message):
+        kernel(lambda: use()).ptx()
