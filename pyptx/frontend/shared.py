@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, Self
 
@@ -498,17 +499,22 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     """Settle where the allocations are: rewrite the references and return the `.shared` declarations that are
     needed.
     """
-    memo: dict[Shape, Shape] = {}
-    if dynamic or any(a.by_name in _symbols(s) for s in trace.used for a in trace.allocations.values()):
+    places: _Places = {}
+    for a in trace.allocations.values():
+        for name in (a.symbol, a.by_name):
+            found = a.resolved(dynamic, name is not a.symbol)
+            if found != (name, 0):
+                places[name] = found
+    memo = {shape: _moved(trace, shape, places) for shape in trace.used} if places else {}
+    for shape, changed in memo.items():
+        if changed is not shape:
+            trace.used[changed] = trace.used[shape]
+    if any(changed is not shape for shape, changed in memo.items()):
         for statements in (trace.statements, *trace.insertions.values()):
             for i, statement in enumerate(statements):
-                shape = statement[0]
-                if shape.instruction is not None:
-                    changed = memo.get(shape)
-                    if changed is None:
-                        changed = memo[shape] = _moved(trace, shape, dynamic)
-                    if changed is not shape:
-                        statements[i] = (changed, *statement[1:])
+                changed = memo.get(statement[0])
+                if changed is not None and changed is not statement[0]:
+                    statements[i] = (changed, *statement[1:])
     if dynamic:
         return []
     return [
@@ -517,44 +523,50 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     ]
 
 
-def _symbols(shape: Shape) -> set[str]:
-    found: set[str] = set()
+_Places = dict[str, tuple[str, int]]
+"""Symbol in a reference -> the symbol and the offset in bytes that it stands for, where they differ."""
+
+
+@lru_cache(maxsize=20_000)
+def symbols_of(layout: Layout) -> tuple[str, ...]:
+    """The symbols in an operand list."""
+    found: list[str] = []
 
     def note(operand: Operand) -> Operand:
         if isinstance(operand, Symbol):
-            found.add(operand.name)
+            found.append(operand.name)
         return operand
 
-    transform(shape.plain_layout, note)
-    return found
+    transform(layout, note)
+    return tuple(found)
 
 
-def _moved(trace: Trace, shape: Shape, dynamic: bool) -> Shape:
-    layout = _rewrite(trace, shape.plain_layout, dynamic)
-    if layout == shape.plain_layout:
-        return shape
+_moves: dict[tuple[Shape, tuple[tuple[str, tuple[str, int]], ...]], Shape] = {}
+
+
+def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
+    """The shape with its symbols where they are; the same one for the same places, as what is printed hangs on it."""
     cls = shape.instruction
-    assert cls is not None
-    made = Shape(shape.kind, [], [])
-    classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
-    fill_instruction(made, cls, shape.modifiers, layout, classes, shape.guard_mark)
-    made.attributes.pop("written", None)
-    made.bare, made.styled, made.name = shape.bare, True, shape.name
-    if shape in trace.used:
-        trace.used[made] = trace.used[shape]
+    named = tuple((n, places[n]) for n in symbols_of(shape.plain_layout) if n in places) if cls is not None else ()
+    if not named or cls is None:
+        return shape
+    made = _moves.get((shape, named))
+    if made is None:
+        if len(_moves) > 20_000:
+            _moves.clear()
+        made = _moves[shape, named] = Shape(shape.kind, [], [])
+        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
+        fill_instruction(made, cls, shape.modifiers, _rewrite(shape.plain_layout, places), classes, shape.guard_mark)
+        made.attributes.pop("written", None)
+        made.bare, made.styled, made.name = shape.bare, True, shape.name
     return made
 
 
-def _rewrite(trace: Trace, layout: Layout, dynamic: bool) -> Layout:
+def _rewrite(layout: Layout, places: _Places) -> Layout:
     from ..dialects.ptx.syntax import Address
 
-    allocations = {a.symbol: a for a in trace.allocations.values()} | {a.by_name: a for a in trace.allocations.values()}
-
     def place(name: str, offset: str) -> tuple[str, str]:
-        found = allocations.get(name)
-        if found is None:
-            return name, offset
-        symbol, start = found.resolved(dynamic, name.endswith("'"))
+        symbol, start = places.get(name, (name, 0))
         if not start:
             return symbol, offset
         if not offset:

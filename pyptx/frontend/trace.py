@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -225,7 +226,7 @@ class Trace:
 
     def add_place(self, filename: str, line: int, column: int) -> int:
         """The index of a new location."""
-        self.locations.append(FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column)))
+        self.locations.append(_location(filename, line, column))
         return len(self.locations) - 1
 
     def record(self, shape: Shape, regs: list[Reg] | tuple[()], place: int, name: str = "") -> None:
@@ -321,6 +322,11 @@ class Trace:
         filename, line = location.filename.data, location.line.data
         source = linecache.getline(filename, line).rstrip("\n") or None
         return Diagnostic("error", message, filename, line, location.column.data, hint, source_line=source)
+
+
+@lru_cache(maxsize=20_000)
+def _location(filename: str, line: int, column: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column))
 
 
 _least: dict[tuple[int, str], tuple[Version, Resolution]] = {}
