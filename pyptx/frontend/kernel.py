@@ -623,7 +623,10 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
     if all(p.name in names or p.default is not p.empty for p in wanted) and len(wanted) == len(parameters):
         return function(**{p.name: names[p.name] for p in wanted if p.name in names})
     unknown = [p.name for p in wanted if p.name not in names]
-    if _in_order([p.name for p in wanted], list(env)) and len(wanted) == len(parameters):
+    needed = [p for p in parameters if p.default is p.empty]
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters) or (
+        all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env))
+    ):
         return function(*env.values())
     near = suggest(unknown[0], names) if unknown else []
     raise TypeError(

@@ -263,7 +263,16 @@ def launched(grid: Any) -> Kernel:
 
 
 @pytest.mark.parametrize(
-    "grid", [lambda M, N: M, lambda m, n: m, lambda rows, columns: rows, lambda M: M, lambda **d: d["M"]]
+    "grid",
+    [
+        lambda M, N: M,
+        lambda m, n: m,
+        lambda rows, columns: rows,
+        lambda M: M,
+        lambda *d: d[0],
+        lambda m, n, each=1: m,
+        lambda **d: d["M"],
+    ],
 )
 def test_grids_of_the_dimensions(grid: Callable[..., int]) -> None:
     x = np.random.default_rng().standard_normal((6, 4), dtype=np.float32)
