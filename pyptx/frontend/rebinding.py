@@ -156,43 +156,43 @@ def check_branches(trace: Trace) -> None:
     """At the end of the kernel: PTXError where the register of a name that was bound in an `if_` is read by threads
     that skipped it.
     """
+    rebound = [(branch, found) for branch in trace.branches for found in branch.rebound]
+    uses: dict[str, list[int]] = {name: [] for _, found in rebound for name in found.new if name not in found.old}
+    if not uses:
+        return
+    for i, statement in enumerate(trace.statements):
+        for reg in statement[1]:
+            if reg.name in uses:
+                uses[reg.name].append(i)
     problems: list[Diagnostic] = []
-    for branch in trace.branches:
-        for found in branch.rebound:
-            if _is_read_by_all(trace, branch, set(found.new) - set(found.old)):
-                what = f"{found.name} stands for another register from here on ({_listed(found.new)}), in all threads"
-                problems.append(
-                    trace.diagnostic(
-                        f"{what}: binding a name inside ptx.if_ is no assignment in the kernel, and threads that skip the "
-                        "block read that register behind it too",
-                        found.advice,
-                        found.place(trace, branch.start),
-                    )
+    for branch, found in rebound:
+        if any(_is_read_by_all(trace, branch, name, uses[name]) for name in found.new if name in uses):
+            what = f"{found.name} stands for another register from here on ({_listed(found.new)}), in all threads"
+            problems.append(
+                trace.diagnostic(
+                    f"{what}: binding a name inside ptx.if_ is no assignment in the kernel, and threads that skip the "
+                    "block read that register behind it too",
+                    found.advice,
+                    found.place(trace, branch.start),
                 )
+            )
     if problems:
         raise PTXError(problems)
 
 
-def _is_read_by_all(trace: Trace, branch: Branch, names: set[str]) -> bool:
-    """Whether a statement behind the branch reads one of the registers before it is written again, other than under a
-    condition of its own.
+def _is_read_by_all(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
+    """Whether a statement behind the branch reads the register before it is written again, other than under a condition
+    of its own. `uses`: the statements that name it.
     """
-    names = set(names)
-    for i in range(branch.end, len(trace.statements)):
+    for i in uses:
         statement = trace.statements[i]
-        shape = statement[0]
-        if not shape.read and not shape.written:
+        if i < branch.end or statement[0].guard >= 0:
             continue
-        conditional = shape.guard >= 0 or any(
-            b.start <= i < b.end and b.start >= branch.end and b.of is not branch for b in trace.branches
-        )
-        if conditional:
+        if any(b.start <= i < b.end and b.start >= branch.end and b.of is not branch for b in trace.branches):
             continue
-        if names & set(_read(trace, statement)):
+        if name in _read(trace, statement):
             return True
-        names -= set(_written(statement))
-        if not names:
-            break
+        return False
     return False
 
 
