@@ -110,7 +110,10 @@ class Opcode:
         shape, name = found
         place = trace.place()
         if shape not in trace.used:
-            trace.check(shape, place)
+            try:
+                trace.check(shape, place)
+            except PTXError as error:
+                raise _refused(operands, error) from None
         trace.statements.append((shape, regs, trace.lead, place, name))
         trace.lead = ""
         if operands:
@@ -172,6 +175,15 @@ class Opcode:
             self._reads_special = cls.opcode in ("mov", "cvt")
             self._cls = cls
         return self._cls
+
+
+def _refused(operands: tuple[Any, ...], error: PTXError) -> PTXError:
+    """The error of an instruction, or where it takes a place in memory for a value, what to write instead."""
+    if "not a symbol" in error.diagnostics[0].message:
+        for operand in operands:
+            if isinstance(operand, NotAValue) and hasattr(operand, "__ptx_symbol__"):
+                return operand.refusal()
+    return error
 
 
 class InstructionNamespace:

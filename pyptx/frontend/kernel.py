@@ -373,6 +373,7 @@ class Kernel:
         trace.parameters = {name: words for words, name in self.raw_params}
         for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
             trace.symbols.add(parameter.name)
+            trace.spaces[parameter.name] = "entry"  # as symbol_uses calls a parameter of the kernel
         trace.shared_is_dynamic = self.smem > STATIC_LIMIT and not self.extern_smem
         if self.extern_smem:
             trace.symbols.add(self.extern_smem)

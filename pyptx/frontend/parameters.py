@@ -62,6 +62,7 @@ class TensorSpec(NotAValue):
             assert isinstance(known, Reg)
             return known
         trace.symbols.add(name)
+        trace.spaces[name] = "entry"
         with trace.outermost():
             result = temporary(trace, u64)
         trace.dominating(lambda: opcode("ld.param.u64")(result, AddressOperand(name)))

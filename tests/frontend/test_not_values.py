@@ -43,6 +43,18 @@ def test_places_in_shared_memory() -> None:
 
     assert "smem.load" in refused(initial)
 
+    def stored() -> None:
+        s = smem.alloc(f32, 4)
+        s[0] = s[1]  # here
+
+    assert "smem.load(f32, s[i])" in refused(stored)
+
+    def operand() -> None:
+        v = reg.scalar(f32)
+        ptx.inst.add.f32(v, v, smem.alloc(f32, 4)[1])  # here
+
+    assert "smem.load(f32, s[i])" in refused(operand)
+
     def whole() -> None:
         smem.alloc(f32, 4) < reg.scalar(f32)  # here  # noqa: B015
 
@@ -94,6 +106,14 @@ def test_special_registers_are_called(function: Callable[[], Any]) -> None:
 def test_tensors_are_not_arrays(use: Callable[[Any], Any]) -> None:
     with pytest.raises(PTXError, match=r"x, a tensor, is no value to compute with(.|\n)*ptx.pointer\(x\)"):
         kernel(in_specs=[Tile("N", f32)], out_specs=[])(lambda x: use(x)).ptx(N=4)
+
+
+@pytest.mark.parametrize("use", [lambda x: ptx.addr(x), lambda x: x])
+def test_tensors_are_no_global_addresses(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(PTXError, match=r"x is a parameter(.|\n)*ptx.global_ptrs|ptx.pointer\(x\) points"):
+        kernel(in_specs=[Tile("N", f32)], out_specs=[])(lambda x: ptx.inst.ld.global_.f32(reg.scalar(f32), use(x))).ptx(
+            N=4
+        )
 
 
 def test_predicates_or() -> None:
