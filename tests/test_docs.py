@@ -44,6 +44,20 @@ print(np.array_equal(out, want), report.findings)
     assert run(blocks("docs/writing-kernels.md")[0] + check, tmp_path) == "True []\n"
 
 
+def test_guide_pictures(tmp_path: Path) -> None:
+    (program,) = [b for b in blocks("docs/writing-kernels.md") if "draw.mma" in b]
+    run(program.replace('"load.svg"', repr(str(tmp_path / "load.svg"))), tmp_path)
+    assert (tmp_path / "load.svg").read_text().startswith("<svg")
+
+
+def test_patterns(tmp_path: Path) -> None:
+    """The page is one program, whose one refusal is the one shown, at the line that it is said to be at."""
+    out = run("".join(blocks("docs/patterns.md")), tmp_path)
+    shown = re.search(r"# patterns.py(:.*) ...\n", (ROOT / "docs/patterns.md").read_text())
+    assert shown is not None
+    assert re.sub(r"(:\d+):\d+:", r"\1:", out).split("program.py", 1)[1].startswith(shown[1])
+
+
 def test_launching(tmp_path: Path) -> None:
     """The page is one program, from top to bottom."""
     for package in ("torch", "jax"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..types import PtxType
+from ..types import _ALL, PtxType
 
 __all__ = ["Layout", "Tile", "unify_envs"]
 
@@ -67,7 +67,10 @@ class Tile:
         if not dims:
             raise ValueError("a Tile needs at least one dimension")
         if dtype is None:
-            raise ValueError("a Tile needs a dtype")
+            named = next((f": {d}, not {d!r}" for d in dims if isinstance(d, str) and d in _ALL), "")
+            raise ValueError(f"a Tile needs a dtype, one of pyptx.types{named}")
+        if not isinstance(dtype, PtxType):
+            raise TypeError(f"a Tile's type is one of pyptx.types, such as f32, not {dtype!r}")
         if tma_rank not in (2, 3):
             raise ValueError(f"tma_rank is 2 or 3, not {tma_rank!r}")
         if tma_rank == 3 and tma_box is None:
