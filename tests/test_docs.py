@@ -96,3 +96,17 @@ def test_simulator(tmp_path: Path) -> None:
     assert shown.partition("error: ")[2].partition(" at rotate.py")[0] in " ".join(out.split())
     assert "roofline" in out
     assert (tmp_path / "rotate.svg").read_text().startswith("<svg")
+
+
+def test_guide_lit(tmp_path: Path) -> None:
+    text = (ROOT / "docs/passes.md").read_text()
+    (test,) = re.findall(r"```ptx\n(.*?)```", text, re.S)
+    (config,) = blocks("docs/passes.md")
+    (tmp_path / "dce.ptx").write_text(test)
+    (tmp_path / "broken.ptx").write_text(test.replace("st.global.u32 [%rd2], %r1", "st.global.u32 [%rd2], %r2"))
+    (tmp_path / "lit.cfg.py").write_text(config)
+    tools = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([tools / "lit", "-v", tmp_path], capture_output=True, text=True, env=environment, check=False)
+    assert "PASS: kernels :: dce.ptx" in done.stdout
+    assert "FAIL: kernels :: broken.ptx" in done.stdout  # the sum is used there
