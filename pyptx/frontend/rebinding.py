@@ -9,12 +9,12 @@ bytecode), and so is the register (in the trace).
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..diagnostics import Diagnostic, PTXError
 from .instructions import AddressOperand
@@ -93,10 +93,16 @@ def before(trace: Trace, frame: FrameType) -> Before:
 
 
 def _copied(item: tuple[str, Any]) -> tuple[str, Any]:
-    name, value = item
-    if value.__class__ is list:
-        return name, tuple(value)
-    return (name, dict(value)) if value.__class__ is dict else item
+    """A name and its value, of which lists and dictionaries may change: nested ones too (a grid of accumulators)."""
+    return item[0], _snapshot(item[1], 3)
+
+
+def _snapshot(value: Any, depth: int) -> Any:
+    if not depth or value.__class__ not in (list, tuple, dict):
+        return value
+    if value.__class__ is dict:
+        return {k: _snapshot(v, depth - 1) for k, v in value.items()}
+    return tuple(_snapshot(v, depth - 1) for v in value)
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:
@@ -204,7 +210,11 @@ def _changed(was: _Locals) -> list[_Rebound]:
         new = now.get(name)
         if new is old:
             continue
-        in_place = isinstance(new, (list, dict)) and len(new) == len(old) and _elements(old) is not None
+        in_place = False
+        if isinstance(new, (list, dict)) and isinstance(old, (tuple, dict)):
+            in_place = True
+            if len(cast("list[Any]", new)) != len(cast("tuple[Any, ...]", old)):
+                continue  # a queue: what was taken out or put in moved the others
         for before_, after in _pairs(old, new):
             if before_ is after:
                 continue
@@ -219,9 +229,13 @@ def _changed(was: _Locals) -> list[_Rebound]:
     return found
 
 
-def _pairs(old: Any, new: Any) -> Iterable[tuple[Any, Any]]:
+def _pairs(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
     first, second = _elements(old), _elements(new)
-    return [(old, new)] if first is None or second is None else zip(first, second, strict=False)
+    if first is None or second is None:
+        yield old, new
+        return
+    for a, b in zip(first, second, strict=False):
+        yield from _pairs(a, b)
 
 
 def _elements(value: Any) -> list[Any] | None:
@@ -292,7 +306,7 @@ def _written(statement: Statement) -> list[str]:
 @lru_cache(maxsize=4096)
 def _read_again(code: CodeType, name: str, offset: int, stop: int | None) -> bool:
     """Whether the code behind `offset` reads the name before binding it, on a path that does not pass `stop`."""
-    if name in code.co_cellvars or name in code.co_freevars:
+    if name in code.co_freevars or (name in code.co_cellvars and not _only_comprehensions(code, name)):
         return True  # a closure may read it
     steps = _flow(code)
     if offset not in steps:
@@ -310,6 +324,12 @@ def _read_again(code: CodeType, name: str, offset: int, stop: int | None) -> boo
         if not uses:
             waiting += following
     return False
+
+
+def _only_comprehensions(code: CodeType, name: str) -> bool:
+    """Whether the functions that read a name of this code run where they stand (comprehensions before Python 3.12)."""
+    inner = [c for c in code.co_consts if isinstance(c, CodeType) and name in c.co_freevars]
+    return all(c.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>") for c in inner)
 
 
 @lru_cache(maxsize=256)
