@@ -163,7 +163,23 @@ def in_a_function() -> None:
     keep(at_least_three(reg.scalar(u32, init=0)))
 
 
+def in_a_grid_of_accumulators() -> None:
+    sums = [[reg.scalar(u32, init=0) for _ in range(2)] for _ in range(2)]
+    for i in ptx.range_(10):
+        for j in range(2):
+            sums[1][j] = sums[1][j] + i  # here
+    keep(sums[1][0])
+
+
+def in_a_pair_of_a_dictionary() -> None:
+    both = {"a": (reg.scalar(u32, init=0), reg.scalar(u32, init=0))}
+    for i in ptx.range_(10):
+        both["a"] = (both["a"][0] + i, both["a"][1])  # here
+    keep(both["a"][0])
+
+
 WRONG = [
+    in_a_grid_of_accumulators, in_a_pair_of_a_dictionary,
     sum_in_a_loop, read_before_it_is_bound, swapped, in_a_list, in_a_loop_with_a_label, another_condition, by_a_closure,
     by_a_loop_of_the_authors, a_pointer, a_special_register, sum_in_an_if, another_name_for_it, in_the_else,
     read_in_the_else, in_an_if_in_a_loop, by_a_context_manager_of_the_authors, in_a_function,
@@ -274,3 +290,23 @@ def test_set_is_the_assignment() -> None:
         sums.append(sums[-1] * 2 + i)
     assert out[:, 0].tolist() == sums
     assert out[:, 1].view(np.float32).tolist() == [0.0] * 4 + [2.5] * 4
+
+
+def test_comprehensions_and_queues_are_free() -> None:
+    """A comprehension reads its names where it stands (Python 3.11 makes it a function); taking from a queue moves the rest."""
+
+    @kernel
+    def fine():
+        tid = reg.from_(ptx.special.tid.x(), u32)
+        t, s = tid, reg.scalar(u32, init=0)
+        for i in ptx.range_(3):
+            t = tid + i
+            for product in [t * k for k in range(1, 3)]:
+                s += product
+        queue = [tid + k for k in range(4)]
+        with ptx.if_(tid < 3):
+            s += queue.pop(0)
+        s += queue.pop(0)
+        keep(s)
+
+    assert fine.diagnose() == []

@@ -233,3 +233,22 @@ def test_flattening_renames_a_variable_that_shadows_one_of_the_module() -> None:
     for function in module.functions:
         flatten_scopes(function)
     assert results(pyptx.to_ptx(module))[:8] == [12] * 8
+
+
+def test_an_edge_into_a_scope_does_not_go_to_the_outer_label() -> None:
+    """The block that cse puts on a branch's edge stands at the end of the function, where L is another label."""
+    text = kernel("""mov.b32 %r3, 7;
+	mov.b32 %r4, 7;
+	setp.lt.s32 %p1, y, 2;
+	{
+	@%p1 bra L;
+	add.s32 %r3, y, 9;
+L:
+	add.s32 %r2, %r3, %r4;
+	}
+	@!%p1 bra L;
+	add.s32 %r2, %r2, 100;
+L:
+	mov.b32 z, %r2;""")
+    after = changed(text, CommonSubexpressions().run)
+    assert "$L__edge" in after

@@ -190,3 +190,13 @@ def test_unreadable_ptx_is_no_difference(tmp_path: Path, capsys: pytest.CaptureF
     assert errors[0]["line"] == 1
     assert main(["analyse", "--json", str(bad)]) == 1
     assert json.loads(capsys.readouterr().out)["errors"] == errors
+
+
+@pytest.mark.parametrize(("name", "other"), [("add", "sub"), ("ret", "exit"), ("min", "max")])
+def test_names_spelled_like_opcodes(name: str, other: str) -> None:
+    """A label, variable or parameter `add` is no opcode, and the opcode `add` is no name."""
+    operation = {"ret": "@%p1 {0}", "exit": "@%p1 {0}"}.get(name, "{0}.s32 %r1, %r1, %r2").format
+    a = KERNEL.replace("LOOP", name).replace("mov.u32 %r2, 1;", f"mov.u32 %r2, 1;\n\t{operation(name)};")
+    b = KERNEL.replace("LOOP", other).replace("mov.u32 %r2, 1;", f"mov.u32 %r2, 1;\n\t{operation(other)};")
+    assert diff(a, b)
+    assert not diff(a, a.replace(f"{name}:", "L:").replace(f"bra {name};", "bra L;"))

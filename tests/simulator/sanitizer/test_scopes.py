@@ -140,3 +140,34 @@ def test_strong_stores_to_one_place_do_not_race() -> None:
         text = f"{head}ld.param.u64 %rd1, [a];\n{body.format(store)}\n}}\n"
         found = pyptx.load(text)["k"].simulate(np.zeros(1, np.uint32), grid=4, block=1).findings
         assert len(found) == races, store
+
+
+@pytest.mark.parametrize("fence", ["fence.acq_rel.cluster;", "fence.sc.cluster;", "membar.gl;", ""])
+def test_a_fence_before_a_relaxed_arrival_of_the_cluster_releases(fence: str) -> None:
+    text = f""".version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 o) .reqnctapercluster 2
+{{
+    .reg .b64 %o, %p; .reg .b32 %t, %r, %peer, %b, %there, %v, %g;
+    .shared .align 16 .b8 buf[128];
+    ld.param.u64 %o, [o]; cvta.to.global.u64 %o, %o;
+    mov.u32 %t, %tid.x; mov.u32 %r, %cluster_ctarank; xor.b32 %peer, %r, 1;
+    mov.u32 %b, buf; mad.lo.u32 %b, %t, 4, %b;
+    mapa.shared::cluster.u32 %there, %b, %peer;
+    mad.lo.u32 %v, %r, 100, %t;
+    st.shared.u32 [%b], %v;
+    {fence}
+    barrier.cluster.arrive.relaxed;
+    barrier.cluster.wait.acquire;
+    ld.shared::cluster.u32 %v, [%there];
+    barrier.cluster.arrive; barrier.cluster.wait;
+    mov.u32 %g, %ctaid.x; mad.lo.u32 %g, %g, 32, %t; mul.wide.u32 %p, %g, 4; add.u64 %p, %p, %o;
+    st.global.u32 [%p], %v;
+    ret;
+}}
+"""
+    out = np.full(64, 0xCDCDCDCD, np.uint32)
+    found = pyptx.simulate(pyptx.load(text)["k"], out, grid=2, block=32).findings
+    assert {f.rule for f in found} == (set() if fence else {"race"})
+    assert out.tolist() == [*range(100, 132), *range(32)]
