@@ -245,6 +245,8 @@ class Segment:
     function: int
     targets: tuple[int, ...] = ()
     after: int = -1
+    executions: int = 0
+    """How often its runs have been interpreted so far, in all launches: frequent ones are compiled (`jit.runs`)."""
 
 
 @dataclass(slots=True)
