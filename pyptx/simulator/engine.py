@@ -62,7 +62,7 @@ class Engine:
     def __init__(self, machine: Machine, max_steps: int | None, bind_body: BindBody | None = None):
         self.machine = machine
         self._bind_body = bind_body or _one_by_one
-        self._bound: dict[int, list[tuple[Full, Masked]]] = {}
+        self._bodies: dict[int, list[tuple[Full, Masked]]] = {}
         self.program = machine.program
         self.segments = machine.program.segments
         count = len(self.segments)
@@ -251,9 +251,9 @@ class Engine:
 
     def _bind(self, at: int) -> list[tuple[Full, Masked]]:
         """What executes the body of a segment."""
-        found = self._bound.get(at)
+        found = self._bodies.get(at)
         if found is None:
-            found = self._bound[at] = self._bind_body(self.machine, self.segments[at])
+            found = self._bodies[at] = self._bind_body(self.machine, self.segments[at])
         return found
 
     def _sync_all(self, at: int, inst: Inst) -> Full:

@@ -6,7 +6,7 @@ import ctypes
 import importlib
 import importlib.util
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from ...diagnostics import SimulationError
@@ -27,8 +27,8 @@ def available() -> bool:
 
 
 @cache
-def _target() -> tuple[Any, Any]:
-    """(llvmlite.binding, the machine to compile for: the one we run on, with all it has)."""
+def _target() -> tuple[Any, Callable[[], Any]]:
+    """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has)."""
     if not available():
         raise SimulationError("engine='jit' needs llvmlite: pip install 'pyptx[jit]', or engine='numpy'")
     llvm = importlib.import_module("llvmlite.binding")
@@ -36,8 +36,8 @@ def _target() -> tuple[Any, Any]:
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
-    return llvm, machine
+    cpu = llvm.get_host_cpu_name()
+    return llvm, partial(target.create_target_machine, cpu=cpu, features=features, opt=3, jit=True)
 
 
 def require() -> None:
@@ -48,7 +48,8 @@ def require() -> None:
 @lru_cache(maxsize=KEPT)
 def compile_ir(text: str) -> Native:
     """The function `run` of a module, optimised and vectorised. The same text is compiled once."""
-    llvm, machine = _target()
+    llvm, make_machine = _target()
+    machine = make_machine()
     module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -56,7 +57,7 @@ def compile_ir(text: str) -> Native:
     options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    # one execution engine per module, so that an evicted run takes its code along
+    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
