@@ -33,7 +33,7 @@ PATIENCE = 2048
 
 
 BindBody: TypeAlias = Callable[[Machine, Segment], "list[tuple[Full, Masked]]"]
-"""How the body of a segment becomes steps: instruction by instruction, or by runs of them (`jit.bind_body`)."""
+"""How the body of a segment becomes steps: instruction by instruction, or by runs of them (`jit`)."""
 
 
 def _one_by_one(machine: Machine, segment: Segment) -> list[tuple[Full, Masked]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from ..diagnostics import SimulationError, did_you_mean
 from . import jit
@@ -33,4 +32,4 @@ def body_binder(engine: str, watched: bool) -> BindBody | None:
     """
     if watched or engine == "numpy" or not jit.available():
         return None
-    return partial(jit.bind_body, hot=0) if engine == "jit" else jit.bind_body
+    return jit.bind_at_once if engine == "jit" else jit.bind_when_hot

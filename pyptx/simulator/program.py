@@ -245,8 +245,8 @@ class Segment:
     function: int
     targets: tuple[int, ...] = ()
     after: int = -1
-    executions: int = 0
-    """How often its runs have been interpreted so far, in all launches: frequent ones are compiled (`jit.runs`)."""
+    compiled: bool = False
+    """Whether a launch has compiled runs of its body (`jit.runs`): the next one need not wait as long."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,6 @@
 """
 
 from .compiler import available, require
-from .runs import bind_body
+from .runs import bind_at_once, bind_when_hot
 
-__all__ = ["available", "bind_body", "require"]
+__all__ = ["available", "bind_at_once", "bind_when_hot", "require"]

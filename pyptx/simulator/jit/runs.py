@@ -1,7 +1,7 @@
 """Runs of instructions that the compiler knows, and how the engine calls them.
 
-A run counts how often it is executed, over all launches of its program. Only one that has come to `hot` is compiled:
-compiling costs as much as some hundred executions in NumPy.
+Compiling an instruction costs about as much as executing it a thousand times in NumPy, and looking whether it is compiled
+already some tens of times. So a body is interpreted first, and its runs are compiled once it has come that far.
 """
 
 from __future__ import annotations
@@ -21,34 +21,73 @@ Bound = tuple[Full, Masked]
 SHORTEST = 2
 """Instructions of a run: one alone is as fast in NumPy."""
 LONGEST = 400
-"""Instructions of a run: what LLVM compiles in about a second."""
-HOT = 300
-"""Executions of a run after which "auto" compiles it."""
+"""Instructions of a run: what LLVM compiles in a second or two."""
+HOT = 1000
+"""Executions of a body in a launch after which "auto" compiles its runs."""
+HOT_AGAIN = 50
+"""The same, when an earlier launch has compiled them."""
 
 
-def bind_body(machine: Machine, segment: Segment, hot: int = HOT) -> list[Bound]:
-    """The body of a segment bound to a machine: `Machine.bind` of each instruction, or of a run of them at once."""
+def bind_at_once(machine: Machine, segment: Segment) -> list[Bound]:
+    """The body of a segment bound to a machine, its runs compiled when they are first executed."""
+    return _with_runs(machine, segment, [machine.bind(inst) for inst in segment.body])
+
+
+def bind_when_hot(machine: Machine, segment: Segment) -> list[Bound]:
+    """The body of a segment bound to a machine, its runs compiled when it has been executed often."""
+    if not segment.body:
+        return []
+    body = _Body(machine, segment)
+    return [(body.full, body.masked)]
+
+
+class _Body:
+    """A body that counts its executions."""
+
+    def __init__(self, machine: Machine, segment: Segment):
+        self.machine, self.segment = machine, segment
+        self.steps: list[Bound] = [machine.bind(inst) for inst in segment.body]
+        self.left = HOT_AGAIN if segment.compiled else HOT
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.steps = _with_runs(self.machine, self.segment, self.steps)
+
+    def full(self) -> None:
+        self._count()
+        for full, _ in self.steps:
+            full()
+
+    def masked(self, mask: Array) -> None:
+        self._count()
+        for _, masked in self.steps:
+            masked(mask)
+
+
+def _with_runs(machine: Machine, segment: Segment, steps: list[Bound]) -> list[Bound]:
+    """The steps of a body, with those of a run made one."""
+    segment.compiled = True
     bound: list[Bound] = []
     run: list[tuple[Inst, Meaning, Bound]] = []
 
     def end_run() -> None:
         if len(run) >= SHORTEST:
-            made = Run(machine, segment, run, hot)
+            made = Run(machine, run)
             bound.append((made.full, made.masked))
         else:
-            bound.extend(steps for _, _, steps in run)
+            bound.extend(single for _, _, single in run)
         run.clear()
 
-    for inst in segment.body:
+    for inst, step in zip(segment.body, steps, strict=True):
         what = machine.meaning(inst)
-        steps = machine.bind(inst)
         if _fits(machine, inst, what):
-            run.append((inst, what, steps))
+            run.append((inst, what, step))
             if len(run) == LONGEST:
                 end_run()
             continue
         end_run()
-        bound.append(steps)
+        bound.append(step)
     end_run()
     return bound
 
@@ -111,40 +150,40 @@ def _address(array: Array) -> int:
 class Run:
     """One run of a segment on one machine."""
 
-    def __init__(self, machine: Machine, segment: Segment, run: list[tuple[Inst, Meaning, Bound]], hot: int):
-        self.machine, self.segment, self.hot = machine, segment, hot
+    def __init__(self, machine: Machine, run: list[tuple[Inst, Meaning, Bound]]):
+        self.machine = machine
         self.run = list(run)
-        self.steps = [steps for _, _, steps in run]
         self.moves = any(isinstance(what, Step) for _, what, _ in run)
         self.code: list[_Code | None] = [None, None]
         """For all lanes, and with a mask."""
 
     def full(self) -> None:
         """Execute in all lanes that are alive."""
-        # nobody reads the registers of those that are not, but they must not store
-        self._execute(self.machine.alive if self.moves else None, True)
+        # nobody reads the registers of those that are not, but they must not load and store
+        mask = self.machine.alive if self.moves else None
+        stopped = self._call(mask)
+        if stopped is not None:
+            for _, _, (full, _) in self.run[stopped:]:
+                full()
+            self._look(mask)
 
     def masked(self, mask: Array) -> None:
-        self._execute(mask, mask is None)
+        stopped = self._call(mask)
+        if stopped is not None:
+            for _, _, (_, masked) in self.run[stopped:]:
+                masked(mask)
+            self._look(mask)
 
-    def _execute(self, mask: Array, whole: bool) -> None:
+    def _call(self, mask: Array) -> int | None:
+        """Run the code: None, or the index of the load or store at which it stopped."""
         code = self.code[mask is not None]
         if code is None:
-            segment = self.segment
-            segment.executions += 1
-            if segment.executions <= self.hot:
-                self._interpret(0, mask, whole)
-                return
             code = self.code[mask is not None] = _Code(self.machine, self.run, mask is not None)
         stopped = code.call(code.at, self.machine.warps, 0 if mask is None else _address(mask))
-        if stopped:
-            self._interpret(code.moves[stopped - 1].index, mask, whole)
-            code.look()
+        return code.moves[stopped - 1].index if stopped else None
 
-    def _interpret(self, start: int, mask: Array, whole: bool) -> None:
-        if whole:
-            for full, _ in self.steps[start:]:
-                full()
-        else:
-            for _, masked in self.steps[start:]:
-                masked(mask)
+    def _look(self, mask: Array) -> None:
+        """NumPy has executed what the code could not: go where it went, next time."""
+        code = self.code[mask is not None]
+        assert code is not None
+        code.look()

@@ -125,9 +125,7 @@ minimum = partial(_extreme, "olt", "or")
 maximum = partial(_extreme, "ogt", "and")
 
 
-def compare(
-    lane: Lane, a: Value, b: Value, *, comparison: str, signed: bool = False, ftz: bool = False
-) -> Value:
+def compare(lane: Lane, a: Value, b: Value, *, comparison: str, signed: bool = False, ftz: bool = False) -> Value:
     """Of floats or integers, as the type of the operands says."""
     if a.type in _FLOATS:
         return lane.compare(_ORDERED[comparison], *_flushed(lane, ftz, a, b))

@@ -38,9 +38,7 @@ def mov(inst: Inst) -> Pure | Step:
         return Pure(lambda *xs: xs, [(t, kind) for t in targets], [(s, kind) for s in sources], native=native.several)
     if isinstance(a, Vec) and isinstance(d, Vec):
         pairs = list(zip(d.elements, a.elements, strict=False))
-        return Pure(
-            lambda *xs: xs, [(t, kind) for t, _ in pairs], [(s, kind) for _, s in pairs], native=native.several
-        )
+        return Pure(lambda *xs: xs, [(t, kind) for t, _ in pairs], [(s, kind) for _, s in pairs], native=native.several)
     if isinstance(a, Vec):
         return _pack(d, a, kind)
     if isinstance(d, Vec):
@@ -74,9 +72,7 @@ def _unpack(d: Vec, a: Operand, kind: str) -> Pure:
     def split(x: Array) -> tuple[Array, ...]:
         return tuple((x >> source.type(width * i)).astype(target) for i in range(count))
 
-    return Pure(
-        split, [(e, element) for e in d.elements], [(a, kind)], native=partial(native.split, type=f"i{width}")
-    )
+    return Pure(split, [(e, element) for e in d.elements], [(a, kind)], native=partial(native.split, type=f"i{width}"))
 
 
 def _wide(d: Operand, a: Operand) -> Pure | Step:
