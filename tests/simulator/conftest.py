@@ -17,13 +17,12 @@ from pyptx.simulator.launch import simulate_entry
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     engines = getattr(metafunc.module, "ENGINES", None)
     if engines is not None:
-        metafunc.fixturenames.append("engine")
         metafunc.parametrize("engine", engines, indirect=True, ids=lambda name: name or "asked")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    name: str | None = request.param
+    name: str | None = getattr(request, "param", None)
     if name is None:
         return None
     if not compiler.available():
