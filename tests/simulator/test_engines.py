@@ -17,7 +17,7 @@ from pyptx.simulator.jit import compiler, runs
 
 needs_llvmlite = pytest.mark.skipif(not compiler.available(), reason="needs llvmlite (the extra jit)")
 
-LANES = 192
+LANES = 768
 EDGES_32 = [
     0, 0x80000000, 1, 0x80000001, 0x7FFFFFFF, 0xFFFFFFFF, 31, 32, 33, 255,  # integers, subnormals, NaNs
     0x007FFFFF, 0x00800000, 0x807FFFFF, 0x80800000, 0x3F800000, 0xBF800000,  # about the least normal number, 1
@@ -173,10 +173,14 @@ $skip:
 """
 
 
+def _edges(bits: int) -> list[int]:
+    return [e & (1 << bits) - 1 for e in (EDGES_64 if bits == 64 else EDGES_32)]
+
+
 def _values(bits: int, rng: np.random.Generator) -> np.ndarray:
     """Random words: a third at the edges, a third floats close to 1, a third anything."""
     word = np.dtype(f"u{bits // 8}")
-    edges = np.array([e & (1 << bits) - 1 for e in (EDGES_64 if bits == 64 else EDGES_32)], word)
+    edges = np.array(_edges(bits), word)
     anything = rng.integers(0, 256, LANES * word.itemsize, np.uint8).view(word)
     near = rng.standard_normal(LANES).astype(f"f{word.itemsize}").view(word)
     choice = rng.integers(0, 3, LANES)
@@ -205,6 +209,8 @@ def test_instructions_give_the_same_bits(bits: int, how: str, monkeypatch: pytes
     cases = [(text, result) for text, kind, result in split if int(kind[1:]) == bits]
     rng = np.random.default_rng()
     a, b, c = (_values(bits, rng) for _ in range(3))
+    pairs = np.array(list(itertools.product(_edges(bits), repeat=2)), a.dtype).T  # every edge meets every other
+    a[: pairs.shape[1]], b[: pairs.shape[1]] = pairs
     n = rng.choice(np.array([0, 1, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 2**31, 2**32 - 1], np.uint32), LANES)
     source = _kernel(cases, bits, how)
     assemble(source, "sm_90a").raise_on_error()
