@@ -85,10 +85,6 @@ def fma(lane: Lane, a: Value, b: Value, c: Value, *, ftz: bool = False, sat: boo
     return _finish(lane, lane.call("fma", *_flushed(lane, ftz, a, b, c)), (a, b, c), ftz, sat)
 
 
-def sqrt(lane: Lane, a: Value, *, ftz: bool = False) -> Value:
-    return _finish(lane, lane.call("sqrt", *_flushed(lane, ftz, a)), (a,), ftz)
-
-
 def _sign(lane: Lane, r: Value, ftz: bool) -> Value:
     return _finish(lane, r, (), ftz) if r.type == "float" else r
 

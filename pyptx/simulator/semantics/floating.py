@@ -4,7 +4,7 @@ rounded unless the launch asks for errors.
 
 from __future__ import annotations
 
-from ..numerics import approximate, floating, native
+from ..numerics import approximate, floating
 from ..program import Inst
 from .operands import HALVES, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning
@@ -23,9 +23,7 @@ def rcp(inst: Inst) -> Pure:
 def sqrt(inst: Inst) -> Pure:
     if inst.has("approx"):
         return approximated(inst, approximate.sqrt, ftz=inst.has("ftz"))
-    options = float_options(inst)
-    exact = native.rounded_to_nearest(native.sqrt, **options)
-    return lanewise(inst, with_options(floating.sqrt, **options), inst.type, native=exact)
+    return lanewise(inst, with_options(floating.sqrt, **float_options(inst)), inst.type)
 
 
 @meaning("rsqrt")
