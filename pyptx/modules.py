@@ -1,6 +1,8 @@
 """PTX modules written in Python, statement by statement: `Module` and what its functions are made of."""
 
 from .frontend.arguments import load
+from .frontend.async_objects import Mbarrier, descriptor, mbarrier, tma
+from .frontend.calls import call
 from .frontend.instructions import inst
 from .frontend.modules import Function, Module, Style, declaration, param
 from .frontend.statements import (
@@ -26,7 +28,7 @@ from .frontend.statements import (
 from .frontend.values import Block, If, Loop, Value, block, else_, if_, loop, new, op, special
 
 __all__ = [
-    "Block", "Function", "If", "Loop", "Module", "Style", "Value", "addr", "block", "close_scope", "declaration",
-    "declare", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "load", "loc", "loop", "new",
-    "op", "open_scope", "pair", "param", "pragma", "reg", "section", "special", "targets", "unknown", "variable",
+    "Block", "Function", "If", "Loop", "Mbarrier", "Module", "Style", "Value", "addr", "block", "call", "close_scope", "declaration",
+    "declare", "descriptor", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "load", "loc", "loop", "mbarrier", "new",
+    "op", "open_scope", "pair", "param", "pragma", "reg", "section", "special", "targets", "tma", "unknown", "variable",
 ]  # fmt: skip

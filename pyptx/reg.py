@@ -1,5 +1,19 @@
 """Registers of a traced kernel: `reg.scalar(u32)`, `reg.array(f32, 8)`."""
 
-from .frontend.registers import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar, wgmma_frag
+from .frontend.fragments import Fragment, mma_frag, wgmma_frag
+from .frontend.registers import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar
 
-__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar", "wgmma_frag"]
+__all__ = [
+    "Fragment",
+    "NegPred",
+    "PipeRef",
+    "Reg",
+    "RegArray",
+    "alloc",
+    "alloc_array",
+    "array",
+    "from_",
+    "mma_frag",
+    "scalar",
+    "wgmma_frag",
+]

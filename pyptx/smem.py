@@ -12,10 +12,11 @@ from .frontend.shared import (
     load,
     mbarrier,
     store,
+    total,
     wgmma_tile,
 )
 
 __all__ = [
     "MbarrierArray", "MbarrierRef", "SharedAlloc", "SharedSlice", "alloc", "alloc_with_layout",
-    "apply_swizzle", "base", "load", "mbarrier", "store", "wgmma_tile",
+    "apply_swizzle", "base", "load", "mbarrier", "store", "total", "wgmma_tile",
 ]  # fmt: skip

@@ -44,6 +44,20 @@ print(np.array_equal(out, want), report.findings)
     assert run(blocks("docs/writing-kernels.md")[0] + check, tmp_path) == "True []\n"
 
 
+def test_guide_pictures(tmp_path: Path) -> None:
+    (program,) = [b for b in blocks("docs/writing-kernels.md") if "draw.mma" in b]
+    run(program.replace('"load.svg"', repr(str(tmp_path / "load.svg"))), tmp_path)
+    assert (tmp_path / "load.svg").read_text().startswith("<svg")
+
+
+def test_patterns(tmp_path: Path) -> None:
+    """The page is one program, whose one refusal is the one shown, at the line that it is said to be at."""
+    out = run("".join(blocks("docs/patterns.md")), tmp_path)
+    shown = re.search(r"# patterns.py(:.*) ...\n", (ROOT / "docs/patterns.md").read_text())
+    assert shown is not None
+    assert re.sub(r"(:\d+):\d+:", r"\1:", out).split("program.py", 1)[1].startswith(shown[1])
+
+
 def test_launching(tmp_path: Path) -> None:
     """The page is one program, from top to bottom."""
     for package in ("torch", "jax"):
@@ -82,3 +96,17 @@ def test_simulator(tmp_path: Path) -> None:
     assert shown.partition("error: ")[2].partition(" at rotate.py")[0] in " ".join(out.split())
     assert "roofline" in out
     assert (tmp_path / "rotate.svg").read_text().startswith("<svg")
+
+
+def test_guide_lit(tmp_path: Path) -> None:
+    text = (ROOT / "docs/passes.md").read_text()
+    (test,) = re.findall(r"```ptx\n(.*?)```", text, re.S)
+    (config,) = blocks("docs/passes.md")
+    (tmp_path / "dce.ptx").write_text(test)
+    (tmp_path / "broken.ptx").write_text(test.replace("st.global.u32 [%rd2], %r1", "st.global.u32 [%rd2], %r2"))
+    (tmp_path / "lit.cfg.py").write_text(config)
+    tools = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([tools / "lit", "-v", tmp_path], capture_output=True, text=True, env=environment, check=False)
+    assert "PASS: kernels :: dce.ptx" in done.stdout
+    assert "FAIL: kernels :: broken.ptx" in done.stdout  # the sum is used there

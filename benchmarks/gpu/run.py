@@ -2,6 +2,7 @@
 
     python benchmarks/gpu/run.py --minutes 4                 # on the GPU machine
     python benchmarks/gpu/run.py --fake --minutes 2          # here: a driver that records, CPU tensors, tiny sizes
+    python benchmarks/gpu/run.py --fake 100                  # the same for a GPU of compute capability 10.0
     python benchmarks/gpu/run.py --pack                      # here, before: wheels for a machine without a network
 
 The checks are in `checks.py`, the most telling first, and run in a process of their own. One that hangs is stopped after
@@ -69,7 +70,7 @@ class Worker:
 
     def __init__(self, start: int, options: argparse.Namespace, packages: str) -> None:
         command = [sys.executable, str(HERE / "checks.py"), "--start", str(start)]
-        command += ["--fake"] * options.fake + (["--only", *options.only] if options.only else [])
+        command += ["--fake", str(options.fake)] + (["--only", *options.only] if options.only else [])
         paths = [str(HERE.parents[1]), os.environ.get("PYTHONPATH", ""), packages]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
@@ -152,14 +153,17 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description="checks and measurements on a GPU")
     arguments.add_argument("--minutes", type=float, default=4.0)
     arguments.add_argument("--only", nargs="+", choices=SECTIONS, help="these sections")
-    arguments.add_argument("--fake", action="store_true", help="a recording driver in place of a GPU")
+    arguments.add_argument(
+        "--fake", nargs="?", type=int, const=90, default=0, metavar="CC",
+        help="a recording driver in place of a GPU, of compute capability 9.0, or 100 for 10.0",
+    )  # fmt: skip
     arguments.add_argument("--json", type=Path, help="default: $OUT/gpu.json, else gpu.json here")
     arguments.add_argument("--pack", action="store_true", help="fetch the wheels for a machine without a network")
     options = arguments.parse_args()
     if options.pack:
         return pack()
     deadline = time.monotonic() + 60 * options.minutes
-    results = Results(options.fake, options.json or Path(os.environ.get("OUT", ".")) / "gpu.json")
+    results = Results(bool(options.fake), options.json or Path(os.environ.get("OUT", ".")) / "gpu.json")
     start: int | None = 0
     with tempfile.TemporaryDirectory() as scratch:
         for wheel in sorted(WHEELS.glob("*.whl")):  # pure Python, named as their modules: unpacked is installed

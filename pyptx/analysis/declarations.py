@@ -391,6 +391,9 @@ def function_faults(
         if formal.name in seen and formal.name != "_":
             yield Fault(f"{formal.name} is declared twice", word=formal.name)
         seen.add(formal.name)
+    for formal in inputs:
+        if len(formal.extents) > 1:
+            yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
     for i, formal in enumerate(inputs):
         if formal.incomplete and (entry or i < len(inputs) - 1):
             what = (

@@ -29,8 +29,6 @@ _NAMED = {
     '"0d7FF0000000000000"': ("INF_F64", "infinity"),
     '"0dFFF0000000000000"': ("NEG_INF_F64", "-infinity"),
     '"0d7FF8000000000000"': ("NAN_F64", "a NaN"),
-    "4611686293305360384": ("DESCRIPTOR_B128", "shared memory descriptor: 128-byte swizzle, LBO 1, SBO 64"),
-    "4611756662049538048": ("DESCRIPTOR_B128_SM100", "as for wgmma, with the version bit of tcgen05"),
 }
 
 _BITS = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..dialects.ptx.structure import DeclarationAttr
 from ..frontend import words as spelling
 from ..frontend.parameters import raw_parameter
-from .names import literal
+from .names import literal, string
 
 _MAX_DEPTH = 16
 
@@ -19,8 +19,8 @@ class Unspellable(Exception):
     """
 
 
-def declaration_call(declaration: DeclarationAttr) -> str:
-    """`variable(".shared .align 16 .b8", "tile", 1024)`, without the layout."""
+def declaration_call(declaration: DeclarationAttr, readable: bool = False) -> str:
+    """`variable(".shared .align 16 .b8", "tile", 1024)`, without the layout. `readable`: text as `[*b"text"]`."""
     head, items = declaration.data
     if len(items) == 1:
         name, tail = items[0]
@@ -32,10 +32,22 @@ def declaration_call(declaration: DeclarationAttr) -> str:
                 if shape is not None or init is not None:
                     words.append(_python(shape))
                 if init is not None:
-                    words.append(_python(init))
+                    words.append(_as_text(init) if readable else _python(init))
                 return f"variable({', '.join(words)})"
     pairs = [f"({literal(name)}, {_python(text_of(tail))})" for name, tail in items]
     return f"declare({', '.join([_python(text_of(head)), *pairs])})"
+
+
+_SHORTEST_TEXT = 3
+
+
+def _as_text(init: Any) -> str:
+    """An initialiser; one whose numbers are the bytes of a text as that text."""
+    if isinstance(init, list) and len(init) >= _SHORTEST_TEXT:
+        values = cast("list[Any]", init)
+        if all(isinstance(v, int) and (v in (0, 9, 10) or 32 <= v < 127) for v in values) and any(values):
+            return f"[*{bytes(values)!r}]" if b'"' in bytes(values) else "[*b" + string(bytes(values).decode()) + "]"
+    return _python(init)
 
 
 def compact_declaration(declaration: DeclarationAttr) -> str:

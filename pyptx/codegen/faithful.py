@@ -30,9 +30,10 @@ from ..ssa.builder import FunctionSource
 from ..ssa.fastir import create
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement
-from . import directives, layout, runnable
+from . import directives, layout
 from .names import NameTable, identifier, literal
 from .operands import Expression
+from .runnable import NAMES, Runnable
 
 HELPERS = tuple(modules.__all__)
 """Names of `pyptx.modules` that a generated program may import; nothing else gets these names."""
@@ -63,6 +64,8 @@ class Layouts:
 class FaithfulWriter:
     """Writes one module. `lines()` is the program."""
 
+    readable = False
+    """Whether what has a nicer spelling gets that."""
     runnable = False
     """Whether to add a `main` that runs the kernels, instead of printing the PTX."""
 
@@ -72,7 +75,7 @@ class FaithfulWriter:
         self.trivia = trivia
         self.layouts = Layouts(trivia)
         self.version: Version = parse_version(source.version)
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
+        self.names = NameTable((*HELPERS, "m", *NAMES))
         self.used: set[str] = {"Module"}
         self.out: list[str] = []
 
@@ -96,13 +99,17 @@ class FaithfulWriter:
             constructor = layout.lines(0, f"m = Module({', '.join(head)})")
         imports = ", ".join(sorted(self.used, key=str.lower))
         lines = ['"""A PTX module as pyptx statements; `m.ptx()` is its text."""', ""]
-        if self.runnable:
-            lines += ["import numpy as np", "", "import pyptx"]
+        runnable = Runnable.of(self.source) if self.runnable else None
+        if runnable is not None:
+            lines += runnable.imports
         lines.append(_wrapped("from pyptx.modules import ", sorted(self.used, key=_import_order), imports))
+        if runnable is not None and runnable.simulator:
+            names = ("Surface", "Texture", "tensor_map")
+            lines.append(f"from pyptx.simulator import {', '.join(n for n in names if n in runnable.simulator)}")
         lines += ["", *self.definitions(), *constructor]
         lines += self.out
-        if self.runnable:
-            lines += ["", "", *runnable.main_lines(self.source), "", "", 'if __name__ == "__main__":', "    main()", ""]
+        if runnable is not None:
+            lines += [*runnable.specs, "", "", *runnable.main, "", "", 'if __name__ == "__main__":', "    main()", ""]
         else:
             lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
         return "\n".join(lines)
@@ -160,7 +167,7 @@ class FaithfulWriter:
         elif shape.op_class is UnknownOp:
             call = f"unknown({_literals(shape.tokens)})"
         elif isinstance(shape.payload, DeclarationAttr):
-            call = directives.declaration_call(shape.payload)
+            call = directives.declaration_call(shape.payload, self.readable)
         else:
             call = directives.directive_call(shape.tokens, shape.gaps)
         self.out.append("m." + _with_layout(call, number))
@@ -199,7 +206,7 @@ class FaithfulWriter:
             self.out += layout.lines(0, f"m.prototype({', '.join([literal(name), *options])})")
             return
         body = self.function_writer(source)
-        python_name = self.names.fresh(self.python_name(name, kind))
+        python_name = self.function_name(name, kind)
         arguments = self.decorator_arguments(name, python_name, options)
         self.out += [
             "",
@@ -221,6 +228,10 @@ class FaithfulWriter:
 
     def function_writer(self, source: FunctionSource) -> FunctionWriter:
         return FunctionWriter(self, source)
+
+    def function_name(self, name: str, kind: str) -> str:
+        """The name of a function's Python function."""
+        return self.names.fresh(self.python_name(name, kind))
 
     def python_name(self, name: str, kind: str) -> str:
         return name
@@ -256,7 +267,7 @@ class FunctionWriter:
     def __init__(self, module: FaithfulWriter, source: FunctionSource):
         self.module, self.source = module, source
         self.out = module.out
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main"))
+        self.names = NameTable((*HELPERS, "m", *NAMES))
         self.expressions: dict[Reg, str] = {}
         self.singles: dict[tuple[int, str], str] = {}
         self.ranges: dict[int, list[tuple[str, int, str]]] = {}
@@ -391,7 +402,8 @@ class FunctionWriter:
             if words[0] == ".branchtargets" and tuple(directives.spelling.branch_targets(labels)) == words:
                 call = f"targets({_literals([name, *labels])})"
             else:
-                call = f"label_list({_literals([name, *words])})"
+                text = directives.text_of(words) if module.readable else words
+                call = f"label_list({_literals([name, *([text] if isinstance(text, str) else words)])})"
         elif shape.op_class is UnknownOp:
             call = f"unknown({_literals(shape.tokens)})"
         elif isinstance(shape.payload, DeclarationAttr):

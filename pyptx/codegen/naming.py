@@ -7,11 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..dialects.ptx.syntax import Address, Operand, Register, SpecialRegister, Symbol
+from ..dialects.ptx.movement import ConvertAddress
+from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol
 from ..ssa.statement import Reg, Shape
 from .names import identifier
 
 _PARAMETER = re.compile(r".*_param_(\d+)$")
+_DIGITS = 5
+"""Of a number that a register is named after."""
 _SPECIAL = {"%tid.x": "tid", "%ctaid.x": "ctaid", "%ntid.x": "ntid", "%nctaid.x": "nctaid", "%laneid": "lane"}
 
 
@@ -39,6 +42,21 @@ def demangled(symbol: str) -> str:
     return found or symbol
 
 
+def local_name(symbol: str) -> str:
+    """The own name of a variable in an Itanium-mangled symbol (`_ZZ6reducePfE4tile` -> `tile`), else the symbol."""
+    if not re.match(r"_Z(?:Z|N|L|\d)", symbol):  # `_ZTV1D` is no D
+        return symbol
+    for at in range(len(symbol) - 2, 1, -1):  # the last component: a number, and as many characters
+        digits = re.match(r"[1-9]\d*", symbol[at:])
+        if digits is None or symbol[at - 1].isdigit():
+            continue
+        name = symbol[at + len(digits[0]) :]
+        size = int(digits[0])
+        if size <= len(name) and re.fullmatch(r"(?:E|_\d+|E_\d+)*", name[size:]) and not name[0].isdigit():
+            return name[:size]
+    return symbol
+
+
 class Namer:
     """Suggests a name for a register from the statement that writes it."""
 
@@ -60,47 +78,53 @@ class Namer:
         read = {regs[i] for i in (*shape.read, *(shape.tied if shape.guard < 0 else ()))}
         for i in shape.written:
             if regs[i] in read:
-                counter = cls.opcode in ("add", "sub") and shape.modifiers[-1][0] in "bus"
+                counter = cls.carries_address and shape.modifiers[-1][0] in "bus"
                 self.updated.setdefault(regs[i], "i" if counter else "acc")
 
     def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for the register that this statement writes first."""
         cls = shape.instruction
         assert cls is not None
-        opcode = cls.opcode.partition(".")[0]
         source = next((o for o in shape.layout[1:] if not isinstance(o, Register)), None)
-        if opcode == "mov" and isinstance(source, SpecialRegister):
-            return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
-        if (
-            opcode == "ld"
-            and isinstance(source, Address)
-            and isinstance(source.base, Symbol)
-            and "param" in shape.modifiers
-        ):
+        if cls.carries_address and len(shape.layout) == 2:
+            if isinstance(source, SpecialRegister):
+                return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
+            if isinstance(source, Symbol):
+                return identifier(local_name(source.name))
+            if isinstance(source, Immediate) and reg not in self.updated and reg.register_class != "pred":
+                named = _number_name(source.text)
+                if named:
+                    return named
+        if isinstance(source, Address) and isinstance(source.base, Symbol) and "param" in shape.modifiers:
+            if source.base.name.startswith("retval"):
+                return "result"
             name = parameter_name(source.base.name)
             return name if not source.offset else f"{name}_{identifier(source.offset.lstrip('+'))}".replace("__", "_")
-        if opcode == "cvta" and shape.read:
+        if issubclass(cls, ConvertAddress) and shape.read:
             base = self.known.get(regs[shape.read[-1]])
             if base is not None:
-                return base.rstrip("0123456789") + "_ptr" if not base.startswith("arg") else f"{base}_ptr"
-        if opcode == "mov" and isinstance(source, Symbol):
-            return identifier(source.name)
+                stem = base if base.startswith("arg") else base.rstrip("0123456789_")
+                return stem if stem.endswith("ptr") else f"{stem}_ptr"
         if reg.register_class == "pred":
             return "p"
         if reg in self.updated:
             return self.updated[reg]
         if reg in self.pointers:
             return "ptr"
-        if opcode in ("mma", "wmma", "wgmma"):
-            return "acc"
-        if opcode in ("ld", "ldu", "tex", "ldmatrix"):
-            return "v" if opcode != "ldmatrix" else "frag"
-        if opcode == "shfl":
-            return "other"
+        if cls.result_name:
+            return cls.result_name
         kind = reg.register_class
         if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
             return "x"
         return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
+
+
+def _number_name(text: str) -> str:
+    """`c16` for a register that holds 16; empty for numbers whose name would say no more than `r`."""
+    digits = text[1:] if text[:1] == "-" else text
+    if not digits.isdigit() or len(digits) > _DIGITS:
+        return ""
+    return f"{'minus' if text[0] == '-' else 'c'}{int(digits)}"
 
 
 def _registers_in(operand: Operand) -> int:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Vector, operand_tokens
-from ..frontend.module_trace import copied
 from ..frontend.values import operator_type, result_type
 from ..ssa.statement import Reg, Shape
 from . import layout
@@ -252,7 +251,7 @@ class Rolled:
                     changed = Address(operand.base, "@" + text, operand.rest, operand.unified)
                 hole += 1
             found.append(cast(Operand, changed))
-        new = copied(shape)
+        new = shape.copy()
         new.layout = tuple(found)
         return new
 

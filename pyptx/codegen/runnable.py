@@ -2,87 +2,227 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 
-from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
-from ..dialects.ptx.syntax import Address, Symbol
+from ..analysis.occupancy import limits_of
+from ..dialects.ptx.structure import DeclarationAttr
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
-from ..ssa.statement import Reg
+from ..types import from_name
+from .guesses import Guess, Guesses, declarations, guess, tokens
+from .layout import WIDTH
 from .layout import lines as laid_out
 from .names import NameTable, string
 from .naming import parameter_name
 
+__all__ = ["NAMES", "Runnable"]
+
+NAMES = ("np", "pyptx", "main", "Layout", "Tile", "types", "tensor_map", "Texture", "Surface", "SPECS")
+"""Names at the top of a runnable program that nothing else gets."""
 ELEMENTS = 65536
 SIZE = 64
 """What integer parameters get: mostly sizes, and small enough for the arrays."""
-_ARRAYS = {
-    "f32": "float32", "f64": "float64", "f16": "float16", "s64": "int64", "u64": "uint64", "b64": "int64", "b32": "int32",
-    "u32": "uint32", "s32": "int32", "b16": "float16", "u16": "uint16", "s16": "int16", "b8": "uint8", "u8": "uint8",
-    "s8": "int8",
-}  # fmt: skip
+EXTENT = 256
+"""Each dimension of a tensor that copies read by a tensor map: beyond it they read zeros."""
+ROW_BYTES = 128
+_SLACK = 1024
+"""Shared memory left for alignment."""
+MOST_IN_BOX = 256
+BLOCK, BLOCK_WITH_BARRIERS = 64, 256
+_KNOWN = frozenset(
+    "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split()
+)  # what NumPy has arrays of
+_SUFFIX = "_tma_desc"
+"""What pyptx's own kernels call the tensor map of a tensor."""
 
 
-def main_lines(source: ModuleText) -> list[str]:
-    """`def main(): ...` for all entries of the module."""
-    dynamic = any(
-        isinstance(s[0].payload, DeclarationAttr) and {".extern", ".shared"} <= set(s[0].payload.head)
-        for s in source.items
-        if not isinstance(s, FunctionSource)
-    )
-    shared = _most_shared(source.target) if dynamic else 0
-    body: list[str] = ["rng = np.random.default_rng(0)", "kernels = pyptx.load(m.ptx())"]
-    for item in source.items:
-        if isinstance(item, FunctionSource) and item.has_body and ".entry" in _tokens(item, "head"):
-            body += _run(item, shared)
-    found = [
-        "def main() -> None:",
-        '    """Runs every kernel once on the simulator.',
-        "",
-        "    Arrays, sizes, grid and block are guesses from the parameters: put in real ones.",
-        '    """',
-    ]
-    for line in body:
-        found += laid_out(4, line)
-    return found
+@dataclass
+class Runnable:
+    """The parts of a runnable program: what it imports, the specs of its kernels' tensors, and `main`."""
 
+    imports: list[str] = field(default_factory=lambda: ["import numpy as np", "", "import pyptx"])
+    specs: list[str] = field(default_factory=list[str])
+    main: list[str] = field(default_factory=list[str])
+    used: set[str] = field(default_factory=set[str])
+    simulator: set[str] = field(default_factory=set[str])
+    """What it imports of `pyptx.simulator`."""
 
-def _run(entry: FunctionSource, shared: int) -> list[str]:
-    name = cast(StringAttr, entry.properties["sym_name"]).data
-    pointees = _pointees(entry)
-    names = NameTable(("rng", "kernels", "np", "pyptx", "m", "report"))
-    found: list[str] = []
-    arguments: list[str] = []
-    for declared in _parameters(entry):
-        for symbol, tail in declared.items:
-            argument = names.fresh(parameter_name(symbol))
-            arguments.append(argument)
-            if tail:
-                found.append(f"{argument} = bytes({declared.size()})")
-            elif symbol in pointees or (declared.type in ("u64", "b64", "s64") and ".ptr" in declared.head):
-                dtype = _ARRAYS.get(pointees.get(symbol, "f32"), "float32")
-                if dtype.startswith("float"):
-                    found.append(f"{argument} = rng.standard_normal({ELEMENTS}).astype(np.{dtype})")
+    @classmethod
+    def of(cls, source: ModuleText) -> Runnable:
+        """For all entries of the module."""
+        made = cls()
+        shared = _dynamic_shared(source)
+        body: list[str] = []
+        rows: list[str] = []
+        for item in source.items:
+            if isinstance(item, FunctionSource) and item.has_body and ".entry" in tokens(item, "head"):
+                specs, lines = made._entry(item, shared)
+                rows += specs
+                body += lines
+        if rows:
+            made.specs = [
+                "",
+                "SPECS = {",
+                *rows,
+                "}",
+                '"""What the pointers of each kernel point to: guesses from its loads, stores and copies.',
+                "",
+                "PTX has no shapes, so arrays have rank 1; boxes follow from the bytes that mbarriers expect.",
+                '"""',
+            ]
+            imported = [n for n in ("Layout", "Tile", "types") if n in made.used]
+            made.imports.append(f"from pyptx import {', '.join(imported)}")
+        made.main = [
+            "def main() -> None:",
+            '    """Runs every kernel once on the simulator.',
+            "",
+            "    Arrays, sizes, grid and block are guesses from the parameters: put in real ones.",
+            '    """',
+            *(["    rng = np.random.default_rng(0)"] if rows else []),
+            "    kernels = pyptx.load(m.ptx())",
+        ]
+        for line in body:
+            made.main += laid_out(4, line)
+        if not rows and not made.simulator & {"Texture", "Surface"}:
+            made.imports = ["import pyptx"]
+        return made
+
+    def _entry(self, entry: FunctionSource, shared: int) -> tuple[list[str], list[str]]:
+        """(rows of `SPECS`, lines of `main`) for one kernel."""
+        name = cast(StringAttr, entry.properties["sym_name"]).data
+        found = guess(entry)
+        names = NameTable(("rng", "kernels", "m", "error", "specs", *NAMES))
+        rows: list[str] = []
+        lines: list[str] = []
+        arguments: dict[str, str] = {}
+        tensors = _tensors_of_maps(found)
+        for declared in declarations(entry, "params"):
+            for symbol, tail in declared.items:
+                arguments[symbol] = names.fresh(parameter_name(symbol))
+                own = found.parameters[symbol]
+                if own.handle:
+                    kind = "Texture" if own.handle == "texref" else "Surface"
+                    self.simulator.add(kind)
+                    extents = ", ".join([str(SIZE)] * own.rank) + ("," if own.rank == 1 else "")
+                    array = f"np.ones(({extents}), np.float32)"
+                    lines.append(f"{arguments[symbol]} = {kind}({array})")
+                    continue
+                if own.rank:
+                    continue  # behind the tensors
+                if symbol in tensors.values():
+                    continue
+                if tail:
+                    lines.append(f"{arguments[symbol]} = bytes({declared.size()})")
+                elif own.pointer and from_name(declared.type).bits == 64:
+                    rows += _row(arguments[symbol], self._tile(own), _comment(own))
+                    lines.append(f"{arguments[symbol]} = specs[{string(arguments[symbol])}].random(rng, N={ELEMENTS})")
                 else:
-                    found.append(f"{argument} = rng.integers(0, {SIZE}, {ELEMENTS}).astype(np.{dtype})")
-            else:
-                found.append(f"{argument} = {'1.0' if declared.type[0] == 'f' else SIZE}")
-    directives = _tokens(entry, "directives")
-    block = _sizes(directives, ".reqntid", ".maxntid") or f"({SIZE},)"
-    grid = _sizes(directives, ".reqnctapercluster") or "(1,)"
-    call = ", ".join([f"kernels[{string(name)}]", *arguments, f"grid={grid}", f"block={block}"])
-    call += f", smem={shared}" if shared else ""
-    return [*found, f"report = pyptx.simulate({call})", f"print({string(name)}, report)"]
+                    lines.append(f"{arguments[symbol]} = {_number(declared)}")
+        for symbol, own in found.parameters.items():
+            if not own.rank or own.handle:
+                continue
+            tensor = tensors.get(symbol)
+            array = arguments[tensor] if tensor is not None else names.fresh(f"{arguments[symbol]}_of")
+            tile, sizes = self._boxed(own, found.swizzled)
+            rows += _row(array, tile, _comment(own))
+            lines.append(f"{array} = specs[{string(array)}].random(rng, {sizes})")
+            lines.append(f"{arguments[symbol]} = tensor_map({array}, specs[{string(array)}])")
+            self.simulator.add("tensor_map")
+        directives = tokens(entry, "directives")
+        block = _sizes(directives, ".reqntid", ".maxntid") or f"({_threads(found)},)"
+        required = _sizes(directives, ".reqnctapercluster")
+        cluster = "(2,)" if found.clusters and not required else ""
+        call = ", ".join([f"kernels[{string(name)}]", *arguments.values(), f"grid={required or cluster or '(1,)'}"])
+        call += f", block={block}" + (f", cluster={cluster}" if cluster else "")
+        call += f", smem={shared}" if shared else ""
+        if rows:
+            lines.insert(0, f"specs = SPECS[{string(name)}]")
+            rows = [f"    {string(name)}: {{", *rows, "    },"]
+        run = laid_out(4, f"print({string(name)}, pyptx.simulate({call}))")
+        failed = laid_out(4, f"print({string(name + ' does not run with these guesses:')}, error)")
+        return rows, [*lines, "try:", *run, "except pyptx.SimulationError as error:", *failed]
+
+    def _tile(self, own: Guess) -> str:
+        self.used |= {"Tile", "types"}
+        return f'Tile("N", types.{_array_type(own)})'
+
+    def _boxed(self, own: Guess, swizzled: bool) -> tuple[str, str]:
+        """The tile of a tensor map and the extents to try, as keywords."""
+        dtype = _array_type(own)
+        size = from_name(dtype).bytes
+        inner = ROW_BYTES // size
+        rest = max((own.box_bytes or 64 * ROW_BYTES) // ROW_BYTES, 1)
+        box = [inner]
+        for _ in range(own.rank - 1):
+            box.append(min(rest, MOST_IN_BOX))
+            rest = max(rest // MOST_IN_BOX, 1)
+        if own.rank == 1:
+            box = [min(inner * rest, MOST_IN_BOX)]
+        dims = [f"D{i}" for i in range(own.rank)]
+        layout = ""
+        if swizzled and own.rank > 1:
+            layout = ", Layout.TMA_128B"
+            self.used.add("Layout")
+        self.used |= {"Tile", "types"}
+        shape = ", ".join(string(d) for d in dims)
+        extents = ", ".join(str(n) for n in reversed(box)) + ("," if own.rank == 1 else "")
+        tile = f"Tile({shape}, types.{dtype}{layout}, tma_box=({extents}))"
+        return tile, ", ".join(f"{d}={EXTENT}" for d in dims)
 
 
-def _most_shared(target: str) -> int:
-    """Bytes of shared memory that a block may have on every GPU of the target's family (CUDA C++ Programming Guide,
-    compute capabilities).
-    """
-    number = int("".join(c for c in target if c.isdigit()) or "0")
-    return (227 if 90 <= number < 120 else 99 if number >= 80 else 48) * 1024
+def _tensors_of_maps(found: Guesses) -> dict[str, str]:
+    """Tensor maps with the parameter that is the tensor itself, as pyptx's own kernels have them: it is not used."""
+    return {
+        name: tensor
+        for name, own in found.parameters.items()
+        if own.rank and not own.handle and (tensor := name.removesuffix(_SUFFIX)) != name
+        if tensor in found.parameters and not found.parameters[tensor].used
+    }
+
+
+def _row(name: str, tile: str, comment: str) -> list[str]:
+    """A row of a kernel's specs, with its comment where there is room."""
+    row = f"{string(name)}: {tile},"
+    if len(row) + len(comment) + 10 <= WIDTH:
+        return [f"        {row}  {comment}"]
+    return [f"        {comment}", *laid_out(8, row)]
+
+
+def _comment(own: Guess) -> str:
+    verbs = " and ".join(v for v, is_so in (("read", own.reads), ("written", own.writes)) if is_so) or "not seen in use"
+    if own.rank:
+        return f"# {verbs}, by TMA"
+    return f"# {verbs}" + (f", {own.elements} elements at a time" if own.elements > 1 else "")
+
+
+def _array_type(own: Guess) -> str:
+    return own.type if own.type in _KNOWN else "f32"
+
+
+def _number(declared: DeclarationAttr) -> str:
+    return "1.0" if declared.type[0] == "f" else str(SIZE)
+
+
+def _threads(found: Guesses) -> int:
+    if found.barrier_threads > 0:
+        return found.barrier_threads
+    return BLOCK_WITH_BARRIERS if found.barrier_threads else BLOCK
+
+
+def _dynamic_shared(source: ModuleText) -> int:
+    """Bytes of shared memory for a launch to give: all that is left, if some array's size is for the launch to say."""
+    declared: list[DeclarationAttr] = []
+    for item in source.items:
+        statements = item.statements if isinstance(item, FunctionSource) else [item]
+        payloads = [s[0].payload for s in statements]
+        declared += [d for d in payloads if isinstance(d, DeclarationAttr) and ".shared" in d.head]
+    static = sum(d.size(i) for d in declared if ".extern" not in d.head for i in range(len(d.items)))
+    if not any(".extern" in d.head for d in declared):
+        return 0
+    return max(limits_of(source.target).shared_per_cta - static - _SLACK, 0) // _SLACK * _SLACK
 
 
 def _sizes(words: tuple[str, ...], *directives: str) -> str:
@@ -97,38 +237,3 @@ def _sizes(words: tuple[str, ...], *directives: str) -> str:
                     sizes.append(word)
             return f"({', '.join(sizes)},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
     return ""
-
-
-def _pointees(entry: FunctionSource) -> dict[str, str]:
-    """Pointer parameters with the type of what is first read or written through them."""
-    found: dict[str, str] = {}
-    came_from: dict[Reg, str] = {}
-    for shape, regs, _, _, _ in entry.statements:
-        cls = shape.instruction
-        if cls is None:
-            continue
-        first = 1 if shape.guard >= 0 else 0
-        opcode = cls.opcode.partition(".")[0]
-        source = next((o for o in shape.layout if isinstance(o, Address)), None)
-        if opcode == "ld" and "param" in shape.modifiers and source is not None and isinstance(source.base, Symbol):
-            if shape.modifiers[-1] in ("u64", "b64", "s64") and shape.written:
-                came_from[regs[shape.written[0]]] = source.base.name
-        elif opcode in ("ld", "st", "atom", "red", "ldu") or source is not None:
-            bases = [regs[i] for i in shape.read if regs[i] in came_from]
-            for base in bases[: 1 if source is not None else 0]:
-                found.setdefault(came_from[base], shape.modifiers[-1])
-        elif opcode in ("mov", "cvta", "add", "mad", "sub") and len(shape.written) == 1:
-            origins = [came_from[regs[i]] for i in shape.read if i >= first and regs[i] in came_from]
-            if len(set(origins)) == 1:
-                came_from[regs[shape.written[0]]] = origins[0]
-    return found
-
-
-def _tokens(entry: FunctionSource, name: str) -> tuple[str, ...]:
-    attr = entry.properties.get(name)
-    return attr.data if isinstance(attr, TokensAttr) else ()
-
-
-def _parameters(entry: FunctionSource) -> list[DeclarationAttr]:
-    attr = entry.properties.get("params")
-    return list(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else []

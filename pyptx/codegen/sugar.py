@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
-from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, UnknownOp, VariableOp
+from ..dialects.ptx.instruction import OPCODES, Instruction
+from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp, VariableOp
 from ..dialects.ptx.style import DEFAULT
 from ..dialects.ptx.syntax import (
     Address,
@@ -33,24 +34,24 @@ from ..dialects.ptx.syntax import (
     operand_tokens,
 )
 from ..frontend.arguments import Statement, ends_in_jump, load_type
-from ..frontend.instructions import wide_floats
+from ..frontend.calls import default_type
+from ..frontend.instructions import spelled, wide_floats
 from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
-from . import constants, directives, layout, repeats
+from . import calls, constants, directives, layout, objects, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
-from .names import NameTable, string
-from .naming import Namer, demangled, parameter_name
+from .names import NameTable, literal, string
+from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
 from .rolling import Counted, Rolled
+from .runnable import NAMES
 from .structure import Region, recover
 
 _BINARY = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
 _IN_PLACE = ("+", "-", "*", "<<", ">>", "&", "|", "^")
-_CONSTANT_FIRST = ("+", "-", "*", "/", "//", "%")
-"""Operators that are the same instruction with a number on their left; of the others Python makes something else."""
 _ATOM = 9
 QUOTES = "\"'"
 _MAX_TEXT = 76
@@ -82,6 +83,8 @@ _LONG_LIST = 200
 class SugarWriter(FaithfulWriter):
     """Writes a module readably."""
 
+    readable = True
+
     def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
         for name in constants.ALL_NAMES:
@@ -92,11 +95,37 @@ class SugarWriter(FaithfulWriter):
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
+        self.symbols = self._symbol_names()
+
+    def _symbol_names(self) -> dict[str, str]:
+        """Python names for variables with mangled names: `m.variable` returns the PTX name, which goes by them."""
+        found: dict[str, str] = {}
+        for item in self.source.items:
+            payload = None if isinstance(item, FunctionSource) else item[0].payload
+            if isinstance(payload, DeclarationAttr) and len(payload.items) == 1:
+                name = payload.items[0][0]
+                short = local_name(name)
+                if short != name and name not in found and name not in self.fixed_labels:
+                    found[name] = self.names.fresh(short)
+            elif isinstance(item, FunctionSource) and item.has_body:
+                name = cast(StringAttr, item.properties["sym_name"]).data
+                is_entry = ".entry" in cast(TokensAttr, item.properties["head"]).data
+                found[name] = self.names.fresh(self.python_name(name, "entry" if is_entry else "func"))
+        return found
+
+    def function_name(self, name: str, kind: str) -> str:
+        return self.symbols[name]
 
     def _module_statement(self, statement: Recorded) -> None:
         before = len(self.out)
         super()._module_statement(statement)
         shape = statement[0]
+        if isinstance(shape.payload, DeclarationAttr) and len(self.out) > before:
+            known = self.symbols.get(shape.payload.items[0][0])
+            if known is not None and self.out[-1].startswith("m.variable(") and len(self.out[-1]) <= _LONG_LIST:
+                self.out[-1] = f"{known} = {self.out[-1]}"
+                return
+            self.symbols = {k: v for k, v in self.symbols.items() if v != known}
         if isinstance(shape.payload, DeclarationAttr) and len(self.out[-1]) > _LONG_LIST:
             self.out[-1] = "m." + directives.compact_declaration(shape.payload)
         elif shape.tokens[:1] == [".section"] and len(self.out) > before:
@@ -217,7 +246,7 @@ class SugarFunction(FunctionWriter):
         self.load_types: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
-        self.names = NameTable((*HELPERS, "m", "np", "pyptx", "main", *constants.ALL_NAMES, *self.arguments))
+        self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
         self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
@@ -277,7 +306,7 @@ class SugarFunction(FunctionWriter):
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        return self.parameters.get(name) or string(name)
+        return self.parameters.get(name) or self.sugar.symbols.get(name) or string(name)
 
     def write(self) -> None:
         self._collect()
@@ -298,10 +327,11 @@ class SugarFunction(FunctionWriter):
                 for path in set(_LONG_PATH.findall(line.text)):
                     found.setdefault(path, []).append(line)
         aliases: list[Line] = []
+        aliases_of = _alias_names([p for p, lines in found.items() if len(lines) >= _MIN_USES])
         for path, lines in found.items():
             if len(lines) < _MIN_USES:
                 continue
-            alias = self.names.fresh(path.split(".")[1].rstrip("_"))
+            alias = self.names.fresh(aliases_of[path])
             line = f"{alias} = {path}"
             helps = len(line) + 4 > layout.WIDTH >= len(path) + 8  # where brackets make it fit
             aliases.append(Line(0, f"{alias} = ({path})" if helps else line))
@@ -505,7 +535,12 @@ class SugarFunction(FunctionWriter):
         for at in range(len(self.statements) + 1):
             while open_regions and open_regions[-1].end == at:
                 self._close(open_regions.pop())
-            for region in opening.get(at, ()):
+            for region in opening.get(at, ()) if at >= done else ():
+                wait = objects.wait_in(self, region)
+                if wait is not None:
+                    self._wait(wait)
+                    done = at + wait.size
+                    break
                 self._open(region)
                 open_regions.append(region)
             if at < done or at in conditions or at in self.jumps:
@@ -516,6 +551,8 @@ class SugarFunction(FunctionWriter):
                 continue
             if at in repeats and Rolled(self, repeats[at]).write():
                 done = at + repeats[at].period * repeats[at].count
+            elif self.statements[at][0].kind == Kind.OPEN and (size := self._call(at)):
+                done = at + size
             elif at in self.loads:
                 done = at + self.loads[at]
                 self._load_together(self.statements[at:done])
@@ -838,17 +875,16 @@ class SugarFunction(FunctionWriter):
             self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
             return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
-        reader = _Reader(self, used, taken, words, name)
+        if not exact and self._object_call(cls, words, shape, regs, sources, fresh, taken, name):
+            return
+        reader = OperandReader(self, used, taken, words, name)
         arguments = [reader.operand(o)[0] for o in sources]
         if fresh:
             into = self._into(words, shape, fresh)
             if into:
                 arguments.append(f"into={into}")
         if shape.guard >= 0:
-            text, precedence = taken.get(-1) or (self.expressions[regs[shape.guard]], _ATOM)
-            if shape.guard_mark == "@!":
-                text = f"~{text}" if precedence >= 7 else f"~({text})"
-            arguments.append(f"pred={text}")
+            arguments.append(f"pred={self._guard_text(shape, regs, taken)}")
         root = "op" if fresh else "exact" if exact else "inst"
         call = f"{root}{python_path(words)}({', '.join(arguments)})"
         if fresh and words == ("mov", "u32") and isinstance(sources[0], SpecialRegister) and len(arguments) == 1:
@@ -860,6 +896,97 @@ class SugarFunction(FunctionWriter):
             self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
         else:
             self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+
+    def _object_call(
+        self, cls: type[Instruction], words: tuple[str, ...], shape: Shape, regs: Sequence[Reg],
+        sources: Sequence[Operand], fresh: Sequence[Reg], taken: dict[int, tuple[str, int]], name: str,
+    ) -> bool:  # fmt: skip
+        """Write a call of one of the DSL's objects, if the instruction is one."""
+        if fresh and (len(fresh) > 1 or self._into(words, shape, fresh)):
+            return False
+        used = regs[(1 if shape.guard >= 0 else 0) + len(fresh) :]
+        before = self.sugar.used.copy()
+        call = objects.called(cls, words, sources, OperandReader(self, used, taken, words, name), len(fresh))
+        if call is None:
+            self.sugar.used = before
+            return False
+        if shape.guard >= 0:
+            call += ("" if call.endswith("(") else ", ") + f"pred={self._guard_text(shape, regs, taken)}"
+        call += ")"
+        if fresh:
+            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+        else:
+            self.write_line(call)
+        return True
+
+    def _guard_text(self, shape: Shape, regs: Sequence[Reg], taken: dict[int, tuple[str, int]]) -> str:
+        text, precedence = taken.get(-1) or (self.expressions[regs[shape.guard]], _ATOM)
+        if shape.guard_mark == "@!":
+            text = f"~{text}" if precedence >= 7 else f"~({text})"
+        return text
+
+    def _call(self, at: int) -> int:
+        """Write a call with its parameter block, if it is one that `call` makes; how many statements that were."""
+        found = calls.called_at(self.statements, at)
+        if found is None or any(self._is_exact(s, r) for s, r, _, _, _ in self.statements[at : at + found.size]):
+            return 0
+        made: tuple[Reg, ...] = ()
+        if found.load >= 0:
+            shape, regs, _, _, _ = self.statements[found.load]
+            made = self.makes.get(found.load, ())
+            if len(made) != 1 or self._into(("ld", "param", found.returns), shape, made):
+                return 0
+        options: list[str] = []
+        if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
+            options.append(f"types={literal(found.types)}")
+        options += [f"returns={string(found.returns)}"] if found.returns else []
+        options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        self.popped = []
+        used = [r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs]
+        while True:
+            taken = self._fold(used, None)
+            reader = OperandReader(self, used, taken, ("st", "param", "b32"), "")
+            arguments = [reader.operand(operand)[0] for operand, _ in found.arguments]
+            text = f"call({', '.join([self.symbol(found.function), *arguments, *options])})"
+            if not self.popped or len(text) + 4 * (self.depth + 1) + 16 <= layout.WIDTH:
+                break
+            self._restore()
+            self.flat = True
+        self.flat = False
+        self.sugar.used.add("call")
+        if made:
+            shape, regs, _, _, _ = self.statements[found.load]
+            self._assign(made[0], shape, regs, text, _ATOM, operator_type(found.returns))
+        else:
+            self.write_line(text)
+        return found.size
+
+    def _stored_as(self, operand: Operand, regs: Sequence[Reg]) -> str:
+        if isinstance(operand, Register):
+            return default_type(regs[0].register_class)
+        return "b64" if self.number(cast(Immediate, operand).text, ("st",))[0] in QUOTES else "b32"
+
+    def _wait(self, wait: objects.Wait) -> None:
+        """`mbarrier(full).wait(phase)`: the loop that it makes."""
+        shape, regs, _, _, name = self.statements[wait.ask]
+        words = ("mbarrier", "try_wait", *shape.modifiers)
+        self.popped = []
+        while True:
+            taken = self._fold(regs[1:], None)
+            reader = OperandReader(self, regs[1:], taken, words, name)
+            place = objects.mbarrier_at(reader, cast(Address, shape.layout[1]), wait.space)
+            if place is None:
+                place = f"mbarrier({reader.operand(shape.layout[1])[0]})"
+            values = [reader.operand(o)[0] for o in shape.layout[2:]]
+            call = f"{place}.wait({', '.join([*values, *wait.options])})"
+            if not self.popped or len(call) + 4 * (self.depth + 1) <= layout.WIDTH:
+                break
+            self._restore()
+            self.flat = True
+        self.flat = False
+        self.bound.add(regs[0])
+        self.kinds[regs[0]] = "pred"
+        self.write_line(call)
 
     def _fold(self, used: Sequence[Reg], guard: Reg | None) -> dict[int, tuple[str, int]]:
         """Which registers are computed by the lines before, by position (-1: the guard), taken from the last on."""
@@ -882,11 +1009,11 @@ class SugarFunction(FunctionWriter):
         self, words: tuple[str, ...], sources: Sequence[Operand], used: Sequence[Reg], taken: dict[int, tuple[str, int]]
     ) -> tuple[str, int, str, str] | None:
         """(expression, precedence, class of the result, kind of the result), if an operator is this instruction."""
-        spelled = ".".join(words)
+        name_of = ".".join(words)
         if len(sources) == 1 and isinstance(sources[0], Register) and not sources[0].member:
             kind = self.kinds[used[0]]
             for symbol, name in (("-", "neg"), ("~", "~")):
-                if operator_opcode(name, kind) == spelled:
+                if operator_opcode(name, kind) == name_of:
                     text, precedence = taken.get(0) or (self.expressions[used[0]], _ATOM)
                     return symbol + (text if precedence >= 7 else f"({text})"), 7, used[0].register_class, kind
             return None
@@ -915,16 +1042,14 @@ class SugarFunction(FunctionWriter):
         kind = self.kinds[dispatching]
         (left, left_precedence), (right, right_precedence) = parts
         for symbol, own in _BINARY.items():
-            if operator_opcode(symbol, kind) == spelled:
-                if not isinstance(sources[0], Register) and symbol not in _CONSTANT_FIRST:
-                    return None
+            if operator_opcode(symbol, kind) == name_of:
                 left = left if left_precedence >= own else f"({left})"
                 right = right if right_precedence > own else f"({right})"
                 return f"{left} {symbol} {right}", own, dispatching.register_class, kind
         if not isinstance(sources[0], Register):
             return None  # Python would turn the comparison around
         for symbol, name in COMPARISONS.items():
-            if operator_opcode(name, kind) == spelled:
+            if operator_opcode(name, kind) == name_of:
                 left = left if left_precedence > 0 else f"({left})"
                 right = right if right_precedence > 0 else f"({right})"
                 return f"{left} {symbol} {right}", 0, "pred", "pred"
@@ -935,6 +1060,10 @@ class SugarFunction(FunctionWriter):
         python = constant(text, wide_floats(words))
         if python[0] in QUOTES:
             python = string(text)
+        call = objects.descriptor_call(int(python)) if len(python) > 15 and python.isdigit() else None
+        if call is not None:
+            self.sugar.used.add("descriptor")
+            return call
         python, name = constants.spelled(python, words)
         if name is not None:
             self.sugar.constants.add(name)
@@ -1028,6 +1157,10 @@ class SugarFunction(FunctionWriter):
             self.array_sizes[name] = len(fresh)
             self.write_line(f"{name} = {call}")
             return
+        for i, reg in enumerate(fresh):
+            if self.defs.get(reg) == 1 and not self.uses.get(reg) and reg not in self.nested_not:  # nobody wants it
+                self.names.release(names[i])
+                names[i] = "_"
         self.expressions.update(zip(fresh, names, strict=True))
         self.write_line(f"{', '.join(names)} = {call}")
 
@@ -1046,7 +1179,7 @@ class SugarFunction(FunctionWriter):
         return f"{name}[{start}:{start + len(regs)}]"
 
 
-class _Reader:
+class OperandReader:
     """Operands as expressions, registers taken in text order."""
 
     def __init__(
@@ -1099,17 +1232,25 @@ class _Reader:
         return "[" + ", ".join(self.operand(e)[0] for e in elements) + "]"
 
     def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
-        parts = [self.operand(base)[0]]
-        if offset:
-            if offset[0] == "@":  # an expression of a loop
-                return self._address_of([*parts, offset[1:]], rest)
-            number = offset[1:]
-            whole = number.lstrip("-").isdigit() and str(int(number)) == number
-            plain = whole and not (number == "0" and isinstance(base, Symbol))
-            parts.append(number if plain else string(offset))
-        elif rest:
+        parts = self._parts(base, offset)
+        if len(parts) == 1 and rest:
             parts.append("None")
         return self._address_of(parts, rest)
+
+    def address_parts(self, address: Address) -> list[str] | None:
+        """The base and the offset (if it has one) of an address; None for one that has to be written as PTX."""
+        return self._parts(address.base, address.offset) if _plain(address.base, address.offset) else None
+
+    def _parts(self, base: Operand, offset: str) -> list[str]:
+        parts = [self.operand(base)[0]]
+        if offset[:1] == "@":  # an expression of a loop
+            return [*parts, offset[1:]]
+        if not offset:
+            return parts
+        number = offset[1:]
+        whole = number.lstrip("-").isdigit() and str(int(number)) == number
+        plain = whole and not (number == "0" and isinstance(base, Symbol))
+        return [*parts, number if plain else string(offset)]
 
     def _address_of(self, parts: list[str], rest: tuple[Operand, ...]) -> str:
         parts += [self.operand(part)[0] for part in rest]
@@ -1128,6 +1269,21 @@ class _Reader:
             else:
                 text += token.replace("{", "{{").replace("}", "}}") if _has_register(operand) else token
         return ("f" if has_register else "") + string(text)
+
+
+def _alias_names(paths: Sequence[str]) -> dict[str, str]:
+    """A short name for each long instruction: its opcode, and what sets it apart from others of that opcode."""
+    words = {path: [spelled(w) for w in path.split(".")[1:]] for path in paths}
+    opcodes: dict[str, int] = {}
+    for path, own in words.items():
+        opcodes[path] = next((n for n in range(len(own), 0, -1) if ".".join(own[:n]) in OPCODES), 1)
+    found: dict[str, str] = {}
+    for path, own in words.items():
+        name = own[: opcodes[path]]
+        others = [w for p, w in words.items() if p != path and w[: opcodes[p]] == name]
+        apart = [w for w in own[opcodes[path] :] if not all(w in other for other in others)] if others else []
+        found[path] = "_".join([*name, *apart]).replace("::", "_").replace(".", "_")
+    return found
 
 
 def _has_register(operand: Operand) -> bool:

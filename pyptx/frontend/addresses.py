@@ -7,21 +7,23 @@ from typing import Any
 from ..dialects.ptx.structure import VariableOp
 from ..types import PtxType, b64, u64
 from .instructions import AddressOperand, emit
-from .registers import Reg, temporary
+from .registers import Reg, RegArray, temporary
 from .shared import bracketed, memory_type
 from .trace import current, declaration_shape
 
 __all__ = ["Cvta", "addr", "global_ptrs", "param", "var"]
 
 
-def addr(base: Any, offset: int | str | Reg | list[Any] | tuple[Any, ...] | None = None) -> AddressOperand:
+def addr(base: Any, offset: int | str | Reg | RegArray | list[Any] | tuple[Any, ...] | None = None) -> AddressOperand:
     """`[base+offset]` as an operand. `base`: a register, an allocation or part of one, an mbarrier, a parameter or
     variable by name.
 
-    A register as offset costs an add (a u32 offset to a 64-bit base is widened first). A list of coordinates gives
+    A register as offset costs an add (a u32 offset to a 64-bit base is widened first). A list (or register array) of coordinates gives
     `[base, {c0, c1}]`.
     """
-    if isinstance(offset, (list, tuple)):
+    if isinstance(base, (bool, float)) or base is None:
+        raise current().error(f"an address starts with a register, an allocation, an int or a name, not {base!r}")
+    if isinstance(offset, (list, tuple, RegArray)):
         return AddressOperand(_base(base), None, (list(offset),))
     if isinstance(offset, Reg):
         start = base if isinstance(base, Reg) else None
@@ -30,6 +32,10 @@ def addr(base: Any, offset: int | str | Reg | list[Any] | tuple[Any, ...] | None
 
             start = address_register(base)
         return AddressOperand(start + offset)
+    if offset is not None and not isinstance(offset, (int, str)):
+        raise current().error(
+            f"the offset of an address is an int, an integer register or a list of coordinates, not {offset!r}"
+        )
     operand = bracketed(base)
     if isinstance(operand, AddressOperand) and offset is not None:
         if operand.offset is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..types import PtxType, b32, pred, s64, u64
+from .not_a_value import NotAValue
 from .trace import NotABool, Trace, current
 
 if TYPE_CHECKING:
@@ -321,10 +322,17 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
         if dtype.name == "pred":
             return value
         raise trace.error(f"{operator} of a {dtype} register and a predicate", "choose with ptx.selp")
+    if isinstance(value, NotAValue):
+        raise value.refusal()
     if not _number(value):
-        raise trace.error(
-            f"{operator} of a register and {type(value).__name__}", "operands are registers and Python numbers"
-        )
+        what = "None" if value is None else type(value).__name__
+        hint = "operands are registers and Python numbers"
+        if value is None:
+            hint += ": is it a dimension or template parameter that was not given?"
+        raise trace.error(f"{_SIGNS.get(operator, operator)} of a register and {what}", hint)
+    problem = _unreachable(operator, dtype, value)
+    if problem is not None:
+        raise trace.error(*problem)
     if isinstance(value, float) and not dtype.is_float and dtype.name not in _FLOATS:
         raise trace.error(
             f"{operator} of a {dtype} register and the float {value!r}", "use an int, or convert the register to f32"
@@ -334,6 +342,36 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
             return float(value)
         return instructions.constant(dtype, value)
     return int(value)
+
+
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def _unreachable(operator: str, dtype: PtxType, value: float) -> tuple[str, str] | None:
+    """Why a comparison of an integer register with a constant has one answer for all values, or no right one.
+
+    -1 and the like are equal to the same bits in an unsigned register, but not less than anything in it.
+    """
+    sign = _SIGNS.get(operator)
+    if sign is None or not dtype.is_integer or dtype.bits not in (16, 32, 64) or isinstance(value, float):
+        return None
+    if not -(1 << (dtype.bits - 1)) <= value < 1 << dtype.bits:
+        return (
+            f"{sign} of a {dtype} register and {value}, which has more than {dtype.bits} bits",
+            "widen it with ptx.cvt",
+        )
+    if dtype.is_signed and value >= 1 << (dtype.bits - 1) and operator not in ("eq", "ne"):
+        return (
+            f"{value} is no {dtype} value: {sign} would compare with {value - (1 << dtype.bits)}",
+            "compare as unsigned",
+        )
+    if not dtype.is_signed and value < 0 and operator not in ("eq", "ne"):
+        signed = f"s{dtype.bits}"
+        return (
+            f"{sign} of a {dtype} register and {value}: it compares unsigned, as {value + (1 << dtype.bits)}",
+            f"a signed register compares signed: reg.from_(r, {signed}) {sign} {value}",
+        )
+    return None
 
 
 def _bits_alike(first: PtxType, second: PtxType) -> bool:

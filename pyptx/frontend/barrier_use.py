@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.mbarrier import MbarrierInit
-from ..dialects.ptx.syntax import Address, Operand, Symbol, transform
-from .shared import MbarrierArray
+from ..dialects.ptx.syntax import Address, Operand, Symbol
+from .shared import MbarrierArray, symbols_of
 from .trace import Trace
 
 __all__ = ["uninitialised_barriers"]
@@ -23,10 +23,13 @@ def uninitialised_barriers(trace: Trace) -> list[Diagnostic]:
     used: dict[tuple[str, int], int] = {}
     escaped: set[str] = set()
     for shape, place in trace.used.items():
-        for operand in shape.plain_layout or ():
+        mentioned = symbols_of(shape.plain_layout)
+        if not mentioned:
+            continue
+        for operand in shape.plain_layout:
             named = _named(operand)
             if named is None:
-                escaped.update(name.rstrip("'") for name in _symbols(operand))
+                escaped.update(name.rstrip("'") for name in symbols_of((operand,)))
             elif named[0] in arrays and shape.instruction is MbarrierInit:
                 begun.add(named)
             elif named[0] in arrays:
@@ -48,15 +51,3 @@ def _named(operand: Operand) -> tuple[str, int] | None:
         return None
     offset = operand.offset or operand.base.offset or "0"
     return (operand.base.name, int(offset)) if offset.lstrip("+-").isdigit() else None
-
-
-def _symbols(operand: Operand) -> list[str]:
-    found: list[str] = []
-
-    def note(part: Operand) -> Operand:
-        if isinstance(part, Symbol):
-            found.append(part.name)
-        return part
-
-    transform((operand,), note)
-    return found

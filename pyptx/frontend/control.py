@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
@@ -11,6 +12,8 @@ from typing import Any
 from ..types import s32, u32
 from .instructions import emit, move, opcode
 from .left_early import left_early
+from .not_a_value import NotAValue
+from .rebinding import Before, Branch, before, check_loop, close_branch
 from .registers import NegPred, Reg, predicate, temporary
 from .trace import Trace, current
 
@@ -54,11 +57,16 @@ def _label_name(name: object) -> str:
 
 
 def _condition(trace: Trace, pred: Any) -> Any:
+    if isinstance(pred, NotAValue):
+        raise pred.refusal()
     if not isinstance(pred, (Reg, NegPred)):
         raise trace.error(
             f"a condition is a predicate register p or ~p, not {type(pred).__name__}",
             "compare registers with < <= > >= == != to get one; decide Python values with a Python if",
         )
+    reg = pred.reg if isinstance(pred, NegPred) else pred
+    if reg.dtype.name != "pred":
+        raise trace.error(f"a condition is a predicate register, not a {reg.dtype} one", f"{reg.name} != 0 is one")
     return pred
 
 
@@ -88,6 +96,7 @@ class _If(_Block):
         super().__init__("ptx.if_(p)")
         self.pred = pred
         self.names: tuple[str, str] = ("", "")
+        self.before: Before | None = None
 
     def __enter__(self) -> None:
         trace = current()
@@ -95,38 +104,47 @@ class _If(_Block):
         number = trace.count("label")
         self.names = (f"$_else_{number}", f"$_endif_{number}")
         _BRA(self.names[0], pred=pred.reg if isinstance(pred, NegPred) else NegPred(pred))
+        self.before = before(trace, sys._getframe(1))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.close(sys._getframe(1), error):
+            assert self.before is not None
             trace = current()
+            branch = close_branch(trace, self.before)
             trace.label(self.names[0])
             trace.label(self.names[1])
-            trace.last_if = (len(trace.statements), self.names[0], self.names[1])
+            trace.last_if = (len(trace.statements), *self.names, branch)
 
 
 class _Else(_Block):
     def __init__(self) -> None:
         super().__init__("ptx.else_()")
         self.end = ""
+        self.before: Before | None = None
+        self.branch: Branch | None = None
 
     def __enter__(self) -> None:
         trace = current()
         if trace.last_if is None or trace.last_if[0] != len(trace.statements):
             raise trace.error("else_ must follow its if_ directly", "with ptx.if_(p): ...\nwith ptx.else_(): ...")
-        _, otherwise, self.end = trace.last_if
+        _, otherwise, self.end, self.branch = trace.last_if
         trace.last_if = None
         del trace.statements[-2:]
         del trace.labels[otherwise], trace.labels[self.end]
         _BRA(self.end)
         trace.label(otherwise)
+        self.before = before(trace, sys._getframe(1))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.close(sys._getframe(1), error):
-            current().label(self.end)
+            assert self.before is not None
+            trace = current()
+            close_branch(trace, self.before, self.branch)
+            trace.label(self.end)
 
 
 def if_(pred: Any) -> _If:
@@ -143,14 +161,19 @@ class _Loop(_Block):
     def __init__(self, name: str, pred: Any):
         super().__init__(f'ptx.loop("{name}")')
         self.name, self.pred = name, pred
+        self.before: Before | None = None
 
     def __enter__(self) -> None:
         label(self.name)
+        self.before = before(current(), sys._getframe(1))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.close(sys._getframe(1), error):
+            assert self.before is not None
+            condition = self.pred.reg if isinstance(self.pred, NegPred) else self.pred
+            check_loop(current(), self.before, condition=condition)
             if self.pred is None:
                 _BRA_UNI(self.name)
             else:
@@ -175,7 +198,21 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> It
     trace = current()
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
+    start, stop = _bound(trace, start), _bound(trace, stop)
     return _range(trace, start, stop, step)
+
+
+def _bound(trace: Trace, value: Any) -> int | Reg:
+    if isinstance(value, Reg):
+        if value.dtype.is_integer and value.dtype.bits == 32:
+            return value
+        raise trace.error(
+            f"the bounds of range_ are ints and 32-bit integer registers, not {value.dtype}",
+            f"convert it: ptx.cvt(s32, {value.dtype}, reg.scalar(s32), n)",
+        )
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise trace.error(f"the bounds of range_ are ints and 32-bit integer registers, not {value!r}")
+    return operator.index(value)
 
 
 def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:
@@ -191,6 +228,7 @@ def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterat
     place = trace.place()
     entry = (again, end)
     trace.loops.append(entry)
+    names = before(trace, sys._getframe(1))
     try:
         yield index
     except GeneratorExit:
@@ -203,6 +241,7 @@ def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterat
         )
         return
     trace.loops.remove(entry)
+    check_loop(trace, names)
     if again in trace.targets:
         trace.label(again)
     emit("add.s32", index, index, step)
@@ -304,7 +343,9 @@ def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_l
     emit("setp.lt.u32", less, count, unroll)
     _BRA(end, pred=less)
     trace.label(name)
+    start = before(trace, sys._getframe(1))
     rounds(unroll)
+    check_loop(trace, start)
     emit("sub.u32", count, count, unroll)
     emit("setp.ge.u32", less, count, unroll)
     _BRA(name, pred=less)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..types import u16, u32
+from ..types import PtxType, u16, u32
 from .instructions import AddressOperand, emit
 from .parameters import TensorSpec
 from .registers import Reg, RegArray, temporary
 from .shared import bracketed
+from .tensor_copy_use import note_copy
 from .trace import current
 
 __all__ = ["CpAsync", "Tma", "cp", "tma"]
@@ -80,6 +81,15 @@ class Bulk:
         emit("cp.async.bulk.global.shared::cta.bulk_group", bracketed(dst), bracketed(src), size, pred=pred)
 
     @staticmethod
+    def reduce(op: str, dtype: PtxType, dst: Any, src: Any, size: Any, *, pred: Any = None) -> None:
+        """Combine `size` bytes of shared memory with global memory, element by element, in the bulk group. op: add, min,
+        max, inc, dec, and, or, xor. PTX ISA 9.7.9.25.4.2.
+        """
+        rounding = "noftz." if dtype.name in ("f16", "bf16") and op == "add" else ""
+        words = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{op}.{rounding}{dtype.name}"
+        emit(words, bracketed(dst), bracketed(src), size, pred=pred)
+
+    @staticmethod
     def commit_group(*, pred: Any = None) -> None:
         """Make a group of this thread's bulk copies to global memory so far."""
         emit("cp.async.bulk.commit_group", pred=pred)
@@ -118,6 +128,14 @@ class TensorCopy:
     def store(self, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None) -> None:
         """Store shared memory at `src` to a box of the tensor `dst`, in the bulk group."""
         _store(self.rank, "", dst, src, coord, cache_hint, pred)
+
+    def reduce(
+        self, op: str, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None
+    ) -> None:
+        """Combine shared memory at `src` with a box of the tensor `dst`, in the bulk group. op: add, min, max, inc, dec,
+        and, or, xor, for the tensor's element type. PTX ISA 9.7.9.25.5.3.
+        """
+        _store(self.rank, "", dst, src, coord, cache_hint, pred, reduction=op)
 
 
 class TensorCopies:
@@ -239,7 +257,9 @@ def _load(
     None = None, pred: Any = None,
 ) -> None:  # fmt: skip
     words = f"cp.async.bulk.tensor.{rank}d.{space}.global{mode}.{_BYTES}"
-    operands: list[Any] = [bracketed(dst), _map(src, coord, coordinates or rank), bracketed(mbar)]
+    tensor = _map(src, coord, coordinates or rank)
+    note_copy(current(), tensor.base, dst, rank, mode)
+    operands: list[Any] = [bracketed(dst), tensor, bracketed(mbar)]
     if offsets is not None:
         operands.append([_half(o) for o in offsets])
     if multicast_mask is not None:
@@ -263,9 +283,14 @@ def _store(
     pred: Any,
     *,
     coordinates: int | None = None,
+    reduction: str = "",
 ) -> None:
     words = f"cp.async.bulk.tensor.{rank}d.global.shared::cta{mode}.bulk_group"
-    operands: list[Any] = [_map(dst, coord, coordinates or rank), bracketed(src)]
+    if reduction:
+        words = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{reduction}{mode}.bulk_group"
+    tensor = _map(dst, coord, coordinates or rank)
+    note_copy(current(), tensor.base, src, rank, mode)
+    operands: list[Any] = [tensor, bracketed(src)]
     if cache_hint is not None:
         words += ".L2::cache_hint"
         operands.append(cache_hint)

@@ -41,6 +41,7 @@ from ..ssa.shapes import branch_target, fill_instruction, table_name
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType
+from .not_a_value import NotAValue
 from .spaces import pointer_problem
 from .trace import FINISHED, Trace, _current, current
 
@@ -109,7 +110,10 @@ class Opcode:
         shape, name = found
         place = trace.place()
         if shape not in trace.used:
-            trace.check(shape, place)
+            try:
+                trace.check(shape, place)
+            except PTXError as error:
+                raise _refused(operands, error) from None
         trace.statements.append((shape, regs, trace.lead, place, name))
         trace.lead = ""
         if operands:
@@ -173,6 +177,15 @@ class Opcode:
         return self._cls
 
 
+def _refused(operands: tuple[Any, ...], error: PTXError) -> PTXError:
+    """The error of an instruction, or where it takes a place in memory for a value, what to write instead."""
+    if "not a symbol" in error.diagnostics[0].message:
+        for operand in operands:
+            if isinstance(operand, NotAValue) and hasattr(operand, "__ptx_symbol__"):
+                return operand.refusal()
+    return error
+
+
 class InstructionNamespace:
     """`ptx.inst`: attributes are opcodes."""
 
@@ -221,7 +234,7 @@ def emit(text: str, *operands: Any, pred: Any = None) -> Any:
 # ------------------------------------------------------------------------------------------------------------ operands
 
 
-class AddressOperand:
+class AddressOperand(NotAValue):
     """`[base+offset]`, from `ptx.addr`. `rest` are further parts inside the brackets (tensor coordinates); `space` is
     the state space where that is known (`generic` too), else empty.
     """
@@ -231,6 +244,10 @@ class AddressOperand:
     def __init__(self, base: Any, offset: int | str | None = None, rest: tuple[Any, ...] = (), space: str = ""):
         self.base, self.offset, self.rest, self.space = base, offset, rest, space
 
+    def described(self) -> tuple[str, str]:
+        instead = "bytes are added inside: ptx.addr(p, 16), ptx.addr(p + 16); a load reads what is there"
+        return "an address in brackets", instead
+
     def __repr__(self) -> str:
         return f"[{self.base!r}{'' if self.offset is None else f'+{self.offset}'}]"
 
@@ -239,6 +256,8 @@ def _guard(trace: Trace, pred: Any, regs: list[Variable]) -> str:
     mark = "@"
     if isinstance(pred, NegPred):
         mark, pred = "@!", pred.reg
+    if isinstance(pred, NotAValue):
+        raise pred.refusal()
     if not isinstance(pred, Reg):
         raise trace.error(f"pred= takes a predicate register p or ~p, not {type(pred).__name__}")
     if isinstance(pred, SpecialReg):
@@ -295,6 +314,8 @@ def _key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
             address = getattr(operand, "__ptx_address__", None)
             if address is not None:
                 return _address_key(trace, address(), regs, path)
+            if isinstance(operand, NotAValue):
+                raise operand.refusal()
             raise trace.error(
                 f"{type(operand).__name__} is no operand of an instruction",
                 "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
@@ -337,7 +358,7 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     if allocation is not None:
         return ("sym", allocation.by_name, 0)
     known = trace.names.get(text)
-    if known is not None:
+    if known is not None and (text[0] == "%" or not path._find(trace).jumps):  # a label may be called as a register
         regs.append(known)
         return known.register_class
     if _is_symbol(text):
@@ -509,6 +530,8 @@ def move(target: Any, value: Any) -> None:
         emit(f"mov.{name}", target, value)
     elif isinstance(value, Reg):
         emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+    elif isinstance(value, NotAValue) and (dtype.is_float or dtype.bits < 32):
+        raise value.refusal()  # an address fits into integers only
     else:
         emit(f"mov.{_move_type(dtype, False)}", target, value)
 

@@ -22,13 +22,16 @@ from .barrier_use import uninitialised_barriers
 from .build import build_module
 from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
+from .rebinding import check_branches
 from .shared import STATIC_LIMIT
+from .tensor_copy_use import tensor_copy_problems
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from ..analysis.pressure import Pressure
     from ..runtime.ptxas import PtxasResult, ResourceUsage
     from .explain import Explanation
 
@@ -86,14 +89,20 @@ class Kernel:
         self._archs = _targets(arch)
         self._arch = self._archs[0]
         self._variants: dict[str, Kernel] = {}
-        self._version = parse_version(version) if isinstance(version, str) else version
-        self.in_specs = None if in_specs is None else tuple(in_specs)
-        self.out_specs = None if out_specs is None else tuple(out_specs)
+        self._version = _version(version)
+        self.in_specs = None if in_specs is None else _tiles("in_specs", in_specs)
+        self.out_specs = None if out_specs is None else _tiles("out_specs", out_specs)
         self.grid, self.block, self.cluster, self.smem = grid, block, cluster, smem
-        self.raw_params = tuple((str(t), str(n)) for t, n in raw_params or ())
+        if not isinstance(smem, int) or smem < 0:
+            raise TypeError(f"smem is a number of bytes, not {smem!r}")
+        self.raw_params = tuple((str(t), str(n)) for t, n in _pairs("raw_params", raw_params, '("u32", "n")'))
         self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
-        self.reqntid = None if reqntid is None else tuple(reqntid)
-        self.raw_directives = None if raw_directives is None else tuple((n, _values(v)) for n, v in raw_directives)
+        self.reqntid = None if reqntid is None else _values(reqntid)
+        self.raw_directives = (
+            None
+            if raw_directives is None
+            else tuple((n, _values(v)) for n, v in _pairs("raw_directives", raw_directives, '("maxnreg", (128,))'))
+        )
         self.debug = debug
         self._cache: dict[Any, Traced] = {}
         self._texts: dict[Any, str] = {}
@@ -121,6 +130,33 @@ class Kernel:
     def __repr__(self) -> str:
         arch = self._arch if len(self._archs) == 1 else self._archs
         return f"Kernel({self._fn.__name__}, arch={arch!r})"
+
+    # Like a function, a kernel is its own copy, and is pickled by its name where it is found under it.
+
+    def __copy__(self) -> Kernel:
+        made = self.__class__.__new__(self.__class__)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        found: Any = sys.modules.get(self.__module__)
+        name: str = self.__dict__["__qualname__"]
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = copy.copy(self)
+        made._call, made._cache, made._texts = None, {}, {}
+        made.__dict__.update(dict.fromkeys(("_cubin_handles", "_compiling", "_attempt")))
+        return made.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_launches()
 
     @classmethod
     def from_ptx(cls, source: str | os.PathLike[str], entry: str | None = None) -> Kernel:
@@ -252,6 +288,19 @@ class Kernel:
 
         return explain(self, kw)
 
+    def pressure(self, **kw: Any) -> Pressure:
+        """Register pressure by our own analysis, without ptxas: `written`, `estimated`, `relaxed` (32-bit registers at the
+        peak) and where the peak is. `smem.total()` is the shared memory that a kernel has allocated so far, while it is
+        traced.
+        """
+        from ..analysis.cfg import cfg_of
+        from ..analysis.liveness import liveness
+        from ..analysis.pressure import register_pressure
+        from ..dialects.ptx.structure import ModuleOp
+
+        module = next(op for op in self.module(**kw).body.block.ops if isinstance(op, ModuleOp))
+        return register_pressure(entry := next(iter(module.functions)), liveness(cfg_of(entry)))
+
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
         thread or CTA). Errors as `sass`.
@@ -321,12 +370,10 @@ class Kernel:
         for name, value in kw.items():
             if name in template:
                 template[name] = value
-                if name in dims and isinstance(value, int) and not isinstance(value, bool):
-                    env[name] = value
+                if name in dims and value is not None:
+                    env[name] = self._size(name, value)
             elif name in dims:
-                if not isinstance(value, int) or isinstance(value, bool):
-                    raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
-                env[name] = value
+                env[name] = self._size(name, value)
             elif name not in raw:
                 known = list(dict.fromkeys([*template, *dims, *sorted(raw)]))
                 raise TypeError(f"kernel {self.name} has no parameter {name!r}; it has: {', '.join(known) or 'none'}")
@@ -335,26 +382,40 @@ class Kernel:
                 env.setdefault(name, value)
         return template, env
 
+    def _size(self, name: str, value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
+        return operator.index(value)
+
     def _run(self, template: dict[str, Any], env: dict[str, int]) -> Traced:
         code = getattr(self._fn, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
         trace = Trace(self.name, self.arch, self._version, place)
-        problem = launch_problem(self.arch, self.block, self.cluster, self.smem)
+        problem = self._launch_problem()
         if problem is not None:
             raise trace.error(problem, at=0)
         tensors = self._tensors(env)
         trace.template = dict(template)
+        trace.tiles = {t.name: tile for t, tile in zip(tensors, self.specs, strict=False)}
         trace.parameters = {name: words for words, name in self.raw_params}
         for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
             trace.symbols.add(parameter.name)
+            trace.spaces[parameter.name] = "entry"  # as symbol_uses calls a parameter of the kernel
         trace.shared_is_dynamic = self.smem > STATIC_LIMIT and not self.extern_smem
         if self.extern_smem:
             trace.symbols.add(self.extern_smem)
             trace.externs.append(self.extern_smem)
             trace.spaces[self.extern_smem] = "shared"
         with trace_scope(trace):
-            self._fn(*tensors, **template)
-        findings = tuple(uninitialised_barriers(trace))
+            try:
+                self._fn(*tensors, **template)
+            except (PTXError, TypeError, AttributeError) as error:
+                missing = [d for d in self.symbolic_dims if d not in env]
+                if not missing:
+                    raise
+                raise _without_dims(trace, self.name, missing, error) from error
+        check_branches(trace)
+        findings = (*uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -370,6 +431,16 @@ class Kernel:
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
             findings=findings, text=[],
         )  # fmt: skip
+
+    def _launch_problem(self) -> str | None:
+        """What is wrong with the launch shape, as far as it is no function of dimensions."""
+        for what, value in (("grid", self.grid), ("block", self.block), ("cluster", self.cluster)):
+            if value is not None and not callable(value):
+                try:
+                    _shape(what, value, f" of kernel {self.name}")
+                except ValueError as error:
+                    return str(error)
+        return launch_problem(self.arch, self.block, self.cluster, self.smem)
 
     def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
         tensors: list[TensorSpec] = []
@@ -429,15 +500,7 @@ class Kernel:
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
             value = _call(value, names, env, f"{what} of kernel {self.name}")
-        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-        least = 0 if what == "grid" else 1
-        try:
-            parts = tuple(map(operator.index, parts))  # NumPy's integers too
-        except TypeError:
-            parts = ()
-        if not 1 <= len(parts) <= 3 or min(parts) < least:
-            raise ValueError(f"the {what} of kernel {self.name} is one to three positive ints, not {value!r}")
-        return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
+        return _shape(what, value, f" of kernel {self.name}")
 
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
@@ -521,6 +584,62 @@ def _key(name: str, value: Any) -> tuple[Any, ...]:
     return name, type(value), value
 
 
+def _version(version: Any) -> Version | None:
+    if version is None or (isinstance(version, tuple) and len(version) == 2):
+        return version
+    if isinstance(version, str):
+        return parse_version(version)
+    raise TypeError(f'version is a PTX version such as "8.7" or (8, 7), not {version!r}')
+
+
+def _tiles(what: str, specs: Any) -> tuple[Tile, ...]:
+    found: tuple[Any, ...] = (specs,) if isinstance(specs, Tile) else tuple(specs)
+    for tile in found:
+        if not isinstance(tile, Tile):
+            raise TypeError(f'{what} are Tiles, such as Tile("M", "N", f32), not {tile!r}')
+    return found
+
+
+def _pairs(what: str, given: Any, example: str) -> list[tuple[Any, Any]]:
+    """A sequence of pairs. TypeError for anything else in it."""
+    found: list[Any] = list(given or ())
+    for pair in found:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"{what} is a list of pairs such as {example}, and has {pair!r}")
+    return found
+
+
+def _shape(what: str, value: Any, whose: str) -> tuple[int, int, int]:
+    """One to three extents as three. ValueError for what is none; a grid may have none of a kind (0)."""
+    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    least = 0 if what == "grid" else 1
+    try:
+        parts = tuple(map(operator.index, parts))  # NumPy's integers too
+    except TypeError:
+        parts = ()
+    if not 1 <= len(parts) <= 3 or min(parts) < least:
+        raise ValueError(f"the {what}{whose} is one to three positive ints, not {value!r}")
+    return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
+
+
+def _without_dims(trace: Trace, name: str, missing: Sequence[str], error: BaseException) -> PTXError:
+    """What went wrong in a trace where dimensions have no value: say so, at the line where it showed."""
+    given = ", ".join(f"{d}=..." for d in missing)
+    what = f"dimension{'s' if len(missing) > 1 else ''} {', '.join(missing)} of {name} {'have' if len(missing) > 1 else 'has'} no value"
+    hint = f"give {given} to .ptx(), .explain() and the like; calls take them from the arrays"
+    if isinstance(error, PTXError):
+        first, *rest = error.diagnostics
+        return PTXError([replace(first, message=f"{first.message} ({what})", hint=hint), *rest])
+    at = error.__traceback__
+    place = 0
+    while at is not None:
+        code = at.tb_frame.f_code
+        if code.co_filename == trace.filename:
+            place = trace.add_place(code.co_filename, at.tb_lineno, 1)
+        at = at.tb_next
+    return trace.error(f"{error} ({what})", hint, at=place)
+
+
 def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[str, int], what: str) -> Any:
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -531,15 +650,38 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
     wanted = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if all(p.name in names or p.default is not p.empty for p in wanted) and len(wanted) == len(parameters):
         return function(**{p.name: names[p.name] for p in wanted if p.name in names})
-    if len(env) >= sum(p.default is p.empty for p in parameters):
-        return function(*list(env.values())[: len(parameters)])
-    missing = [p.name for p in wanted if p.name not in names]
-    raise TypeError(f"the {what} needs {', '.join(missing)}, and the dimensions are {', '.join(names) or 'none'}")
+    unknown = [p.name for p in wanted if p.name not in names]
+    needed = [p for p in parameters if p.default is p.empty]
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters) or (
+        all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env))
+    ):
+        return function(*env.values())
+    near = suggest(unknown[0], names) if unknown else []
+    raise TypeError(
+        f"the {what} is a function of {', '.join(unknown)}, and the dimensions are {', '.join(names) or 'none'}"
+        + (f"; did you mean {' or '.join(near)}?" if near else "")
+    )
+
+
+def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:
+    """Whether parameters of other names than the dimensions' may stand for them, in order: as many, all of other names,
+    and none that is called like another dimension.
+    """
+    lowered = [d.lower() for d in dims]
+    return (
+        len(parameters) == len(dims)
+        and not set(parameters) & set(dims)
+        and all(p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True))
+    )
 
 
 def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
     """The targets that `arch=` names. ValueError for none, an unknown one, one named twice, or "auto" among others."""
-    archs = (arch,) if isinstance(arch, str) else tuple(arch)
+    archs: tuple[Any, ...] = (arch,) if not isinstance(arch, (list, tuple)) else tuple(arch)
+    for name in archs:
+        if not isinstance(name, str):
+            near = next((f'"{a}"' for a in reversed(FIRST_PTX) if a.rstrip("af") == f"sm_{name}"), '"sm_90a"')
+            raise TypeError(f"arch is the name of a target such as {near}, not {name!r}")
     if not archs or len(set(archs)) != len(archs):
         raise ValueError(f"arch={arch!r}: name a target, or several different ones")
     for name in archs:
@@ -564,6 +706,9 @@ def fat_kernel(*kernels: Kernel) -> Kernel:
     """
     if not kernels:
         raise TypeError("fat_kernel needs a kernel for each target")
+    for given in kernels:
+        if not isinstance(given, Kernel):
+            raise TypeError(f"fat_kernel takes kernels one by one, fat_kernel(a, b), not {given!r}")
     first = kernels[0]
     for other in kernels[1:]:
         for what in ("in_specs", "out_specs", "raw_params", "template_params"):
@@ -618,8 +763,16 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     is refused). programmatic: it may start before its predecessor on the stream ends (`griddepcontrol`). debug: emit
     `.file` and `.loc` for the Python lines, which profilers and cuda-gdb then show.
     """
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        near = suggest(unknown[0], _OPTIONS)
+        known = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(_OPTIONS)}"
+        raise TypeError(f"@kernel has no option {unknown[0]!r}; {known}")
     if fn is None:
         return lambda function: Kernel(function, **options)
     if not callable(fn):
         raise TypeError(f"@kernel decorates a function, not {fn!r}: options are keyword arguments, @kernel(arch=...)")
     return Kernel(fn, **options)
+
+
+_OPTIONS = [p.name for p in inspect.signature(Kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]

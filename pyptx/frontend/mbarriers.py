@@ -7,7 +7,7 @@ from typing import Any
 
 from ..types import b64, u32
 from .control import bra
-from .instructions import AddressOperand, emit
+from .instructions import AddressOperand, emit, move
 from .registers import NegPred, Reg, predicate, temporary
 from .shared import address_register, bracketed
 from .trace import current
@@ -85,8 +85,49 @@ class Mbarrier:
         """
         return MbarrierRing(base, byte_offset, count)
 
+    @staticmethod
+    def phased(mbar: Any, parity: int = 0) -> PhasedMbarrier:
+        """An mbarrier that remembers which phase to wait for: `bar.wait()`. `parity` is that of the first wait."""
+        return PhasedMbarrier(bracketed(mbar), parity)
+
 
 mbarrier = Mbarrier()
+
+
+class PhasedMbarrier:
+    """An mbarrier and the parity of the phase that this thread waits for next, a u32 register.
+
+    Each `wait()` is for the next phase. As an operand it stands for the mbarrier.
+    """
+
+    def __init__(self, address: AddressOperand, parity: int):
+        if parity not in (0, 1):
+            raise current().error(f"the parity of a phase is 0 or 1, not {parity!r}")
+        self._address = address
+        self.parity = temporary(current(), u32)
+        move(self.parity, parity)
+
+    def __ptx_address__(self) -> AddressOperand:
+        return self._address
+
+    def init(self, count: Any, *, pred: Any = None) -> None:
+        """As `ptx.mbarrier.init`."""
+        mbarrier.init(self._address, count, pred=pred)
+
+    def arrive(self, *, pred: Any = None) -> Reg:
+        """As `ptx.mbarrier.arrive`."""
+        return mbarrier.arrive(self._address, pred=pred)
+
+    def arrive_expect_tx(self, bytes: Any, *, pred: Any = None) -> Reg:
+        """As `ptx.mbarrier.arrive_expect_tx`."""
+        return mbarrier.arrive_expect_tx(self._address, bytes, pred=pred)
+
+    def wait(self, *, pred: Any = None) -> None:
+        """Wait until the phase is complete; the next wait is for the one after it. Threads where `pred` does not hold
+        neither wait nor go on to the next phase.
+        """
+        mbarrier.wait(self._address, self.parity, pred=pred)
+        emit("xor.b32", self.parity, self.parity, 1, pred=pred)
 
 
 class MbarrierSlot:

@@ -121,7 +121,7 @@ class ModuleTrace(Trace):
         if found is None:
             line = self._lines[bisect_right(self._line_starts, at) - 1]
             assert body is not None
-            found = self._body_places[at] = self._add_place(body.co_filename, line, 1)
+            found = self._body_places[at] = self.add_place(body.co_filename, line, 1)
         return found
 
     def diagnostic(self, message: str, hint: str | None = None, at: int | None = None) -> Diagnostic:
@@ -135,7 +135,7 @@ class ModuleTrace(Trace):
             self.locations[place] = line_location(location.filename, location.line.data, (column or 0) + 1)
         return super().diagnostic(message, hint, place)
 
-    def _add_place(self, filename: str, line: int, column: int) -> int:
+    def add_place(self, filename: str, line: int, column: int) -> int:
         name = self._filenames.get(filename)
         if name is None:
             name = self._filenames[filename] = StringAttr(filename)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..dialects.ptx.structure import DeclarationAttr
 from ..types import PtxType, from_name, u64
 from .instructions import AddressOperand, opcode
+from .not_a_value import NotAValue
 from .registers import Reg, temporary
 from .tiles import Layout, Tile
 from .trace import Trace, tracing
@@ -26,7 +27,7 @@ class TmaDescriptorHandle:
 
 
 @dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(NotAValue):
     """A tensor parameter as the kernel's function sees it. `shape` is None while some dimension is not known."""
 
     name: str
@@ -36,6 +37,16 @@ class TensorSpec:
 
     def __ptx_symbol__(self) -> tuple[str, int]:
         return self.name, 0
+
+    def described(self) -> tuple[str, str]:
+        instead = f"p = ptx.pointer({self.name}) points to its elements: (p + i).load(), (p + i).store(v)"
+        return f"{self.name}, a tensor,", instead
+
+    def __getitem__(self, index: Any) -> Any:
+        raise self.refusal()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self.refusal()
 
     def tma_desc(self) -> Reg | TmaDescriptorHandle:
         """The address of the tensor's TMA descriptor, a 64-bit register that is loaded once per kernel.
@@ -51,10 +62,13 @@ class TensorSpec:
             assert isinstance(known, Reg)
             return known
         trace.symbols.add(name)
+        trace.spaces[name] = "entry"
         with trace.outermost():
             result = temporary(trace, u64)
         trace.dominating(lambda: opcode("ld.param.u64")(result, AddressOperand(name)))
         trace.descriptors[self.name] = result
+        if self.name in trace.tiles:
+            trace.described[result.name] = trace.tiles[self.name]
         return result
 
 

@@ -207,6 +207,7 @@ def pointer(source: Any, dtype: PtxType | None = None, space: str | None = None)
     if isinstance(source, (MbarrierRef, Allocation)):
         return Pointer(source, _element(dtype or b64), "shared")
     known = trace.spaces.get(source) if isinstance(source, str) else None
+    known = "param" if known == "entry" else known
     if known is None:
         raise trace.error(
             f"{source!r} is nothing to point to", "a tensor, a shared allocation, a variable's name, or a register"

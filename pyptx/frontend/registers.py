@@ -7,14 +7,15 @@ Operators on registers emit one instruction each, at once (see `arithmetic`). A 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, b32, pred
 from .arithmetic import Arithmetic
+from .not_a_value import NotAValue
 from .trace import ALLOC_PREFIXES, PREFIXES, Trace, current
 
-__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar", "wgmma_frag"]
+__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
 
 class Reg(Arithmetic):
@@ -36,6 +37,12 @@ class Reg(Arithmetic):
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def set(self, value: Reg | float | str) -> Reg:
+        """One `mov`: a register, a number or a variable's address into this register. Returns it."""
+        instructions.move(self, value)
+        self.defined_at = -1
+        return self
 
     def resolve(self, trace: Trace) -> Variable:
         """The register of the trace, when `variable` is not set: a replaced temporary that is used again, or a
@@ -108,21 +115,31 @@ class NegPred:
     def __bool__(self) -> bool:
         return bool(self.reg)
 
+    def __or__(self, other: Any) -> PipeRef:
+        return PipeRef(self, other)
 
-class PipeRef:
-    """`p | q`: two destinations of one instruction."""
+
+class PipeRef(NotAValue):
+    """`p | q`: two destinations of one instruction, as `setp` has them."""
 
     __slots__ = ("left", "right")
 
     def __init__(self, left: Any, right: Any):
         self.left, self.right = left, right
 
+    def described(self) -> tuple[str, str]:
+        return "p | q, two destinations of one instruction as in PTX,", "p or q is ptx.or_(pred, p, q)"
+
     def __repr__(self) -> str:
         return f"{self.left!r} | {self.right!r}"
 
 
-class RegArray:
-    """`count` registers `base0`, `base1`, ... of one type. `a[i] = v` writes the element."""
+class RegArray(NotAValue):
+    """`count` registers `base0`, `base1`, ... of one type.
+
+    `a[i]` is an element and `a[i] = v` writes it. `a[i:j]` is an array of the same registers, `a[i:j] = v` writes each
+    of them, with one value or with as many.
+    """
 
     __slots__ = ("_regs", "base", "count", "dtype", "key", "variables")
 
@@ -135,7 +152,23 @@ class RegArray:
         self._regs = [Reg(v.name, dtype, v) for v in variables]
         self.key = ("{", *[v.register_class for v in variables])
 
-    def __getitem__(self, index: int) -> Reg:
+    def described(self) -> tuple[str, str]:
+        return f"{self!r}, {self.count} registers,", "compute with its elements: a[i] + 1, a[i] = b[i] * 2"
+
+    @overload
+    def __getitem__(self, index: int) -> Reg: ...
+    @overload
+    def __getitem__(self, index: slice) -> RegArray: ...
+    def __getitem__(self, index: int | slice) -> Reg | RegArray:
+        if isinstance(index, slice):
+            chosen = self.variables[index]
+            if not chosen:
+                raise IndexError(
+                    f"register array {self.base}<{self.count}> has nothing in [{index.start}:{index.stop}]"
+                )
+            part = RegArray(chosen[0].name, len(chosen), self.dtype, chosen)
+            part._regs = self._regs[index]
+            return part
         if not isinstance(index, int):
             raise TypeError(
                 f"a register array is indexed with a Python int, not {type(index).__name__}: registers have no address"
@@ -144,7 +177,12 @@ class RegArray:
             raise IndexError(f"register array {self.base}<{self.count}> has no element {index}")
         return self._regs[index]
 
-    def __setitem__(self, index: int, value: Reg | float) -> None:
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        if isinstance(index, slice):
+            part = self[index]
+            for i, v in enumerate(_each(value, len(part))):
+                part[i] = v
+            return
         element = self[index]
         if value is element:
             return
@@ -217,13 +255,30 @@ def scalar(dtype: PtxType, init: float | Reg | None = None, name: str | None = N
     return result
 
 
-def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
+def array(dtype: PtxType, count: int, name: str | None = None, init: Any = None) -> RegArray:
     """`count` registers, declared as a range `base<count>`. The first array of a type takes the type's prefix as
-    base.
+    base. `init`: one number or register for all of them, or one for each; a `mov` writes each.
     """
-    trace = current()
     checked_type(dtype)
     _count(count)
+    made = _array(current(), dtype, count, name)
+    if init is not None:
+        for register, value in zip(made, _each(init, count), strict=True):
+            instructions.move(register, value)
+    return made
+
+
+def _each(values: Any, count: int) -> list[Any]:
+    """The values of `count` registers: those of a sequence, or one for all."""
+    if not isinstance(values, (list, tuple, RegArray)):
+        return [values] * count
+    listed: list[Any] = list(values)
+    if len(listed) != count:
+        raise current().error(f"{len(listed)} values for {count} registers")
+    return listed
+
+
+def _array(trace: Trace, dtype: PtxType, count: int, name: str | None) -> RegArray:
     if name is not None:
         base = _register_name(trace, name)
         trace.at_least(base, count)
@@ -260,17 +315,6 @@ def from_(src: Reg | float | str, dtype: PtxType) -> Reg:
     result = scalar(dtype)
     instructions.move(result, src)
     return result
-
-
-def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> RegArray:
-    """The accumulator of an m x n wgmma tile: m*n/128 registers per thread (2 elements each for 16-bit types are not
-    packed here).
-
-    ValueError unless m*n is a multiple of 128 (the threads of a warpgroup). PTX ISA 9.7.15.
-    """
-    if m * n % 128:
-        raise ValueError(f"a {m}x{n} tile does not spread evenly over the 128 threads of a warpgroup")
-    return array(dtype, m * n // 128, name)
 
 
 def _count(count: int) -> None:

@@ -9,13 +9,16 @@ from typing import Any
 from ..types import PtxType
 from .arithmetic import _UNSIGNED
 from .instructions import bits_of, emit
-from .registers import Reg, temporary
+from .registers import Reg, checked_type, temporary
 from .shared import bracketed, memory_type
 from .trace import current
 
 __all__ = [
     "add", "and_", "cvt", "ld", "mad", "mov", "mul", "not_", "or_", "selp", "setp", "shl", "shr", "st", "sub", "xor_",
 ]  # fmt: skip
+
+
+_FIRST = "the first argument of these instructions"
 
 
 def _operation(text: str, dtype: PtxType, count: int, operands: tuple[Any, ...], pred: Any) -> Reg:
@@ -38,15 +41,18 @@ def _constant(dtype: PtxType, operand: Any) -> Any:
 
 
 def _bits(dtype: PtxType) -> str:
+    checked_type(dtype, _FIRST)
     return "pred" if dtype.name == "pred" else f"b{dtype.bits}"
 
 
 def _number(dtype: PtxType) -> str:
+    checked_type(dtype, _FIRST)
     return _UNSIGNED.get(dtype.name, dtype.name)
 
 
 def mov(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
     """`mov`: d, a."""
+    checked_type(dtype, _FIRST)
     name = dtype.name
     if name not in ("pred", "f32", "f64") and (dtype.is_float or name[0] not in "us" or not dtype.is_integer):
         name = f"b{dtype.bits}"
@@ -67,6 +73,7 @@ def sub(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
 
 def mul(dtype: PtxType, *operands: Any, mode: str | None = None, pred: Any = None) -> Reg:
     """`mul`: d, a, b. Integers have a `mode`: "lo" (the default), "hi" or "wide" (d is twice as wide)."""
+    checked_type(dtype, _FIRST)
     if not dtype.is_float and dtype.is_integer:
         mode = mode or "lo"
         result = _doubled(dtype) if mode == "wide" else dtype
@@ -80,6 +87,7 @@ def mad(dtype: PtxType, *operands: Any, mode: str = "lo", pred: Any = None) -> R
 
     Floats are `fma.rn`. Without d the result has the type of the first register operand (twice as wide for "wide").
     """
+    checked_type(dtype, _FIRST)
     trace = current()
     if dtype.is_float:
         return _operation(f"fma.rn.{dtype.name}", dtype, 4, operands, pred)
@@ -104,6 +112,7 @@ def shl(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
 
 def shr(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
     """`shr`: d, a, amount; arithmetic for signed types."""
+    checked_type(dtype, _FIRST)
     return _operation(f"shr.{dtype.name}", dtype, 3, operands, pred)
 
 
@@ -129,6 +138,7 @@ def not_(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
 
 def selp(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
     """`selp`: d, a, b, p: a where p holds, else b. 16-bit floats and packed types are selected as bits."""
+    checked_type(dtype, _FIRST)
     name = dtype.name if dtype.name in ("f32", "f64") or (dtype.is_integer and dtype.bits > 8) else f"b{dtype.bits}"
     return _operation(f"selp.{name}", dtype, 4, operands, pred)
 
@@ -158,6 +168,8 @@ def cvt(
     Without `rounding` the usual one is taken where PTX asks for one: `rzi` from float to integer, `rn` from integer and
     to a narrower float.
     """
+    checked_type(dst_t, _FIRST)
+    checked_type(src_t, "the second argument of cvt, the type of its source,")
     rounding = rounding or _usual_rounding(dst_t, src_t)
     words = ["cvt", rounding or "", "ftz" if ftz else "", "sat" if sat else "", dst_t.name, src_t.name]
     return emit(".".join(w for w in words if w), dst, src, pred=pred)
@@ -190,6 +202,7 @@ def st(
 
 
 def _access(root: str, dtype: PtxType, space: str, cache: str | None, data: Any) -> str:
+    checked_type(dtype, _FIRST)
     vector = (
         f"v{len(data)}" if isinstance(data, (list, tuple)) or (hasattr(data, "count") and hasattr(data, "regs")) else ""
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from ..ssa.statement import Shape, Statement
 from ..types import PtxType, b16, u32
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
+from .not_a_value import NotAValue
 from .registers import Reg, checked_type, temporary
 from .trace import Trace, current, declaration_shape
 
@@ -39,7 +41,7 @@ class SymbolName(str):
         return made
 
 
-class Allocation:
+class Allocation(NotAValue):
     """A piece of shared memory: its symbol, its size in bytes, its alignment, its place if the memory is dynamic."""
 
     def __init__(self, trace: Trace, prefix: str, name: str | None, size: int, align: int, element: str, count: int):
@@ -77,6 +79,12 @@ class Allocation:
     def __ptx_symbol__(self) -> tuple[str, int]:
         return self.symbol, 0
 
+    def described(self) -> tuple[str, str]:
+        return (
+            f"{self.symbol}, an allocation in shared memory,",
+            "s[row, col] loads an element; ptx.addr(s, bytes) is an address in it, smem.base(s.name) its number",
+        )
+
     def resolved(self, dynamic: bool, marked: bool) -> tuple[str, int]:
         """(symbol, offset) of a reference, once it is known whether the memory is dynamic."""
         if not dynamic:
@@ -85,8 +93,12 @@ class Allocation:
 
 
 class SharedAlloc(Allocation):
-    """An array in shared memory, row-major. `s[row, col]` loads an element, `s[row, col] = r` stores one, `s[stage]`
-    is a part of it.
+    """An array in shared memory, row-major.
+
+    All indices as a tuple are an element: `s[row, col]` loads it, `s[row, col] = r` stores to it, and
+    `s.element((row, col))` is its address; of an array with one dimension `s[i,]`. One index is a part: `s[i]` is the
+    address of row i (of element i, with one dimension), to be given to `smem.load`, `ptx.addr`, a copy or a descriptor,
+    or to be indexed further, `s[i][j]`. Indices are ints or 32-bit or 64-bit integer registers.
     """
 
     def __init__(
@@ -97,6 +109,8 @@ class SharedAlloc(Allocation):
         super().__init__(current(), "smem", name, size, align, ".b8", size)
         self.dtype, self.shape, self.swizzle = dtype, shape, swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
+        self.element_place: int | None = None
+        """Where the author first asked for an element, row-major."""
 
     def __repr__(self) -> str:
         return f"SharedAlloc({self.symbol}, {self.dtype}, {self.shape})"
@@ -114,13 +128,13 @@ class SharedAlloc(Allocation):
     def __iter__(self) -> Iterator[Any]:
         return (SharedSlice(self, i) for i in range(self.shape[0]))
 
-    def element(self, index: tuple[Any, ...]) -> AddressOperand:
-        """The address of an element; indices are ints or registers."""
-        return _element(self, 0, None, self.shape, index)
+    def element(self, *index: Any) -> AddressOperand:
+        """The address of an element, `s.element((row, col))` or `s.element(row, col)`; indices are ints or registers."""
+        return _element(self, 0, None, self.shape, _indices(index))
 
 
 @dataclass(frozen=True)
-class SharedSlice:
+class SharedSlice(NotAValue):
     """`alloc[stage]`: the part of an allocation at one index of its first dimension; `stage` is an int or a
     register.
     """
@@ -136,6 +150,12 @@ class SharedSlice:
             raise TypeError(
                 f"a part of {self.alloc.symbol} is chosen by an int or a register, not {type(self.stage).__name__}"
             )
+
+    def described(self) -> tuple[str, str]:
+        instead = f"smem.load({self.dtype}, s[i]) or s[i,] loads the element that is there"
+        if self.shape:
+            instead = f"all indices together load an element: s[{', '.join('ijklm'[: len(self.alloc.shape)])}]"
+        return f"{self.alloc.symbol}[{self.stage!r}], a place in shared memory,", instead
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -177,9 +197,14 @@ class SharedSlice:
         index = index if isinstance(index, tuple) else (index,)
         store(self.dtype, self.element(index), value)
 
-    def element(self, index: tuple[Any, ...]) -> AddressOperand:
+    def element(self, *index: Any) -> AddressOperand:
+        """The address of an element of the part; indices as for the allocation's."""
         scaled = None if isinstance(self.stage, int) else (self.stage, self.stride)
-        return _element(self.alloc, self.offset, scaled, self.shape, index)
+        return _element(self.alloc, self.offset, scaled, self.shape, _indices(index))
+
+
+def _indices(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
 
 
 def _element(
@@ -187,10 +212,16 @@ def _element(
 ) -> AddressOperand:
     """Address of an element: what is constant goes into the offset, register indices into one register."""
     if len(index) != len(shape):
-        raise current().error(f"{alloc.symbol} has {len(shape)} dimensions here, and the index {len(index)}")
+        parts = ", ".join("ijklm"[: len(shape)]) + ("," if len(shape) == 1 else "")
+        raise current().error(
+            f"{alloc.symbol} has {len(shape)} dimensions here, and the index {len(index)}",
+            f"an element is s[{parts}], of {shape}; s[i] alone is the address of a part",
+        )
     size = alloc.dtype.bits // 8
     if not size:
         raise current().error(f"elements of type {alloc.dtype} have no address of their own")
+    if alloc.element_place is None:
+        alloc.element_place = current().place()
     offset = start
     terms: list[tuple[Any, int]] = [scaled] if scaled is not None else []
     for i, (position, extent) in enumerate(zip(index, shape, strict=True)):
@@ -255,11 +286,15 @@ class MbarrierArray(Allocation):
 
 
 @dataclass(frozen=True)
-class MbarrierRef:
+class MbarrierRef(NotAValue):
     """One mbarrier of an array."""
 
     array: MbarrierArray
     idx: int
+
+    def described(self) -> tuple[str, str]:
+        instead = "wait for it with ptx.mbarrier.wait(bar, phase); ptx.addr(bar) is its address"
+        return f"{self.array.symbol}[{self.idx}], an mbarrier,", instead
 
     @property
     def name(self) -> str:
@@ -330,6 +365,11 @@ def wgmma_tile(
         elem_bytes=dtype.bits // 8, m_or_n=m_or_n, k=k, major=Major.K if major == "K" else Major.MN
     )
     return alloc_with_layout(dtype, shape, gmma_layout=layout, gmma_major=major, align=align, name=name)
+
+
+def total() -> int:
+    """Bytes of shared memory that the kernel has allocated up to here, alignment included."""
+    return current().shared_bytes
 
 
 def mbarrier(count: int = 1, name: str | None = None) -> MbarrierArray:
@@ -459,17 +499,22 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     """Settle where the allocations are: rewrite the references and return the `.shared` declarations that are
     needed.
     """
-    memo: dict[Shape, Shape] = {}
-    if dynamic or any(a.by_name in _symbols(s) for s in trace.used for a in trace.allocations.values()):
+    places: _Places = {}
+    for a in trace.allocations.values():
+        for name in (a.symbol, a.by_name):
+            found = a.resolved(dynamic, name is not a.symbol)
+            if found != (name, 0):
+                places[name] = found
+    memo = {shape: _moved(trace, shape, places) for shape in trace.used} if places else {}
+    for shape, changed in memo.items():
+        if changed is not shape:
+            trace.used[changed] = trace.used[shape]
+    if any(changed is not shape for shape, changed in memo.items()):
         for statements in (trace.statements, *trace.insertions.values()):
             for i, statement in enumerate(statements):
-                shape = statement[0]
-                if shape.instruction is not None:
-                    changed = memo.get(shape)
-                    if changed is None:
-                        changed = memo[shape] = _moved(trace, shape, dynamic)
-                    if changed is not shape:
-                        statements[i] = (changed, *statement[1:])
+                changed = memo.get(statement[0])
+                if changed is not None and changed is not statement[0]:
+                    statements[i] = (changed, *statement[1:])
     if dynamic:
         return []
     return [
@@ -478,44 +523,50 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     ]
 
 
-def _symbols(shape: Shape) -> set[str]:
-    found: set[str] = set()
+_Places = dict[str, tuple[str, int]]
+"""Symbol in a reference -> the symbol and the offset in bytes that it stands for, where they differ."""
+
+
+@lru_cache(maxsize=20_000)
+def symbols_of(layout: Layout) -> tuple[str, ...]:
+    """The symbols in an operand list."""
+    found: list[str] = []
 
     def note(operand: Operand) -> Operand:
         if isinstance(operand, Symbol):
-            found.add(operand.name)
+            found.append(operand.name)
         return operand
 
-    transform(shape.plain_layout, note)
-    return found
+    transform(layout, note)
+    return tuple(found)
 
 
-def _moved(trace: Trace, shape: Shape, dynamic: bool) -> Shape:
-    layout = _rewrite(trace, shape.plain_layout, dynamic)
-    if layout == shape.plain_layout:
-        return shape
+_moves: dict[tuple[Shape, tuple[tuple[str, tuple[str, int]], ...]], Shape] = {}
+
+
+def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
+    """The shape with its symbols where they are; the same one for the same places, as what is printed hangs on it."""
     cls = shape.instruction
-    assert cls is not None
-    made = Shape(shape.kind, [], [])
-    classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
-    fill_instruction(made, cls, shape.modifiers, layout, classes, shape.guard_mark)
-    made.attributes.pop("written", None)
-    made.bare, made.styled, made.name = shape.bare, True, shape.name
-    if shape in trace.used:
-        trace.used[made] = trace.used[shape]
+    named = tuple((n, places[n]) for n in symbols_of(shape.plain_layout) if n in places) if cls is not None else ()
+    if not named or cls is None:
+        return shape
+    made = _moves.get((shape, named))
+    if made is None:
+        if len(_moves) > 20_000:
+            _moves.clear()
+        made = _moves[shape, named] = Shape(shape.kind, [], [])
+        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
+        fill_instruction(made, cls, shape.modifiers, _rewrite(shape.plain_layout, places), classes, shape.guard_mark)
+        made.attributes.pop("written", None)
+        made.bare, made.styled, made.name = shape.bare, True, shape.name
     return made
 
 
-def _rewrite(trace: Trace, layout: Layout, dynamic: bool) -> Layout:
+def _rewrite(layout: Layout, places: _Places) -> Layout:
     from ..dialects.ptx.syntax import Address
 
-    allocations = {a.symbol: a for a in trace.allocations.values()} | {a.by_name: a for a in trace.allocations.values()}
-
     def place(name: str, offset: str) -> tuple[str, str]:
-        found = allocations.get(name)
-        if found is None:
-            return name, offset
-        symbol, start = found.resolved(dynamic, name.endswith("'"))
+        symbol, start = places.get(name, (name, 0))
         if not start:
             return symbol, offset
         if not offset:
@@ -542,5 +593,5 @@ def _rewrite(trace: Trace, layout: Layout, dynamic: bool) -> Layout:
 
 __all__ = [
     "Allocation", "MbarrierArray", "MbarrierRef", "SharedAlloc", "SharedSlice", "alloc", "alloc_with_layout",
-    "apply_swizzle", "base", "bracketed", "load", "mbarrier", "store", "wgmma_tile",
+    "apply_swizzle", "base", "bracketed", "load", "mbarrier", "store", "total", "wgmma_tile",
 ]  # fmt: skip

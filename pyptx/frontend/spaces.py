@@ -62,8 +62,10 @@ def symbol_problem(resolution: Resolution, spaces: Mapping[str, str]) -> Problem
                 wanted = " or ".join(sorted(symbol.places))
                 problem = Problem(
                     f"{symbol.opcode} takes {_article(wanted)} address here, and {symbol.name.rstrip(chr(39))} "
-                    f"is in {space} memory",
-                    hint=f"write .{space} in the instruction",
+                    f"is {'a parameter' if space == 'entry' else f'in {space} memory'}",
+                    hint="load its value first: ptx.global_ptrs(tensor), ptx.param(u64, name)"
+                    if space == "entry"
+                    else f"write .{space} in the instruction",
                 )
         if problem is None:
             return None

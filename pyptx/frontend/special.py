@@ -5,39 +5,41 @@ from __future__ import annotations
 from ..diagnostics import suggest
 from ..dialects.ptx.special_registers import ELEMENTS, SPECIAL_REGISTERS
 from ..types import PtxType, pred, u32, u64
+from .not_a_value import NotAValue
 from .registers import SpecialReg
 from .trace import current
 
 __all__ = ["Special", "sreg", "target"]
 
 
-class _Vector:
-    """A special register with elements."""
+class _Named(NotAValue):
+    """A special register by name, not read yet."""
 
     def __init__(self, name: str):
         self._name = name
 
-    def x(self) -> SpecialReg:
-        return sreg(self._name + ".x")
 
-    def y(self) -> SpecialReg:
-        return sreg(self._name + ".y")
-
-    def z(self) -> SpecialReg:
-        return sreg(self._name + ".z")
-
-    def w(self) -> SpecialReg:
-        return sreg(self._name + ".w")
-
-
-class _Scalar:
-    """A special register without elements; calling it gives the register."""
-
-    def __init__(self, name: str):
-        self._name = name
+class _Scalar(_Named):
+    """A special register without elements, or one element; calling it gives the register."""
 
     def __call__(self) -> SpecialReg:
         return sreg(self._name)
+
+    def described(self) -> tuple[str, str]:
+        name = f"ptx.special.{self._name[1:]}"
+        return name, f"call it: {name}()"
+
+
+class _Vector(_Named):
+    """A special register with elements."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.x, self.y, self.z, self.w = (_Scalar(f"{name}.{element}") for element in "xyzw")
+
+    def described(self) -> tuple[str, str]:
+        name = f"ptx.special.{self._name[1:]}"
+        return name, f"it has elements: {name}.x()"
 
 
 class Special:

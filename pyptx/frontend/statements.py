@@ -148,8 +148,12 @@ def targets(name: str, *labels: str, layout: int | None = None) -> None:
 
 
 def label_list(name: str, *tokens: str, layout: int | None = None) -> None:
-    """`name: .calltargets f, g;` or `name: .callprototype (...) _ (...);`, given as tokens. PTX ISA 9.7.12, 11.3."""
+    """`name: .calltargets f, g;` or `name: .callprototype (...) _ (...);`, given as tokens or as one string of them. PTX ISA
+    9.7.12, 11.3.
+    """
     trace = _trace()
+    if len(tokens) == 1:
+        tokens = spelling.words(tokens[0])
     trace.symbols.add(name)
     _record(trace, _label_list(name, tokens), trace.place(), layout, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..types import b32
+from ..types import b32, u16
 from .copies import _half
 from .instructions import AddressOperand, emit
 from .registers import Reg, RegArray, from_, temporary
@@ -114,7 +114,9 @@ class Tcgen05:
         if multicast or multicast_mask is not None:
             if multicast_mask is None:
                 raise trace.error("commit(multicast=True) needs multicast_mask, a bit for each CTA")
-            emit(words + ".multicast::cluster.b64", bracketed(mbar), _half(multicast_mask), pred=pred)
+            # ptxas of CUDA 13.0 takes no constant here
+            mask = from_(multicast_mask, u16) if isinstance(multicast_mask, int) else _half(multicast_mask)
+            emit(words + ".multicast::cluster.b64", bracketed(mbar), mask, pred=pred)
         else:
             emit(words + ".b64", bracketed(mbar), pred=pred)
 

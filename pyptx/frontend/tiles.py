@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ..types import PtxType
+import numpy as np
+
+from ..types import _ALL, PtxType
 
 __all__ = ["Layout", "Tile", "unify_envs"]
 
@@ -65,7 +67,10 @@ class Tile:
         if not dims:
             raise ValueError("a Tile needs at least one dimension")
         if dtype is None:
-            raise ValueError("a Tile needs a dtype")
+            named = next((f": {d}, not {d!r}" for d in dims if isinstance(d, str) and d in _ALL), "")
+            raise ValueError(f"a Tile needs a dtype, one of pyptx.types{named}")
+        if not isinstance(dtype, PtxType):
+            raise TypeError(f"a Tile's type is one of pyptx.types, such as f32, not {dtype!r}")
         if tma_rank not in (2, 3):
             raise ValueError(f"tma_rank is 2 or 3, not {tma_rank!r}")
         if tma_rank == 3 and tma_box is None:
@@ -124,6 +129,16 @@ class Tile:
             return False
         return dtype_name.removeprefix("torch.") in _array_types(self.dtype)
 
+    def random(self, rng: np.random.Generator, **dims: int) -> Any:
+        """A NumPy array of this shape and type to try a kernel with: floats are standard normal, integers 0 to 63.
+
+        dims: the named dimensions. KeyError for one that is missing, ValueError for a type that NumPy has no arrays of.
+        """
+        shape = self.resolve_shape(dims)
+        if self.dtype.is_float:
+            return rng.standard_normal(shape).astype(array_type(self.dtype))
+        return rng.integers(0, 64, shape).astype(array_type(self.dtype))
+
     @classmethod
     def wgmma_a(
         cls, m: int | str, k: int | str, dtype: PtxType, *, tile_m: int | None = None, tile_k: int | None = None
@@ -156,6 +171,19 @@ class Tile:
         if tile_rows is not None or tile_columns is not None:
             box = (tile_rows if tile_rows is not None else rows, inner)
         return cls(rows, columns, dtype, layout, tma_box=box)
+
+
+def array_type(dtype: PtxType) -> np.dtype[Any]:
+    """The NumPy type of a tensor's elements. ValueError for those that NumPy has not, such as 4-bit floats."""
+    kind, bits = dtype.name[0], dtype.bits
+    if dtype.name in ("bf16", "e4m3", "e5m2"):
+        import ml_dtypes
+
+        names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+        return np.dtype(getattr(ml_dtypes, names[dtype.name]))
+    if dtype.name not in _ARRAY_TYPES or bits not in (8, 16, 32, 64) or kind == "e" or (kind == "u" and dtype.is_float):
+        raise ValueError(f"NumPy has no arrays of {dtype}")
+    return np.dtype(f"{'f' if dtype.is_float else 'i' if kind == 's' else 'u'}{bits // 8}")
 
 
 def _array_types(dtype: PtxType) -> frozenset[str]:

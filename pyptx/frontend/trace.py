@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,10 @@ from .spaces import symbol_problem
 
 if TYPE_CHECKING:
     from ..types import PtxType
+    from .rebinding import Branch
     from .shared import Allocation
+    from .tensor_copy_use import TensorCopy
+    from .tiles import Tile
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
 _getframe = sys._getframe
@@ -84,6 +88,7 @@ class Trace:
         self, name: str, target: str, version: Version | None = None, place: tuple[str, int] = ("<kernel>", 1)
     ):
         self.name, self.target, self.version = name, target, version
+        self.filename = place[0]
         self.statements: list[Statement] = []
         self.prologue: list[Statement] = []  # loads of TMA descriptors that are needed on every path
         self.insertions: dict[int, list[Statement]] = {}  # statement index -> statements to put behind it
@@ -105,6 +110,9 @@ class Trace:
         self.locations: list[LocationAttr] = []
         self.specials: dict[str, object] = {}  # special register that never changes -> the register it was copied to
         self.descriptors: dict[str, object] = {}  # tensor name -> register with its TMA descriptor's address
+        self.tiles: dict[str, Tile] = {}  # tensor name -> its Tile
+        self.described: dict[str, Tile] = {}  # register with a descriptor's address -> the tensor's Tile
+        self.tensor_copies: list[TensorCopy] = []
         self.template: dict[str, object] = {}
         self.parameters: dict[str, str] = {}  # raw parameter -> its type words
         self.pool = 0  # predicates in %p<N>
@@ -116,12 +124,13 @@ class Trace:
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
         self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place
-        self.last_if: tuple[int, str, str] | None = None
+        self.last_if: tuple[int, str, str, Branch] | None = None
+        self.branches: list[Branch] = []  # the closed if_ and else_ blocks
         self.failures: list[PTXError] = []
         self._counters: dict[str, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._codes: dict[int, tuple[CodeType, list[_Position]]] = {}  # keeps the ids in `_places` valid
-        self._add_place(place[0], place[1], 1)
+        self.add_place(place[0], place[1], 1)
 
     # ---------------------------------------------------------------------------------------------------------- names
 
@@ -212,11 +221,12 @@ class Trace:
             if known is None:
                 known = self._codes[id(code)] = (code, list(code.co_positions()))
             line, _, column, _ = known[1][frame.f_lasti // 2]
-            found = self._places[key] = self._add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+            found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
 
-    def _add_place(self, filename: str, line: int, column: int) -> int:
-        self.locations.append(FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column)))
+    def add_place(self, filename: str, line: int, column: int) -> int:
+        """The index of a new location."""
+        self.locations.append(_location(filename, line, column))
         return len(self.locations) - 1
 
     def record(self, shape: Shape, regs: list[Reg] | tuple[()], place: int, name: str = "") -> None:
@@ -312,6 +322,11 @@ class Trace:
         filename, line = location.filename.data, location.line.data
         source = linecache.getline(filename, line).rstrip("\n") or None
         return Diagnostic("error", message, filename, line, location.column.data, hint, source_line=source)
+
+
+@lru_cache(maxsize=20_000)
+def _location(filename: str, line: int, column: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column))
 
 
 _least: dict[tuple[int, str], tuple[Version, Resolution]] = {}

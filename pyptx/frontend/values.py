@@ -53,6 +53,11 @@ class Value(Reg):
     __slots__ = ()
     __hash__ = Reg.__hash__
 
+    @classmethod
+    def fresh_predicate(cls, trace: Any) -> Value:
+        """A predicate to be written."""
+        return _fresh(trace, "pred", from_name("pred"))
+
     def __add__(self, other: Any) -> Any:
         return _emit("+", self.dtype, self, other)
 
@@ -101,11 +106,17 @@ class Value(Reg):
     def __lshift__(self, other: Any) -> Any:
         return _emit("<<", self.dtype, self, other)
 
+    def __rlshift__(self, other: Any) -> Any:
+        return _emit("<<", self.dtype, other, self)
+
     def __ilshift__(self, other: Any) -> Any:
         return _change("<<", self, other)
 
     def __rshift__(self, other: Any) -> Any:
         return _emit(">>", self.dtype, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _emit(">>", self.dtype, other, self)
 
     def __irshift__(self, other: Any) -> Any:
         return _change(">>", self, other)
@@ -113,17 +124,26 @@ class Value(Reg):
     def __and__(self, other: Any) -> Any:
         return _emit("&", self.dtype, self, other)
 
+    def __rand__(self, other: Any) -> Any:
+        return _emit("&", self.dtype, other, self)
+
     def __iand__(self, other: Any) -> Any:
         return _change("&", self, other)
 
     def __or__(self, other: Any) -> Any:
         return _emit("|", self.dtype, self, other)
 
+    def __ror__(self, other: Any) -> Any:
+        return _emit("|", self.dtype, other, self)
+
     def __ior__(self, other: Any) -> Any:
         return _change("|", self, other)
 
     def __xor__(self, other: Any) -> Any:
         return _emit("^", self.dtype, self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _emit("^", self.dtype, other, self)
 
     def __ixor__(self, other: Any) -> Any:
         return _change("^", self, other)

@@ -26,6 +26,7 @@ from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
+from .characters import foreign_characters
 from .module import diagnostics, header_issues
 from .reader import Issue, ModuleText, Reader
 
@@ -34,7 +35,7 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
     """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises."""
     with gc_paused():
         source = Reader(text).read()
-        issues = list(source.issues)
+        issues = [*source.issues, *foreign_characters(text)]
         headers = list(header_issues(source))
         issues += headers
         if not headers:

@@ -74,7 +74,13 @@ def read_instruction(
         at += 1
     found = find_opcode(root, words)
     cls, used = found if found is not None else (None, 0)
-    layout, names, constants = _operands(tokens, at, end, is_register, is_special, root == "call", gaps)
+
+    def is_operand(name: str) -> bool:  # a label may have the name of an outer register
+        return name[0] == "%" and is_register(name)
+
+    jumps = cls is not None and cls.jumps
+    registers = is_operand if jumps else is_register
+    layout, names, constants = _operands(tokens, at, end, registers, is_special, root == "call", gaps)
     return InstructionText(
         cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, constants
     )

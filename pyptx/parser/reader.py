@@ -55,8 +55,9 @@ from .positions import Positions
 from .recipes import SPLIT, Definition, Head, definition_of, keep_definition, recipe_of
 from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
 
-_LABEL = re.compile(r"([\w$]+):(\r?)").fullmatch
-_BRANCH = re.compile(r"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)([$\w]+);(\r?)").fullmatch
+_NAME = r"(?!_[;:]|WARP_SZ[;:])[A-Za-z_$][\w$]*"
+_LABEL = re.compile(rf"({_NAME}):(\r?)").fullmatch
+_BRANCH = re.compile(rf"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)({_NAME});(\r?)").fullmatch
 _LINE_MARKER = re.compile(r'#\s*\d+\s*(?:".*")?[\s\d]*').fullmatch  # `# 1 "kernel.cu"` of a C preprocessor
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
@@ -270,10 +271,9 @@ class Reader:
     def _read_before(self, key: object, names: list[str], number: int) -> bool:
         """A line read before in another file, or one that differs from a line read before in its constants only."""
         assert self.function is not None and self.environment is not None
-        text = _without_names(key)
-        if self._repeated(text, names, number):
+        if self._repeated(key, names, number):
             return True
-        shape = templates.find(text, len(names))
+        shape = templates.find(_without_names(key), len(names))
         if shape is None:
             return False
         environment = self.environment
@@ -298,11 +298,11 @@ class Reader:
         if not whole:
             return False
         parts = SPLIT(text)
-        return self._repeated("\1".join(parts[::2]), parts[1::2], line)
+        return self._repeated(tuple(parts[::2]) if len(parts) > 1 else text, parts[1::2], line)
 
-    def _repeated(self, text: str, names: list[str], line: int) -> bool:
-        """A chunk of a body that was read before: its text without the names, and these."""
-        recipe = recipes.find(text, names)
+    def _repeated(self, key: object, names: list[str], line: int) -> bool:
+        """A chunk of a body that was read before: its pieces between the names, and these."""
+        recipe = recipes.find(key, names)
         environment = self.environment
         assert environment is not None
         if recipe is None or not recipe.fits(names, environment, self.depth, self._symbols):
@@ -385,13 +385,14 @@ class Reader:
         """Keep what a chunk recorded, if no template or shape of one line stands for it."""
         parts = SPLIT(text)
         names = parts[1::2]
+        key: object = tuple(parts[::2]) if names else text
         if len(statements) == 1:
             shape = statements[0][0]
-            if shape.op_class is LocOp or (tuple(parts[::2]) if names else text) in _lines or _BRANCH(text):
+            if shape.op_class is LocOp or key in _lines or _BRANCH(text):
                 return
         recipe = recipe_of(text, statements, line, known)
         if recipe is not None:
-            recipes.keep("\1".join(parts[::2]), names, recipe)
+            recipes.keep(key, names, recipe)
 
     def _statement_ends(self, tokens: list[Token]) -> list[int]:
         """Where each statement of the chunk ends; Incomplete if the last one does not."""

@@ -130,22 +130,22 @@ class _Group:
     recipes: dict[tuple[str, ...], Recipe] = field(default_factory=dict[tuple[str, ...], Recipe])
 
 
-_groups: dict[str, _Group] = {}
+_groups: dict[object, _Group] = {}
 
 
-def find(text: str, names: Sequence[str]) -> Recipe | None:
-    """The recipe of a chunk: its text without the names, and these."""
-    group = _groups.get(text)
+def find(key: object, names: Sequence[str]) -> Recipe | None:
+    """The recipe of a chunk: its pieces between the names (its text if it has none), and these."""
+    group = _groups.get(key)
     return group.recipes.get(tuple([names[i] for i in group.fixed])) if group is not None else None
 
 
-def keep(text: str, names: Sequence[str], recipe: Recipe) -> None:
+def keep(key: object, names: Sequence[str], recipe: Recipe) -> None:
     if len(_groups) >= _MOST:
         _groups.clear()
     fixed = tuple([i for i in range(len(names)) if i not in recipe.free])
-    group = _groups.get(text)
+    group = _groups.get(key)
     if group is None or group.fixed != fixed or len(group.recipes) >= _MOST:
-        group = _groups[text] = _Group(fixed)
+        group = _groups[key] = _Group(fixed)
     group.recipes[tuple([names[i] for i in fixed])] = recipe
 
 

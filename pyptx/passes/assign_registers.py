@@ -22,6 +22,8 @@ from ..dialects.ptx.structure import (
     LabelOp,
     ParameterOp,
     RegisterOp,
+    ScopeBeginOp,
+    ScopeEndOp,
     TokensAttr,
     UndefOp,
     head_labels,
@@ -266,10 +268,10 @@ def split_edge(function: FunctionOp, op: Operation, successor: int, names: Fresh
         new = Block([create(FallOp, passed, (), {}, {}, (target,), op.location)])
         region.insert_block_after(new, source)
     else:
-        if any(cast(RegType, a.type).scope for a in target.args):
+        if _in_scope(function, target):
             from .flatten_scopes import flatten_scopes
 
-            flatten_scopes(function)  # at the end of the function an inner scope's registers have no name
+            flatten_scopes(function)  # at the end of the function an inner scope's registers and labels have no name
         _end_properly(region.blocks[-1])
         name = names.name("$L__edge")
         label = create(LabelOp, (), (), {"label": string_attr(name)}, {})
@@ -280,6 +282,16 @@ def split_edge(function: FunctionOp, op: Operation, successor: int, names: Fresh
     op.operands = [v for i, v in enumerate(operands) if i not in taken]
     op.successors = [new if k == successor else s for k, s in enumerate(op.successors)]
     return new
+
+
+def _in_scope(function: FunctionOp, block: Block) -> bool:
+    """Whether a block stands in a `{ }` scope."""
+    depth = 0
+    for other in function.blocks:
+        if other is block:
+            break
+        depth += sum(isinstance(o, ScopeBeginOp) - isinstance(o, ScopeEndOp) for o in other.ops)
+    return depth > 0
 
 
 def _end_properly(last: Block) -> None:

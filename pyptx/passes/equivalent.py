@@ -178,7 +178,8 @@ def _function_rows(function: FunctionOp) -> list[Row]:
             elif isinstance(op, Instruction):
                 statement = instruction_tokens(op)
                 gaps = _STYLE.instruction_gaps(statement.words, statement.guard, statement.opcode)
-                rows.append(_row(_one_label(op, list(statement.tokens)), op, local, gaps))
+                opcode = statement.guard + statement.opcode
+                rows.append(_row(_one_label(op, list(statement.tokens)), op, local, gaps, opcode))
             elif isinstance(op, Structural):
                 rows.append(_row([Token(w) for w in op.tokens()], op, local))
     return rows
@@ -217,7 +218,9 @@ def _row(
     op: Operation,
     local: Callable[[str], str | None],
     gaps: Sequence[str] | None = None,
+    opcode: int = 0,
 ) -> Row:
+    """`opcode`: how many tokens come before the operands; a name may be spelled like an opcode."""
     words = tuple(t.text for t in tokens)
     names: list[tuple[int, str]] = []
     key: list[str] = []
@@ -226,7 +229,7 @@ def _row(
             register_class, name, scope = token.register.data
             names.append((i, f"{name}@register@{scope}"))
             key.append(f"\0{register_class}")
-        elif token.kind or local(token.text) is not None:
+        elif token.kind or (i >= opcode and local(token.text) is not None):
             names.append((i, local(token.text) or token.text))
             key.append("\0")
         else:

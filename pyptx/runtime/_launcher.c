@@ -5,9 +5,10 @@
  * of one kernel; a call compares the tensors with them and launches the plan that fits. NotImplemented means that none
  * does, or that torch must see the call (gradients, dispatch modes, subclasses): Python then takes the long way.
  *
- * Only CPython's stable ABI (3.11), no CUDA and no torch headers. The two foreign ABIs are declared here: DLPack's C
- * exchange API (dlpack.h 1.3) and the driver's launch structures (cuda.h; tests/runtime/test_abi.py compares). The
- * driver's functions come as addresses from runtime/driver.py, which has the one place that loads the library.
+ * Only CPython's stable ABI (3.11), no CUDA and no torch headers. The foreign ABIs are declared here: DLPack's C exchange
+ * API (dlpack.h 1.3), the C functions that AOTInductor's libraries call in torch, and the driver's launch structures
+ * (cuda.h; tests/runtime/test_abi.py compares). Functions come as addresses: the driver's from runtime/driver.py, which has
+ * the one place that loads the library, torch's from runtime/torch_reader.py, which has tried them.
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -34,6 +35,88 @@ typedef struct {
   int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
 } ExchangeAPI;
 
+/* --- reading torch's tensors */
+
+/* What a plan compares. With DLPack `keys` is the type of device and `dtype` DLPack's three numbers in one. */
+typedef struct {
+  void *data;
+  uint64_t keys;
+  int32_t device_id, dtype;
+  int64_t ndim;
+  int64_t *shape, *strides;
+} Tensor;
+
+/* How: through DLPack's exchange API, or, where `impl_at` is set, through torch's own C functions, in a third of the time.
+   They take the place in the Python object that points to the tensor's implementation. */
+typedef struct {
+  const ExchangeAPI *api;
+  Py_ssize_t impl_at, keys_at; /* in the Python object, in the implementation */
+  uint64_t ignored_keys;       /* those that inference tensors lack */
+  int64_t (*mode_depth)(void);
+  _Bool (*grad_enabled)(void), (*requires_grad)(const void *impl);
+  int32_t (*dim)(void *, int64_t *), (*sizes)(void *, int64_t **), (*strides)(void *, int64_t **);
+  int32_t (*dtype)(void *, int32_t *), (*device_index)(void *, int32_t *), (*data)(void *, void **);
+} Reader;
+
+static const char *impl_of(const Reader *r, PyObject *object) { return *(char **)((char *)object + r->impl_at); }
+
+static uint64_t keys_of(const Reader *r, PyObject *object) {
+  uint64_t keys;
+  memcpy(&keys, impl_of(r, object) + r->keys_at, sizeof keys);
+  return keys & ~r->ignored_keys;
+}
+
+static int read_tensor(const Reader *r, PyObject *object, Tensor *out) {
+  if (!r->impl_at) {
+    DLTensor t;
+    if (r->api->tensor_of(object, &t)) return -1;
+    *out = (Tensor){(char *)t.data + t.byte_offset, (uint64_t)t.device.type, t.device.id,
+                    (int32_t)((unsigned)t.dtype.code | (unsigned)t.dtype.bits << 8 | (unsigned)t.dtype.lanes << 16), t.ndim,
+                    t.shape, t.strides};
+    return 0;
+  }
+  void *handle = (char *)object + r->impl_at;
+  out->keys = keys_of(r, object);
+  return r->dim(handle, &out->ndim) || r->dtype(handle, &out->dtype) || r->device_index(handle, &out->device_id) ||
+         r->sizes(handle, &out->shape) || r->strides(handle, &out->strides);
+}
+
+/* The address, which torch works out only for a tensor that fits otherwise. */
+static int read_data(const Reader *r, PyObject *object, Tensor *out) {
+  return r->impl_at ? r->data((char *)object + r->impl_at, &out->data) : 0;
+}
+
+static void *address(PyObject *number) { return PyLong_AsVoidPtr(number); }
+
+/* Reader of (exchange capsule, None or the tuple that torch_reader.py makes). */
+static int make_reader(PyObject *capsule, PyObject *internals, Reader *out) {
+  memset(out, 0, sizeof *out);
+  out->api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  if (!out->api) return -1;
+  if (out->api->major != 1) {
+    PyErr_Format(PyExc_RuntimeError, "DLPack exchange API %u.%u is not 1.x", out->api->major, out->api->minor);
+    return -1;
+  }
+  if (internals == Py_None) return 0;
+  PyObject *functions[9];
+  unsigned long long ignored;
+  if (!PyArg_ParseTuple(internals, "nnKOOOOOOOOO", &out->impl_at, &out->keys_at, &ignored, &functions[0], &functions[1],
+                        &functions[2], &functions[3], &functions[4], &functions[5], &functions[6], &functions[7],
+                        &functions[8]))
+    return -1;
+  out->ignored_keys = ignored;
+  out->mode_depth = (int64_t (*)(void))address(functions[0]);
+  out->grad_enabled = (_Bool (*)(void))address(functions[1]);
+  out->requires_grad = (_Bool (*)(const void *))address(functions[2]);
+  out->dim = (int32_t (*)(void *, int64_t *))address(functions[3]);
+  out->sizes = (int32_t (*)(void *, int64_t **))address(functions[4]);
+  out->strides = (int32_t (*)(void *, int64_t **))address(functions[5]);
+  out->dtype = (int32_t (*)(void *, int32_t *))address(functions[6]);
+  out->device_index = (int32_t (*)(void *, int32_t *))address(functions[7]);
+  out->data = (int32_t (*)(void *, void **))address(functions[8]);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
 /* --- CUDA driver */
 
 typedef struct {
@@ -59,9 +142,9 @@ enum { MAX_TENSORS = 32, MAX_PARAMETERS = 96, MAX_RANK = 8, MAX_ATTRIBUTES = 4, 
 /* --- one specialisation */
 
 typedef struct {
-  int32_t device_type, device_id, ndim;
-  uint8_t code, bits;
-  uint16_t lanes;
+  uint64_t keys;
+  int32_t device_id, dtype;
+  int64_t ndim;
   uintptr_t alignment_mask;
   int64_t shape[MAX_RANK], strides[MAX_RANK];
   int single; /* one element: a negative view of it has no telling strides */
@@ -84,6 +167,7 @@ typedef struct {
   PyObject *keep; /* every Python object below, for the garbage collector */
   PyObject *encode, *on_error, *allocators, *slow_allocators;
   int inputs, outputs, parameter_count, attribute_count, tables;
+  int32_t device_type, device_id; /* of the first tensor, as DLPack says it */
   Py_ssize_t scalar_bytes;
   Expected expected[MAX_TENSORS];
   Parameter parameters[MAX_PARAMETERS];
@@ -112,11 +196,13 @@ typedef struct {
   PyObject_HEAD
   PyObject *keep;
   Question dispatch_depth, grad_enabled;
-  PyObject *requires_grad, *is_neg, *out;
+  PyObject *requires_grad, *is_neg, *out, *current_level;
+  PyObject *forward_ad; /* the dict of torch.autograd.forward_ad */
   PyObject *requires_grad_descriptor; /* the getter itself, without looking it up; NULL if it is none */
   descrgetfunc get_descriptor;
   PyTypeObject *tensor, *parameter;
-  const ExchangeAPI *api;
+  Reader reader;
+  uint64_t keys; /* of the tensors of its plans: dense ones on a GPU */
   LaunchKernelEx launch;
   CtxGetCurrent get_current;
   CtxPush push;
@@ -124,8 +210,6 @@ typedef struct {
   Plan *plans[MAX_PLANS];
   int count, last, next;
 } Dispatcher;
-
-static void *address(PyObject *number) { return PyLong_AsVoidPtr(number); }
 
 static int triple(PyObject *tuple, unsigned *out) {
   for (int i = 0; i < 3; i++) {
@@ -139,17 +223,12 @@ static int triple(PyObject *tuple, unsigned *out) {
 
 static int read_expected(PyObject *tuple, Expected *out) {
   PyObject *shape, *strides;
-  unsigned char code, bits;
-  unsigned short lanes;
+  unsigned long long keys;
   long long alignment;
-  if (!PyArg_ParseTuple(tuple, "iibbHLOO", &out->device_type, &out->device_id, &code, &bits, &lanes, &alignment, &shape,
-                        &strides))
-    return -1;
-  out->code = code;
-  out->bits = bits;
-  out->lanes = lanes;
+  if (!PyArg_ParseTuple(tuple, "KiiLOO", &keys, &out->device_id, &out->dtype, &alignment, &shape, &strides)) return -1;
+  out->keys = keys;
   out->alignment_mask = (uintptr_t)alignment - 1;
-  out->ndim = (int32_t)PyTuple_Size(shape);
+  out->ndim = PyTuple_Size(shape);
   if (out->ndim < 0 || out->ndim > MAX_RANK || PyTuple_Size(strides) != out->ndim) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a tensor of this plan has too many dimensions");
     return -1;
@@ -197,15 +276,15 @@ static int read_parameter(PyObject *tuple, Parameter *out, Plan *plan) {
   return 0;
 }
 
-/* Plan(tensors, inputs, parameters, scalar_bytes, function, context, grid, block, shared_bytes, attributes, encode,
-        on_error, allocators, slow_allocators) */
+/* Plan(device, tensors, inputs, parameters, scalar_bytes, function, context, grid, block, shared_bytes, attributes,
+        encode, on_error, allocators, slow_allocators) */
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *tensors, *parameters, *function, *context, *grid, *block, *attributes, *encode, *on_error, *fast, *slow;
-  int inputs;
+  int inputs, device_type, device_id;
   Py_ssize_t scalar_bytes;
   unsigned shared_bytes;
   (void)kwargs;
-  if (!PyArg_ParseTuple(args, "O!iO!nOOO!O!IO!OOO!O!", &PyTuple_Type, &tensors, &inputs, &PyTuple_Type, &parameters,
+  if (!PyArg_ParseTuple(args, "(ii)O!iO!nOOO!O!IO!OOO!O!", &device_type, &device_id, &PyTuple_Type, &tensors, &inputs, &PyTuple_Type, &parameters,
                         &scalar_bytes, &function, &context, &PyTuple_Type, &grid, &PyTuple_Type, &block, &shared_bytes,
                         &PyTuple_Type, &attributes, &encode, &on_error, &PyTuple_Type, &fast, &PyTuple_Type, &slow))
     return NULL;
@@ -225,6 +304,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   plan->on_error = on_error;
   plan->allocators = fast;
   plan->slow_allocators = slow;
+  plan->device_type = device_type;
+  plan->device_id = device_id;
   plan->inputs = inputs;
   plan->outputs = (int)(count - inputs);
   plan->scalar_bytes = scalar_bytes;
@@ -279,12 +360,9 @@ static void plan_dealloc(PyObject *self) {
 
 /* --- dispatching */
 
-static int fits(const DLTensor *t, const Expected *e) {
-  if (t->ndim != e->ndim || t->dtype.code != e->code || t->dtype.bits != e->bits || t->dtype.lanes != e->lanes ||
-      t->device.type != e->device_type || t->device.id != e->device_id)
-    return 0;
-  if (((uintptr_t)t->data + t->byte_offset) & e->alignment_mask) return 0;
-  for (int i = 0; i < e->ndim; i++)
+static int fits(const Tensor *t, const Expected *e) {
+  if (t->ndim != e->ndim || t->dtype != e->dtype || t->device_id != e->device_id || t->keys != e->keys) return 0;
+  for (int64_t i = 0; i < e->ndim; i++)
     if (t->shape[i] != e->shape[i] || (e->shape[i] > 1 && t->strides && t->strides[i] != e->strides[i])) return 0;
   return 1;
 }
@@ -296,15 +374,32 @@ static int truth(PyObject *object) { /* consumes the reference; -1 on error */
   return result;
 }
 
-/* Whether the tensor is one that the launcher may read itself, and its DLTensor. 0: let torch see it. */
-static int acceptable(Dispatcher *self, PyObject *object, DLTensor *out) {
+/* Whether the tensor is one that the launcher may read itself, and what it is. 0: let torch see it. */
+static int acceptable(Dispatcher *self, PyObject *object, Tensor *out) {
   PyTypeObject *type = Py_TYPE(object);
   if (type != self->tensor && type != self->parameter) return 0;
-  if (self->api->tensor_of(object, out)) { /* functorch wrappers, sparse, meta: no memory to speak of */
+  if (self->reader.impl_at && keys_of(&self->reader, object) != self->keys) return 0; /* torch would complain on stderr */
+  if (read_tensor(&self->reader, object, out)) { /* functorch wrappers, sparse, meta: no memory to speak of */
     PyErr_Clear();
     return 0;
   }
   return 1;
+}
+
+static int dispatch_modes(Dispatcher *self) {
+  if (self->reader.mode_depth) return self->reader.mode_depth() != 0;
+  return self->dispatch_depth.callable == Py_None ? 0 : truth(ask(&self->dispatch_depth));
+}
+
+static int records_gradients(Dispatcher *self) {
+  return self->reader.grad_enabled ? self->reader.grad_enabled() : truth(ask(&self->grad_enabled));
+}
+
+static int requires_gradient(Dispatcher *self, PyObject *tensor) {
+  if (self->reader.requires_grad) return self->reader.requires_grad(impl_of(&self->reader, tensor));
+  PyObject *descriptor = self->requires_grad_descriptor;
+  return truth(descriptor ? self->get_descriptor(descriptor, tensor, (PyObject *)Py_TYPE(tensor))
+                          : PyObject_GetAttr(tensor, self->requires_grad));
 }
 
 static PyObject *not_implemented(void) {
@@ -313,16 +408,12 @@ static PyObject *not_implemented(void) {
 }
 
 static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, int into) {
-  DLTensor tensors[MAX_TENSORS];
+  Tensor tensors[MAX_TENSORS];
   PyObject *scalars = NULL;
   if (nargs && PyBytes_Check(args[nargs - 1])) scalars = args[--nargs];
-  if (nargs > MAX_TENSORS || !self->count || !self->api) return not_implemented();
-  if (self->dispatch_depth.callable != Py_None) {
-    PyObject *depth = ask(&self->dispatch_depth);
-    int busy = truth(depth);
-    if (busy < 0) return NULL;
-    if (busy) return not_implemented();
-  }
+  if (nargs > MAX_TENSORS || !self->count) return not_implemented();
+  int busy = dispatch_modes(self);
+  if (busy) return busy < 0 ? NULL : not_implemented();
   for (Py_ssize_t i = 0; i < nargs; i++)
     if (!acceptable(self, args[i], &tensors[i])) return not_implemented();
 
@@ -343,17 +434,14 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
   }
   if (!plan) return not_implemented();
 
-  int grad = truth(ask(&self->grad_enabled));
+  int grad = records_gradients(self);
   if (grad < 0) return NULL;
   for (Py_ssize_t i = 0; i < nargs; i++) {
-    if (grad) {
-      PyObject *descriptor = self->requires_grad_descriptor;
-      int wanted = truth(descriptor ? self->get_descriptor(descriptor, args[i], (PyObject *)Py_TYPE(args[i]))
-                                    : PyObject_GetAttr(args[i], self->requires_grad));
-      if (wanted < 0) return NULL;
-      if (wanted) return not_implemented();
-    }
-    if (plan->expected[i].single) { /* the one view whose strides do not give it away */
+    if (read_data(&self->reader, args[i], &tensors[i])) return not_implemented();
+    if ((uintptr_t)tensors[i].data & plan->expected[i].alignment_mask) return not_implemented();
+    int wanted = grad ? requires_gradient(self, args[i]) : 0;
+    if (wanted) return wanted < 0 ? NULL : not_implemented();
+    if (!self->reader.impl_at && plan->expected[i].single) { /* the one view whose strides do not give it away */
       int negative = truth(PyObject_CallMethodObjArgs(args[i], self->is_neg, NULL));
       if (negative < 0) return NULL;
       if (negative) return not_implemented();
@@ -372,8 +460,10 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
       PyObject *how = PyTuple_GetItem(allocators, made);
       results[made] = PyObject_Call(PyTuple_GetItem(how, 0), PyTuple_GetItem(how, 1), NULL);
       if (!results[made]) goto done;
-      if (self->api->tensor_of(results[made], &tensors[plan->inputs + made])) {
+      Tensor *output = &tensors[plan->inputs + made];
+      if (read_tensor(&self->reader, results[made], output) || read_data(&self->reader, results[made], output)) {
         made++;
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "torch made an output that cannot be read");
         goto done;
       }
     }
@@ -394,8 +484,7 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
       parameters[i] = packed + p->offset;
       continue;
     }
-    DLTensor *t = &tensors[p->tensor];
-    uint64_t value = (uint64_t)(uintptr_t)t->data + t->byte_offset;
+    uint64_t value = (uint64_t)(uintptr_t)tensors[p->tensor].data;
     if (p->kind == DESCRIPTOR && !plan->empty) {
       uintptr_t pointer = (uintptr_t)value;
       Slot *slot = &plan->slots[p->table * TABLE + ((pointer >> 8) ^ (pointer >> 16)) % TABLE];
@@ -424,8 +513,7 @@ static PyObject *run(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, 
     config.shared_bytes = plan->shared_bytes;
     config.attributes = plan->attribute_count ? plan->attributes : NULL;
     config.attribute_count = (unsigned)plan->attribute_count;
-    Expected *first = &plan->expected[0];
-    if (self->api->current_stream(first->device_type, first->device_id, &config.stream)) goto done;
+    if (self->reader.api->current_stream(plan->device_type, plan->device_id, &config.stream)) goto done;
     int error;
     Py_BEGIN_ALLOW_THREADS; /* a full queue makes the driver wait, maybe for a callback that needs the interpreter */
     int foreign = current != plan->context;
@@ -481,6 +569,9 @@ static PyObject *dispatcher_attempt(PyObject *self, PyObject *const *given, Py_s
   Py_ssize_t count = PyTuple_Size(given[0]), keywords = PyDict_Size(given[1]);
   if (count < 0 || keywords < 0) return NULL;
   if (keywords > 1 || count > MAX_TENSORS) return not_implemented();
+  PyObject *level = PyDict_GetItemWithError(((Dispatcher *)self)->forward_ad, ((Dispatcher *)self)->current_level);
+  if (!level || PyLong_AsLong(level) >= 0) /* a tensor may have a tangent, which would be lost */
+    return PyErr_Occurred() ? NULL : not_implemented();
   for (Py_ssize_t i = 0; i < count; i++) items[i] = PyTuple_GetItem(given[0], i);
   if (!keywords) return run((Dispatcher *)self, items, count, 0);
   PyObject *out = PyDict_GetItemWithError(given[1], ((Dispatcher *)self)->out);
@@ -507,6 +598,7 @@ static PyObject *dispatcher_add(PyObject *object, PyObject *plan) {
     PyErr_SetString(PyExc_TypeError, "add takes a Plan");
     return NULL;
   }
+  self->keys = ((Plan *)plan)->expected[0].keys;
   Py_INCREF((PyObject *)plan);
   if (self->count < MAX_PLANS) {
     self->last = self->count;
@@ -535,29 +627,29 @@ static PyObject *dispatcher_length(PyObject *object, PyObject *unused) {
   return PyLong_FromLong(((Dispatcher *)object)->count);
 }
 
-/* Dispatcher(types, exchange capsule, dispatch_depth, grad_enabled, (launch, get_current, push, pop)) */
+/* Dispatcher(types, exchange capsule, internals, dispatch_depth, grad_enabled, forward_ad's dict,
+              (launch, get_current, push, pop)) */
 static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *types, *capsule, *depth, *grad, *launch, *get, *push, *pop;
+  PyObject *types, *capsule, *internals, *depth, *grad, *forward, *launch, *get, *push, *pop;
+  Reader reader;
   (void)kwargs;
-  if (!PyArg_ParseTuple(args, "O!OOO(OOOO)", &PyTuple_Type, &types, &capsule, &depth, &grad, &launch, &get, &push, &pop))
+  if (!PyArg_ParseTuple(args, "O!OOOOO!(OOOO)", &PyTuple_Type, &types, &capsule, &internals, &depth, &grad, &PyDict_Type,
+                        &forward, &launch, &get, &push, &pop))
     return NULL;
   if (PyTuple_Size(types) != 2) {
     PyErr_SetString(PyExc_ValueError, "types are two: the tensor type and the parameter type");
     return NULL;
   }
-  const ExchangeAPI *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-  if (!api) return NULL;
-  if (api->major != 1) {
-    PyErr_Format(PyExc_RuntimeError, "DLPack exchange API %u.%u is not 1.x", api->major, api->minor);
-    return NULL;
-  }
+  if (make_reader(capsule, internals, &reader)) return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Dispatcher *self = (Dispatcher *)allocate(type, 0);
   if (!self) return NULL;
-  self->api = api;
+  self->reader = reader;
   self->tensor = (PyTypeObject *)PyTuple_GetItem(types, 0);
   self->parameter = (PyTypeObject *)PyTuple_GetItem(types, 1);
   self->out = PyUnicode_InternFromString("out");
+  self->current_level = PyUnicode_InternFromString("_current_level");
+  self->forward_ad = forward;
   self->dispatch_depth = question(depth);
   self->grad_enabled = question(grad);
   self->requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -572,8 +664,8 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->requires_grad_descriptor = descriptor;
     self->get_descriptor = (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
   }
-  if (self->requires_grad && self->is_neg && self->out && !PyErr_Occurred())
-    self->keep = PyTuple_Pack(5, types, capsule, depth, grad, descriptor ? descriptor : Py_None);
+  if (self->requires_grad && self->is_neg && self->out && self->current_level && !PyErr_Occurred())
+    self->keep = PyTuple_Pack(6, types, capsule, depth, grad, forward, descriptor ? descriptor : Py_None);
   Py_XDECREF(descriptor);
   if (!self->keep) {
     Py_DECREF(self);
@@ -605,6 +697,7 @@ static void dispatcher_dealloc(PyObject *object) {
   Py_CLEAR(self->requires_grad);
   Py_CLEAR(self->is_neg);
   Py_CLEAR(self->out);
+  Py_CLEAR(self->current_level);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);
@@ -612,28 +705,31 @@ static void dispatcher_dealloc(PyObject *object) {
 
 /* --- the module */
 
-/* describe(exchange capsule, tensor) -> (device type, device id, code, bits, lanes, pointer, shape, strides) */
+/* describe(exchange capsule, internals, tensor) -> (keys, device id, dtype, pointer, shape, strides) */
 static PyObject *describe(PyObject *module, PyObject *args) {
-  PyObject *capsule, *object;
-  DLTensor t;
+  PyObject *capsule, *internals, *object;
+  Reader reader;
+  Tensor t;
   (void)module;
-  if (!PyArg_ParseTuple(args, "OO", &capsule, &object)) return NULL;
-  const ExchangeAPI *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-  if (!api || api->tensor_of(object, &t)) return NULL;
+  if (!PyArg_ParseTuple(args, "OOO", &capsule, &internals, &object) || make_reader(capsule, internals, &reader)) return NULL;
+  if (read_tensor(&reader, object, &t) || read_data(&reader, object, &t)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "torch does not say where this tensor lies");
+    return NULL;
+  }
   PyObject *shape = PyTuple_New(t.ndim), *strides = PyTuple_New(t.ndim);
   if (!shape || !strides) return NULL;
   int64_t packed = 1;
-  for (int i = t.ndim - 1; i >= 0; i--) {
+  for (Py_ssize_t i = t.ndim - 1; i >= 0; i--) {
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(t.shape[i]));
     PyTuple_SetItem(strides, i, PyLong_FromLongLong(t.strides ? t.strides[i] : packed));
     packed *= t.shape[i];
   }
-  return Py_BuildValue("iiiiiKNN", t.device.type, t.device.id, t.dtype.code, t.dtype.bits, t.dtype.lanes,
-                       (unsigned long long)(uintptr_t)t.data + t.byte_offset, shape, strides);
+  return Py_BuildValue("KiiKNN", (unsigned long long)t.keys, t.device_id, t.dtype, (unsigned long long)(uintptr_t)t.data,
+                       shape, strides);
 }
 
 static PyMethodDef functions[] = {
-    {"describe", describe, METH_VARARGS, "What the DLPack exchange API says of a tensor."},
+    {"describe", describe, METH_VARARGS, "What plans compare of a tensor."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -61,8 +61,8 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     """Run a kernel on its input arrays and return its outputs, one array or a tuple.
 
     `args` are the inputs, one per `in_specs`: contiguous NumPy arrays, torch tensors or JAX arrays, all of one kind;
-    `kwargs` are template parameters, dimensions and scalar raw parameters, and for torch `out=`, a tensor or a tuple of
-    them to write into. Else outputs are allocated here, of the inputs' kind. On the CPU, what a kernel does not write
+    `kwargs` are template parameters, dimensions and scalar raw parameters, and `out=`, an array or tensor or a tuple of
+    them to write into (not for JAX, whose arrays do not change). Else outputs are allocated here, of the inputs' kind. On the CPU, what a kernel does not write
     stays poisoned (NaN, or bytes 0xCD), never zero.
 
     PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both;
@@ -90,22 +90,35 @@ def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torc
         from .jax_ffi import call_jax
 
         return call_jax(kernel, args, kwargs)
-    return run_on_cpu(kernel, args, kwargs)
+    into, kwargs = _out(kernel, kwargs)
+    if not into:
+        return run_on_cpu(kernel, args, kwargs)
+    for array in into:
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise PTXError(f"{_name(kernel)}: out= is a read-only array")
+    run_on_cpu(kernel, (*args, *into), kwargs, into=True)
+    return into[0] if len(into) == 1 else into
+
+
+def _out(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The outputs to write into that `out=` names, and the other arguments."""
+    if "out" not in kwargs or "out" in kernel.template_params:
+        return (), kwargs
+    rest = dict(kwargs)
+    given = rest.pop("out")
+    return () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,), rest
 
 
 def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
     """Plain GPU tensors go straight to the launcher, plain CPU tensors to the simulator, all else through the op that
     torch sees: subclasses, functorch's wrappers, FakeTensor, dispatch modes, inputs that need gradients.
     """
-    into: Sequence[Any] = ()
-    if "out" in kwargs and "out" not in kernel.template_params:
-        kwargs = dict(kwargs)
-        given = kwargs.pop("out")
-        into = () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        args = (*args, *into)
+    into, kwargs = _out(kernel, kwargs)
+    args = (*args, *into)
     _framework(kernel, args, _parameter_names(kernel, len(args)))
     if into:
         _check_out(kernel, args, into, torch)
+    _check_tangents(kernel, args, torch)
     if args[0].device.type == "cuda" or _fake_gpu():
         from .launch import launch_into, launch_torch
 
@@ -134,6 +147,21 @@ def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any
         )
 
 
+def _check_tangents(kernel: Any, args: Sequence[Any], torch: Any) -> None:
+    """PTXError for tensors of forward-mode AD, whose tangents would be lost."""
+    forward_ad = torch.autograd.forward_ad
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in args):
+        raise no_tangent(kernel)
+
+
+def no_tangent(kernel: Any) -> PTXError:
+    """The error for forward-mode derivatives, which no kernel has."""
+    return PTXError(
+        f"{_name(kernel)} has no forward-mode derivative: use reverse mode (backward, torch.func.grad or vjp, jax.grad), "
+        f"for which pyptx.differentiable_kernel({_name(kernel)}, backward) gives it a gradient"
+    )
+
+
 def _plain(torch: Any, args: Sequence[Any]) -> bool:
     """Whether all tensors are ordinary ones that nobody else needs to see."""
     grad = torch.is_grad_enabled()
@@ -143,6 +171,7 @@ def _plain(torch: Any, args: Sequence[Any]) -> bool:
         and not (grad and t.requires_grad)
         and not torch._C._functorch.is_functorch_wrapped_tensor(t)
         and not t.is_neg()
+        and not t._is_zerotensor()
         for t in args
     )
 
@@ -208,11 +237,31 @@ def _simulate(kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: 
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
     cluster = None if shape.cluster == (1, 1, 1) else shape.cluster
     report = simulate_entry(loaded, entry, values, grid=shape.grid, block=shape.block, cluster=cluster, smem=shape.smem)
+    tell(report)
+
+
+def tell(report: Any) -> None:
+    """Print what a simulated kernel printed, and warn of the rules that it broke at the line that called it."""
     if report.output:
         sys.stdout.write(report.output)
     for finding in report.findings:
         if finding.severity == "error":
-            warnings.warn(finding.render(), SimulationWarning, stacklevel=4)
+            warnings.warn(finding.render(), SimulationWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` of the line that called the kernel: past this package, and past torch where an operator of it
+    is in between.
+    """
+    level, frame = 0, sys._getframe(1)
+    torch: Any = sys.modules.get("torch")
+    folders = [_PACKAGE, *([os.path.dirname(torch.__file__) + os.sep] if torch is not None else [])]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(tuple(folders)):
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def _name(kernel: Any) -> str:

@@ -22,6 +22,9 @@ class DifferentiableKernel:
         self.__name__ = _name(forward)
         self.__doc__ = forward.__doc__
 
+    def __deepcopy__(self, memo: Any) -> DifferentiableKernel:
+        return self  # as a function is its own copy
+
     def __repr__(self) -> str:
         return f"differentiable_kernel({_name(self.forward)}, {_name(self.backward)})"
 

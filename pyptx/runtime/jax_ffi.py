@@ -130,8 +130,20 @@ def call_jax(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
                 "are part of the compiled program: give a Python number, or mark it static in jax.jit"
             )
     text, outputs = _specialised(kernel, tuple((tuple(a.shape), str(a.dtype)) for a in args), _frozen(kwargs))
-    results = _bind(text, outputs, args)
-    return results[0] if len(results) == 1 else tuple(results)
+
+    @jax.custom_jvp
+    def run(*arrays: Any) -> Any:
+        results = _bind(text, outputs, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    @run.defjvp
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise PTXError(
+            f"{_name(kernel)} has no gradient in JAX: give it one with pyptx.differentiable_kernel({_name(kernel)}, "
+            "backward) for reverse mode, or put jax.lax.stop_gradient around its inputs"
+        )
+
+    return run(*args)
 
 
 def _frozen(kwargs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

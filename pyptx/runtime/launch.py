@@ -26,6 +26,7 @@ from .scalars import pack_scalar, pack_scalars
 from .shape import launch_shape, without_ctas
 from .targets import variant_on
 from .tensor_map import TensorMap, tensor_map
+from .torch_reader import torch_internals
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
 
@@ -104,7 +105,9 @@ class PythonDispatcher:
         self._plans.clear()
 
     def attempt(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """`call`, or with `out` among the keywords `into`; NotImplemented if no plan fits."""
+        """`call`, or with `out` among the keywords `into`; NotImplemented if no plan fits, or a tensor may have a tangent."""
+        if self._torch.autograd.forward_ad._current_level >= 0:
+            return NotImplemented
         if not keywords:
             return self.call(*args)
         if len(keywords) > 1 or "out" not in keywords:
@@ -141,7 +144,11 @@ class PythonDispatcher:
         for t in args:
             if type(t) not in (torch.Tensor, torch.nn.Parameter) or (grad and t.requires_grad) or t.is_neg():
                 return NotImplemented
-            if torch._C._functorch.is_functorch_wrapped_tensor(t) or t.layout is not torch.strided:
+            if (
+                torch._C._functorch.is_functorch_wrapped_tensor(t)
+                or t.layout is not torch.strided
+                or t._is_zerotensor()
+            ):
                 return NotImplemented
             shape = tuple(t.shape)
             key.append((t.device, t.dtype, shape, normalised(shape, t.stride())))
@@ -188,29 +195,31 @@ def _stream(torch: Any, device: Any) -> int:
 
 
 def _native_dispatcher(native: Any, torch: Any, driver: Driver) -> Any:
-    capsule = torch.Tensor.__dlpack_c_exchange_api__
     names = ("cuLaunchKernelEx", "cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
     return native.Dispatcher(
         (torch.Tensor, torch.nn.Parameter),
-        capsule,
+        torch.Tensor.__dlpack_c_exchange_api__,
+        torch_internals(torch, native),
         torch._C._len_torch_dispatch_stack,
         torch.is_grad_enabled,
+        vars(torch.autograd.forward_ad),
         tuple(map(driver.address, names)),
     )
 
 
 def _native_plan(native: Any, torch: Any, plan: Plan, tensors: Sequence[Any]) -> Any:
-    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    capsule, internals = torch.Tensor.__dlpack_c_exchange_api__, torch_internals(torch, native)
     patterns: list[Any] = []
     for tensor, pattern in zip(tensors, plan.patterns, strict=True):
-        kind, number, code, bits, lanes, _, shape, strides = native.describe(capsule, tensor)
-        patterns.append((kind, number, code, bits, lanes, pattern.alignment, shape, strides))
+        keys, number, dtype, _, shape, strides = native.describe(capsule, internals, tensor)
+        patterns.append((keys, number, dtype, pattern.alignment, shape, strides))
+    device = native.describe(capsule, None, tensors[0])[:2]
     outputs = plan.patterns[plan.inputs :]
     slow = tuple((partial(_empty, torch, p), (), ()) for p in outputs)
     fast = tuple(_fast_allocator(torch, p) or s for p, s in zip(outputs, slow, strict=True))
     return native.Plan(
-        tuple(patterns), plan.inputs, plan.parameters, plan.scalar_bytes, plan.function.handle, plan.function.context,
-        plan.shape.grid, plan.shape.block, plan.shape.smem, plan.shape.attributes, plan.descriptor,
+        device, tuple(patterns), plan.inputs, plan.parameters, plan.scalar_bytes, plan.function.handle,
+        plan.function.context, plan.shape.grid, plan.shape.block, plan.shape.smem, plan.shape.attributes, plan.descriptor,
         plan.fail, fast, slow,
     )  # fmt: skip
 
@@ -297,6 +306,7 @@ class Launcher:
             type(t) in (torch.Tensor, torch.nn.Parameter)
             and not torch._C._functorch.is_functorch_wrapped_tensor(t)
             and t.device.type != "meta"
+            and not t._is_zerotensor()
             for t in args
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.types import SCALAR_TYPES
-from .call import _parameter_names
+from .call import _parameter_names, tell
 from .compile import compile_ptx
 from .driver import DeviceFacts, Driver, LaunchShape, find_driver
 from .launch import _function
@@ -118,8 +118,7 @@ def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any]
     report = simulate_entry(
         loaded, name, args, grid=grid, block=block, cluster=options.get("cluster"), smem=options.get("smem") or 0
     )
-    if report.output:
-        sys.stdout.write(report.output)
+    tell(report)
 
 
 def launch_entry(

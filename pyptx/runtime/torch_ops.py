@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import keyword
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -28,6 +29,7 @@ from .call import (
     _parameter_names,
     check_count,
     describe_tile,
+    no_tangent,
     run_on_cpu,
     torch_types,
 )
@@ -42,6 +44,8 @@ _owners: dict[str, Any] = {}
 def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Call the kernel's operator through torch's dispatcher; with `into`, outputs are at the end of `args`."""
     check_count(kernel, args, _specs(kernel, into), _names(kernel))
+    # torch itself would expand one zero, with strides of 0
+    args = [t.clone(memory_format=torch.contiguous_format) if t._is_zerotensor() else t for t in args]
     functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     if not into and any(map(functorch.is_gradtrackingtensor, args)):
         function = kernel._cubin_handles.setdefault("without gradient", _WithoutGradient(kernel))
@@ -59,13 +63,27 @@ def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         given = kwargs["out"]
         outputs = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         kwargs = {n: v for n, v in kwargs.items() if n != "out"}
+    kwargs = _without_bound(kernel, args, kwargs)
     scalars = _given_scalars(kernel, kwargs)
-    static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
+    static = tuple((n, _constant(v)) for n, v in kwargs.items() if n not in scalars)
     name = kernel._torch_operator(static, scalars, len(outputs) > 0)
     result = getattr(torch.ops.pyptx, name)(*args, *outputs, *[kwargs[n] for n in scalars])
     if outputs:
         return outputs[0] if len(outputs) == 1 else outputs
     return result
+
+
+def _constant(value: Any) -> Any:
+    """The value; an integer that TorchDynamo takes for symbolic is fixed, and another one compiled for anew."""
+    return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _without_bound(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments without the dimensions that the inputs say too, which may be symbolic here."""
+    bound: dict[str, Any] = {}
+    for spec, t in zip(kernel.in_specs, args, strict=False):
+        bound |= {d: n for d, n in zip(_dims(spec), t.shape, strict=False) if isinstance(d, str)}
+    return {n: v for n, v in kwargs.items() if n not in bound or n in kernel.template_params or v != bound[n]}
 
 
 def _given_scalars(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -123,9 +141,28 @@ def _names(kernel: Any) -> list[str]:
     return _parameter_names(kernel, len(_specs(kernel, True)))
 
 
+class _Library(torch.library.Library):
+    """As torch's, and a call that the launcher recognises, which needs no gradient then, does not pass through torch's
+    autograd, which would take most of the time.
+    """
+
+    direct: Callable[..., Any] | None = None
+
+    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> Any:
+        direct = self.direct
+        if dispatch_key != "Autograd" or direct is None:
+            return super().impl(op_name, fn, dispatch_key, **options)
+
+        def kernel(keys: Any, *args: Any) -> Any:
+            result = direct(*args)
+            return fn(keys, *args) if result is NotImplemented else result
+
+        return super().impl(op_name, kernel, dispatch_key, **options)
+
+
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    return torch.library.Library("pyptx", "FRAGMENT")
+    return _Library("pyptx", "FRAGMENT")
 
 
 def _register(
@@ -148,12 +185,16 @@ def _register(
     handles = kernel._cubin_handles
     simple = not static and not scalars
 
-    def run(*args: Any) -> Any:
+    def direct(*args: Any) -> Any:
         launcher = handles.get("launcher") if simple else None
-        if launcher is not None and not launcher.sync:
-            result = launcher.plain.into(*args) if into else launcher.plain.call(*args)
-            if result is not NotImplemented:
-                return result
+        if launcher is None or launcher.sync:
+            return NotImplemented
+        return launcher.plain.into(*args) if into else launcher.plain.call(*args)
+
+    def run(*args: Any) -> Any:
+        result = direct(*args)
+        if result is not NotImplemented:
+            return result
         tensors, keywords = split(args)
         with torch.no_grad():
             return _execute(kernel, tensors, keywords, into)
@@ -165,9 +206,13 @@ def _register(
     for key in ("CPU", "CUDA"):
         library.impl(name, run, key)
     torch.library.register_fake(qualified, fake, lib=library)
-    torch.library.register_vmap(qualified, _batched(qualified, count, into), lib=library)
+    torch.library.register_vmap(qualified, _batched(kernel, qualified, count, into), lib=library)
     if not into:
-        _register_gradient(kernel, qualified, library, count, static, scalars, gradient)
+        library.direct = direct
+        try:
+            _register_gradient(kernel, qualified, library, count, static, scalars, gradient)
+        finally:
+            library.direct = None
     _owners[name] = kernel
     return name
 
@@ -276,7 +321,7 @@ def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _batched(qualified: str, count: int, into: bool) -> Callable[..., Any]:
+def _batched(kernel: Any, qualified: str, count: int, into: bool) -> Callable[..., Any]:
     """vmap: one launch per element of the batch."""
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
@@ -291,12 +336,29 @@ def _batched(qualified: str, count: int, into: bool) -> Callable[..., Any]:
 
         if into:
             raise PTXError("vmap over out=: let the kernel allocate its outputs")
-        results = [op(*element(i)) for i in range(info.batch_size)]
-        if isinstance(results[0], torch.Tensor):
-            return torch.stack(results), 0
-        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+        return _for_each(info.batch_size, lambda i: op(*element(i)), kernel, moved)
 
     return rule
+
+
+def _for_each(size: int, call: Callable[[int], Any], kernel: Any, args: Sequence[Any]) -> Any:
+    """The stacked results of one call per element, and where their batch dimensions are."""
+    if not size:
+        sizes: dict[str, int] = {}
+        for spec, a in zip(kernel.in_specs, args, strict=False):
+            dims = _dims(spec)
+            sizes |= {d: n for d, n in zip(reversed(dims), reversed(a.shape), strict=False) if isinstance(d, str)}
+        made = [
+            args[0].new_empty(
+                (0, *(sizes.get(d, d) for d in _dims(s))), dtype=getattr(torch, TORCH_NAMES[_dtype_name(s)])
+            )
+            for s in kernel.out_specs
+        ]
+        return (made[0], 0) if len(made) == 1 else (tuple(made), (0,) * len(made))
+    results = [call(i) for i in range(size)]
+    if isinstance(results[0], torch.Tensor):
+        return torch.stack(results), 0
+    return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
 
 
 def _register_gradient(
@@ -359,8 +421,9 @@ def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str,
     """Call the operator of a `DifferentiableKernel`; TorchDynamo can follow."""
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
+    kwargs = _without_bound(function.forward, args, kwargs)
     scalars = _given_scalars(function.forward, kwargs)
-    static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
+    static = tuple((n, _constant(v)) for n, v in kwargs.items() if n not in scalars)
     name = function.operator(static, scalars)
     return getattr(torch.ops.pyptx, name)(*args, *[kwargs[n] for n in scalars])
 
@@ -386,17 +449,17 @@ def _function(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
             return (*found, *(None,) * (ctx.count - len(found)))
 
         @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            raise no_tangent(function.forward)
+
+        @staticmethod
         def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
             moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
-            results = [
-                function(
-                    *(a if d is None else a[i].contiguous() for a, d in zip(moved, in_dims, strict=True)),
-                    **dict(keywords),
-                )
-                for i in range(info.batch_size)
-            ]
-            if isinstance(results[0], torch.Tensor):
-                return torch.stack(results), 0
-            return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+
+            def element(i: int) -> Any:
+                chosen = (a if d is None else a[i].contiguous() for a, d in zip(moved, in_dims, strict=True))
+                return function(*chosen, **dict(keywords))
+
+            return _for_each(info.batch_size, element, function.forward, moved)
 
     return Function

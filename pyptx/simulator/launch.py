@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -179,11 +180,10 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
 
 
 def _triple(value: Any, what: str) -> tuple[int, int, int]:
-    if isinstance(value, (int, np.integer)):
-        value = (int(value),)
+    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     try:
-        sizes = tuple(int(v) for v in value)
-    except (TypeError, ValueError):
+        sizes = tuple(map(operator.index, parts))  # NumPy's integers too; neither strings nor floats
+    except TypeError:
         raise SimulationError(f"{what} must be an integer or up to three of them, not {value!r}") from None
     if not 1 <= len(sizes) <= 3 or any(s < 1 for s in sizes):
         raise SimulationError(f"{what} must be up to three positive integers, not {value!r}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..diagnostics import SimulationError
+from ..frontend.tiles import Tile
 
 __all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map"]
 
@@ -266,7 +267,7 @@ _ARRAY_TYPES = {
 
 def tensor_map(
     array: Any,
-    box: Sequence[int],
+    box: Sequence[int] | Tile,
     *,
     swizzle: str = "none",
     type: str | None = None,
@@ -284,13 +285,16 @@ def tensor_map(
 ) -> TensorArgument:
     """A tensor map of an array, to pass where a kernel takes a tensor map (by value or by pointer).
 
-    All sizes are slowest dimension first, as in `array.shape`. `box`: elements of one copy. `shape` and `strides`
+    All sizes are slowest dimension first, as in `array.shape`. `box`: elements of one copy, or a `Tile` that says box and
+    swizzle. `shape` and `strides`
     (bytes, of all but the last dimension): another view of the array's memory, from byte `offset` on. `type`: an
     element type of `ELEMENT_TYPES` (default: the array's). With `lower` and `upper` corners of the spatial dimensions,
     `channels` and `pixels` it is an im2col map and `box` is not used.
 
     SimulationError where `cuTensorMapEncodeTiled` (or Im2col) would refuse.
     """
+    if isinstance(box, Tile):
+        return map_of_tile(box, array, "the tensor")
     dtype = str(array.dtype).removeprefix("torch.")
     found = type or _ARRAY_TYPES.get(dtype)
     if found is None or found not in ELEMENT_TYPES:

@@ -167,3 +167,10 @@ def test_deep_initialisers() -> None:
     deep = "{" * 150 + "1" + "}" * 150
     text = f"{HEADER}\n.global .b32 x[1] = {deep};\n"
     assert printed(text) == text
+
+
+def test_label_with_the_name_of_an_outer_register() -> None:
+    """ptxas takes it: in a scope, the label hides the register."""
+    text = kernel("\t.reg .b32 x;\n\tmov.b32 x, 1;\n\t{\nx:\n\tbra x;\n\t}\n\tret;")
+    assert not [d for d in pyptx.diagnose(text) if d.severity == "error"]
+    assert printed(text) == text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,79 @@ def test_the_grid_is_a_whole_number_of_clusters() -> None:
     namespace["main"]()  # pyright: ignore[reportCallIssue]
 
 
+@pytest.mark.parametrize("sugar", [False, True])
+def test_specs_of_a_tma_gemm(sugar: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is guessed of our own GEMM, from its PTX alone, is what it was made with."""
+    from examples.hopper.gemm import build
+
+    kernel = build(128, 128, 64)
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(ptx_to_python(kernel.ptx(), sugar=sugar, runnable=True), namespace)
+    specs = namespace["SPECS"]["gemm"]
+    for name, meant in zip("abc", kernel.specs, strict=True):
+        assert specs[name].dtype == meant.dtype
+        if meant.tma_box:
+            assert (specs[name].tma_box, specs[name].layout) == (meant.tma_box, meant.layout)
+    namespace["main"]()
+    out = capsys.readouterr().out
+    assert out.startswith("gemm gemm: grid 1 x 1 x 1, block 128 x 1 x 1")
+    assert "error" not in out
+
+
+def test_specs_say_type_and_width() -> None:
+    """A pointer's type is that of its accesses, or of what is computed with untyped ones."""
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, "
+        ".param .u32 n, .param .u64 d) { .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<4>; .reg .f32 %f<4>;\n"
+        "ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1; ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd2+16];\n"
+        "ld.param.u64 %rd3, [b]; add.s64 %rd4, %rd3, 8; cvt.rn.bf16x2.f32 %r1, %f0, %f1; st.global.b32 [%rd4], %r1;\n"
+        "ld.param.u64 %rd5, [c]; ld.global.b16 %h1, [%rd5]; cvt.f32.f16 %f1, %h1; ld.param.u64 %rd6, [d];\n"
+        "ld.global.b32 %r2, [%rd6]; add.f32 %r3, %r2, %r2; st.global.b32 [%rd6], %r3; ret; }\n"
+    )
+    program = ptx_to_python(text, runnable=True)
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(program, namespace)
+    types = {name: tile.dtype.name for name, tile in namespace["SPECS"]["k"].items()}
+    assert types == {"a": "f32", "b": "bf16", "c": "f16", "d": "f32"}
+    assert "# read, 4 elements at a time" in program
+    assert "# written, 2 elements at a time" in program
+    assert "# read and written" in program
+    namespace["main"]()
+
+
+def test_handles_of_textures_and_surfaces(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 t, .param .u64 s, .param .u64 out) {\n"
+        ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [t]; ld.param.u64 %rd2, [s];\n"
+        "ld.param.u64 %rd3, [out]; mov.u32 %r1, %tid.x; tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r1}];\n"
+        "mov.b32 %r2, %f1; shl.b32 %r3, %r1, 2; sust.b.1d.b32.trap [%rd2, {%r3}], %r2;\n"
+        "mul.wide.u32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4; st.global.f32 [%rd5], %f1; ret; }\n"
+    )
+    program = ptx_to_python(text, sugar=True, runnable=True)
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(program, namespace)
+    namespace["main"]()
+    out = capsys.readouterr().out
+    assert out.startswith("k k: grid 1 x 1 x 1")
+    assert "does not run" not in out
+    assert list(namespace["SPECS"]["k"]) == ["out"]
+
+
+def test_a_guess_that_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pointer in a structure cannot be guessed: the program says so, and runs the kernels that come after."""
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .align 8 .b8 s[8]) {\n"
+        ".reg .b64 %rd<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [s]; ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd1], %f1;\n"
+        "ret; }\n.visible .entry after() { ret; }\n"
+    )
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(ptx_to_python(text, runnable=True), namespace)
+    namespace["main"]()
+    out = capsys.readouterr().out
+    assert "k does not run with these guesses:" in out
+    assert "after after: grid" in out
+
+
 def test_module_is_at_the_top() -> None:
     assert pyptx.Module is modules.Module
 
@@ -102,3 +176,19 @@ def test_kernel_from_ptx_says_what_there_is() -> None:
         pyptx.Kernel.from_ptx(KERNELS, entry="gemm")
     with pytest.raises(pyptx.PTXError):
         pyptx.Kernel.from_ptx("no ptx\n")
+
+
+@pytest.mark.parametrize(
+    ("operator", "instruction"),
+    [(">>", "shr.u32"), ("<<", "shl.b32"), ("&", "and.b32"), ("|", "or.b32"), ("^", "xor.b32")],
+)
+def test_a_number_on_the_left(operator: str, instruction: str) -> None:
+    """A number on the left of an operator gives the instruction that a register there would."""
+    source = (
+        'from pyptx.modules import Module, inst, addr, special, load\nm = Module("sm_80")\n@m.entry(params=["u64"])\n'
+        f"def k(out):\n    out = load(out)\n    inst.st.global_.u32(addr(out), -128 {operator} special.tid.x())\n    inst.ret()\n"
+    )
+    text = run(source).ptx()
+    line = next(line for line in text.split("\n") if "-128" in line)
+    assert line.split()[0] == instruction
+    assert line.split()[2] == "-128,"

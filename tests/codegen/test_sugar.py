@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pyptx
+from pyptx import modules
 from pyptx.codegen import constants, ptx_to_python
 from pyptx.passes.equivalent import differences
 from tests.conftest import ROOT, corpus_files, corpus_id
@@ -274,8 +275,10 @@ def test_names_of_numbers_are_what_they_say() -> None:
     assert f32(names["ONE_BITS"]) == 1
     assert (np.uint32([names["ONES_F16X2"]]).view(np.float16) == 1).all()
     assert np.uint64(names["INF_HIGH"] << 32).view(np.float64) == np.inf
-    assert names["DESCRIPTOR_B128"] == pyptx.ptx.wgmma.MASKED_DESC_B128
-    assert names["DESCRIPTOR_B128_SM100"] == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128
+    assert modules.descriptor("128B", stride=1024, leading=16) == pyptx.ptx.wgmma.MASKED_DESC_B128
+    assert (
+        modules.descriptor("128B", stride=1024, leading=16, version=1) == pyptx.ptx.tcgen05.BLACKWELL_MASKED_DESC_B128
+    )
 
 
 CONSTANT_OPERANDS = ("%a", "%b", "-128", "3", "1")
@@ -324,11 +327,11 @@ def test_constants_in_any_place_are_equivalent(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "written"),
     [
-        ("shr.u32 %b, -128, %a;", "op.shr.u32(-128, "),
-        ("shl.b32 %b, 2, %a;", "op.shl.b32(2, "),
-        ("xor.b32 %b, 1, %a;", "op.xor.b32(1, "),
-        ("and.b32 %b, 1, %a;", "op.and_.b32(1, "),
-        ("or.b32 %b, 1, %a;", "op.or_.b32(1, "),
+        ("shr.u32 %b, -128, %a;", "-128 >> "),
+        ("shl.b32 %b, 2, %a;", "2 << "),
+        ("xor.b32 %b, 1, %a;", "1 ^ "),
+        ("and.b32 %b, 1, %a;", "1 & "),
+        ("or.b32 %b, 1, %a;", "1 | "),
         ("sub.s32 %b, 1, %a;", "1 - "),
     ],
 )
@@ -341,3 +344,153 @@ def test_constant_first(line: str, written: str) -> None:
     program = ptx_to_python(text, sugar=True)
     assert written in program
     assert_equivalent(text, program)
+
+
+def waiting(loop: str) -> str:
+    return kernel(
+        ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;\n.shared .align 8 .b64 full;\nmov.u32 %r1, full;\n"
+        f"mov.u32 %r2, %tid.x;\n{loop}\nst.global.u32 [%rd1], %r2;\nret;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loop", "written"),
+    [
+        (
+            "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\n@!%p1 bra.uni W;",
+            "mbarrier(full).wait(tid, uni=True)",
+        ),
+        (
+            "W: mbarrier.try_wait.parity.shared.b64 %p1, [full+8], 1;\n@!%p1 bra W;",
+            'mbarrier("full", 8, space="shared")',
+        ),
+        (
+            "{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n@p bra D;\nbra W;\nD: }",
+            "mbarrier(full).wait(tid, branches=2)",
+        ),
+        (
+            "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r1], 0, 100;\n@!%p1 bra W;",
+            'mbarrier(full).wait(0, 100, how="parity.acquire.cluster")',
+        ),
+    ],
+)
+def test_loops_that_wait(loop: str, written: str) -> None:
+    text = waiting(loop)
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert written in program
+    assert "loop()" not in program
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\n@%p1 bra W;",  # waits while it is complete
+        "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\nadd.s32 %r2, %r2, 1;\n@!%p1 bra W;",
+        "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\n@!%p1 bra W;\nselp.b32 %r2, 1, 2, %p1;",
+        "W: mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\n@!%p1 bra W;",
+        "{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n@p bra D;\nbra W;\nadd.s32 %r2, %r2, 1;\nD: }",
+        "@%p3 bra D;\nW: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;\n@%p1 bra D;\nbra W;\nD:",
+    ],
+)
+def test_loops_that_do_not_just_wait(loop: str) -> None:
+    text = waiting(loop)
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert ".wait(" not in program
+
+
+def test_tensor_copies() -> None:
+    text = kernel(
+        ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b16 %h<2>; .reg .pred %p<9>;\n.shared .align 8 .b64 full;\n"
+        ".shared .align 128 .b8 tile[4096];\nmbarrier.init.shared::cta.b64 [full], 1;\n"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 4096;\n"
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1, {%r1, %r2}], [full];\n"
+        "@%p1 cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+        " [tile+128], [%rd1, {%r1, %r2, 0}], [full], %h1, %rd3;\n"
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd2, {%r1}], [tile];\n"
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [tile], [%rd1, {%r1, %r2, %r3}],"
+        " [full], {%h1};\nmbarrier.arrive.shared::cta.b64 %rd4, [full];\nmbarrier.arrive.shared::cta.b64 _, [full];\n"
+        "mbarrier.inval.shared.b64 [full];\nst.global.u64 [%rd5], %rd4;\nret;"
+    )
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    for written in (
+        'mbarrier("full").init(1)',
+        'mbarrier("full").arrive_expect_tx(4096)',
+        'tma.load("tile", r, [r_1, r_2], mbarrier("full"))',
+        'mode="tile"',
+        "multicast=",
+        "policy=",
+        "tma.store(r_",
+        'mbarrier("full").arrive()',
+        'mbarrier("full", space="shared").inval()',
+        "im2col",
+    ):
+        assert written in program, written
+
+
+def test_descriptors() -> None:
+    """PTX ISA 9.7.15.5.1: bits 62 and 63 are the swizzle, 32 to 45 the stride and 16 to 29 the leading offset, in 16 bytes."""
+    bits = (1 << 62) | (64 << 32) | (1 << 16)
+    text = kernel(f".reg .b64 %rd<9>;\nor.b64 %rd2, %rd1, {bits};\nst.global.u64 [%rd3], %rd2;\nret;")
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert 'descriptor("128B", stride=1024, leading=16)' in program
+
+
+LLVM_CALL = (
+    "{ .param .b32 param0; .param .b64 param1; .param .b32 retval0; st.param.b32 [param0], %r1; st.param.b64 [param1], 7;\n"
+    "call.uni (retval0), f, (param0, param1); ld.param.b32 %r2, [retval0]; }\nst.global.u32 [%rd1], %r2;"
+)
+NVCC_CALL = (
+    "{ .reg .b32 temp_param_reg; .param .b32 param0; st.param.b32 [param0+0], %r1; .param .b64 param1; "
+    "st.param.b64 [param1+0], 7;\n.param .b32 retval0; call.uni (retval0), f, (param0, param1); "
+    "ld.param.b32 %r2, [retval0+0]; }\nst.global.u32 [%rd1], %r2;"
+)
+CALLEE = ".extern .func (.param .b32 func_retval0) f (.param .b32 f_param_0, .param .b64 f_param_1);\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        (LLVM_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32")'),
+        (NVCC_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32", style="nvcc")'),
+        (LLVM_CALL.replace("st.param.b32 [param0]", "st.param.b32 [param0+4]"), None),
+        (LLVM_CALL.replace("call.uni", "@%p1 call.uni"), None),
+        (LLVM_CALL.replace(".param .b32 retval0;", ".param .align 8 .b8 retval0[4];"), None),
+        (LLVM_CALL.replace("ld.param.b32 %r2", "add.s32 %r1, %r1, 1; ld.param.b32 %r2"), None),
+    ],
+)
+def test_calls(body: str, written: str | None) -> None:
+    text = kernel(REGISTERS + body + "\nret;").replace(".visible .entry", CALLEE + ".visible .entry")
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert (" call(" in program) == (written is not None)
+    if written is not None:
+        assert written in program
+
+
+def test_text_and_mangled_names() -> None:
+    text = (
+        f"{HEADER}.global .align 1 .b8 msg[6] = {{72, 105, 34, 39, 92, 10}};\n.shared .align 4 .b8 _ZZ1kPiE4tile[64];\n"
+        ".global .align 8 .u64 _ZTV1D[1];\n.visible .entry k()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, _ZZ1kPiE4tile;\n"
+        "st.shared.u32 [%r1], %r1;\nst.shared.u32 [_ZZ1kPiE4tile+4], %r1;\nret;\n}\n"
+    )
+    program = ptx_to_python(text, sugar=True)
+    assert_equivalent(text, program)
+    assert "[*b" in program
+    assert 'tile = m.variable(".shared .align 4 .b8", "_ZZ1kPiE4tile", 64)' in program
+    assert "addr(tile, 4)" in program
+    assert not any(line.startswith("D = ") for line in program.split("\n"))
+
+
+def test_registers_named_after_their_number_and_results_nobody_wants() -> None:
+    lines = program(
+        "mov.u32 %r3, 16;\nmov.u32 %r4, -1;\nshfl.sync.down.b32 %r2|%p1, %r1, %r3, 31, %r4;\nst.global.u32 [%rd1], %r2;\n"
+        "st.global.u32 [%rd1], %r3;\nst.global.u32 [%rd1], %r4;\nret;"
+    )
+    text = "\n".join(lines)
+    assert "c16 = op.mov.u32(16)" in text
+    assert "minus1 = op.mov.u32(-1)" in text
+    assert "other, _ = op.shfl.sync.down.b32(r, c16, 31, minus1" in text

@@ -262,3 +262,139 @@ def test_a_descriptor_first_used_inside_a_branch_is_loaded_at_the_top():
 def test_wrong_number_of_coordinates():
     with pytest.raises(PTXError, match="takes 2 coordinates, not 3"):
         tensors(lambda a, c: ptx.cp.async_.bulk.tensor_2d.store(dst=c, src=smem.alloc(bf16, 64), coord=(0, 0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("layout", "make", "read", "message"),
+    [
+        (
+            Layout.TMA_128B,
+            lambda: smem.alloc(bf16, (64, 64)),
+            False,
+            "which is 128-byte aligned, with the 128B swizzle",
+        ),
+        (Layout.TMA_128B, lambda: smem.alloc(bf16, (64, 64), align=1024), True, "indexed here as rows and columns"),
+        (
+            Layout.TMA_64B,
+            lambda: smem.wgmma_tile(bf16, (64, 64)),
+            False,
+            "with the 64B swizzle, and its layout is 128B",
+        ),
+        (Layout.ROW, lambda: smem.wgmma_tile(bf16, (64, 64)), False, "without a swizzle, and its layout is 128B"),
+        (Layout.TMA_128B, lambda: smem.alloc(bf16, (20, 4, 64), align=1024)[1], False, "512 bytes into smem_0"),
+        (Layout.TMA_128B, lambda: smem.wgmma_tile(bf16, (2, 64, 64))[1], False, None),
+        (Layout.TMA_128B, lambda: ptx.addr(smem.alloc(bf16, (72, 64), align=1024), 1024), False, None),
+        (Layout.ROW, lambda: smem.alloc(bf16, (64, 64)), True, None),
+    ],
+)
+def test_swizzles_that_do_not_fit(layout, make, read, message):
+    @kernel(in_specs=[Tile(64, 64, bf16, layout, tma_box=(64, 64))], out_specs=[])
+    def load(x):
+        bar, s = smem.mbarrier(1), make()
+        ptx.mbarrier.init(bar[0], 1)
+        ptx.cp.async_.bulk.tensor_2d(dst=s, src=x.tma_desc(), coord=(0, 0), mbar=bar[0])
+        if read:
+            s[3, 5]
+
+    found = load.check()
+    assert [message in d.message for d in found] == ([] if message is None else [True])
+    assert all(d.filename == __file__ for d in found)
+    assembled(load)
+
+
+@pytest.mark.parametrize(
+    ("tile", "shape", "message"),
+    [
+        (Tile(64, 64, f32, tma_box=(64, 32)), (16, 16), "a box of 64 x 32 f32 has 8192 bytes, and smem_0 has 1024"),
+        (Tile("M", 32, f32), (4, 32), "a box of 40 x 32 f32 has 5120 bytes, and smem_0 has 512"),
+        (Tile(64, 64, 64, f32, tma_box=(1, 4, 32)), (16, 16), "the copy has 2 coordinates, and Tile(64, 64, 64"),
+        (Tile(64, 64, bf16, tma_box=(64, 64), tma_rank=3), (64, 64), "described to TMA with 3 dimensions"),
+        (Tile(64, 64, f32, tma_box=(8, 32)), (8, 32), None),
+    ],
+)
+def test_copies_that_do_not_fit(tile, shape, message):
+    @kernel(in_specs=[tile], out_specs=[])
+    def load(x):
+        bar, s = smem.mbarrier(1), smem.alloc(f32, shape)
+        ptx.mbarrier.init(bar[0], 1)
+        ptx.cp.async_.bulk.tensor_2d(dst=s, src=x, coord=(0, 0), mbar=bar[0])
+
+    dims = {"M": 40} if "M" in tile.dims else {}
+    assert [message in d.message for d in load.check(**dims)] == ([] if message is None else [True])
+
+
+def test_a_barrier_that_knows_its_phase():
+    """Four copies, one after the other, through one buffer and one barrier."""
+
+    @kernel(arch="sm_90a", in_specs=[Tile(4, 32, f32)], out_specs=[Tile(4, 32, f32)], grid=1, block=32)
+    def rows(x, out):
+        s, tid = smem.alloc(f32, 32), ptx.special.tid.x()
+        full = ptx.mbarrier.phased(smem.mbarrier(1)[0])
+        px, po = ptx.pointer(x), ptx.pointer(out)
+        with ptx.if_(tid == 0):
+            full.init(1)
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+        for i in ptx.range_(4):
+            with ptx.if_(tid == 0):
+                full.arrive_expect_tx(128)
+                ptx.cp.async_.bulk.load(s, px + i * 32, 128, full)
+            full.wait()
+            (po + (tid + i * 32)).store(s[tid,] * 2.0)
+            ptx.fence.proxy_async_shared_cta()
+            ptx.bar.sync(0)
+
+    assembled(rows)
+    x = np.random.default_rng().standard_normal((4, 32), dtype=np.float32)
+    assert np.array_equal(rows(x), x * 2)
+    out = np.full_like(x, np.nan)
+    assert not simulate(rows, x, out, grid=1, block=32).findings
+
+
+def test_reductions_into_tensors():
+    @kernel(
+        arch="sm_90a",
+        in_specs=[Tile(2, 16, 32, f32)],
+        out_specs=[Tile(16, 32, f32, tma_box=(16, 32))],
+        grid=2,
+        block=32,
+    )
+    def summed(x, out):
+        s, tid = smem.alloc(f32, (16, 32)), ptx.special.tid.x()
+        px = ptx.pointer(x) + ptx.special.ctaid.x() * 512
+        for i in range(16):
+            s[i, tid] = (px + (tid + 32 * i)).load()
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(0)
+        with ptx.if_(tid == 0):
+            ptx.cp.async_.bulk.tensor_2d.reduce("add", dst=out, src=s, coord=(0, 0))
+            ptx.cp.async_.bulk.reduce("add", f32, ptx.pointer(out), s, 64)  # the first 16 elements once more
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+
+    assembled(summed)
+    x = np.random.default_rng().standard_normal((2, 16, 32), dtype=np.float32)
+    out = np.ones((16, 32), np.float32)
+    summed(x, out=out)
+    want = 1 + x.astype(np.float64).sum(0)
+    want[0, :16] += x.sum(0)[0, :16]
+    assert np.allclose(out, want, rtol=1e-5, atol=1e-5)
+
+
+def test_registers_and_shared_memory_without_ptxas():
+    totals = []
+
+    @kernel
+    def used():
+        totals.append(smem.total())
+        smem.alloc(f32, 3)
+        smem.mbarrier(1)
+        totals.append(smem.total())
+        values = [smem.load(f32, smem.alloc(f32, 1)) for _ in range(20)]
+        totals.append(smem.total())
+        for v in values[1:]:
+            values[0] += v
+        smem.store(f32, smem.alloc(f32, 1), values[0])
+
+    assert 20 <= used.pressure().written <= 24
+    assert totals == [0, 24, 128 * 20 + 4]

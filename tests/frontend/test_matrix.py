@@ -213,8 +213,10 @@ def test_tcgen05():
     moved = {line.split()[1][:-1]: line.split()[2][:-1] for line in lines if line.startswith("mov.b32")}
     compared = {line.split()[1][:-1]: line.split()[2][:-1] for line in lines if line.startswith("setp.ne")}
     assert [moved[compared[p]] for p in ("%p0", "%p1")] == ["0", "1"]
+    [mask] = [line.split()[1][:-1] for line in lines if line.startswith("mov.u16") and line.endswith(" 3;")]
     assert (
-        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [mbar_0], 3;" in lines
+        f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [mbar_0], {mask};"
+        in lines
     )
     assert mmas[2].startswith("tcgen05.mma.cta_group::1.kind::f8f6f4 [%r9], [%r10], %rd0,")
     assert any(line.startswith("tcgen05.ld.sync.aligned.16x128b.x1.b32 {%r") for line in lines)

@@ -110,3 +110,18 @@ def test_varied_files(path: Path) -> None:
     for _ in range(6):
         other = varied(text, rng)
         assert outcome(other) == cold(other)
+
+
+def test_marks_in_the_text_are_no_registers() -> None:
+    """A control character in a string or comment is no place of a register."""
+    body = '\t.reg .b32 %r<9>;\n\t.pragma "{}";\n\t{{ mov.u32 %r1, %r2; }} // {}\n\tret;\n'
+    for a, b in (("%r1", "x"), ("\1", "\1"), ("\1\1", "%r2"), ("\0", "%tid"), ("x", "\1")):
+        text = HEAD + ENTRY + body.format(a, b) + "}\n"
+        assert outcome(text) == cold(text)
+
+
+@pytest.mark.parametrize("label", ["5", "_", "WARP_SZ", "0f3F800000", "L"])
+def test_a_branch_known_before_does_not_make_labels(label: str) -> None:
+    for name in ("L", label):
+        text = HEAD + ENTRY + f"\tbra {name};\n{name}:\n\tret;\n}}\n"
+        assert outcome(text) == cold(text)

@@ -125,11 +125,13 @@ def fake(fake_library: FakeDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     launch._functions.clear()
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["native", "dlpack", "python"])
 def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each of the two launchers in turn."""
+    """Each of the launchers in turn: native, that on a torch which only DLPack can read, and Python."""
     launch.native_launcher.cache_clear()
-    if request.param == "native":
+    if request.param == "dlpack":
+        monkeypatch.setattr(launch, "torch_internals", lambda torch, native: None)
+    if request.param != "python":
         module = request.getfixturevalue("native")
         monkeypatch.setitem(sys.modules, "pyptx.runtime._launcher", module)
         monkeypatch.setattr("pyptx.runtime._launcher", module, raising=False)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,54 @@ def test_exchange_api_is_read_right(native: ModuleType) -> None:
     }
     for dtype, (code, bits) in kinds.items():
         t = torch.zeros(3, 5, 7, dtype=dtype)[1:, ::2]
-        kind, number, *found, pointer, shape, strides = native.describe(capsule, t)
-        assert (kind, number) == (1, 0)
-        assert found == [code, bits, 1]
+        device, number, found, pointer, shape, strides = native.describe(capsule, None, t)
+        assert (device, number) == (1, 0)
+        assert (found & 255, found >> 8 & 255, found >> 16) == (code, bits, 1)
         assert (pointer, shape, strides) == (t.data_ptr(), tuple(t.shape), tuple(t.stride()))
+
+
+def test_torch_is_read_right(native: ModuleType) -> None:
+    """What `torch_reader` finds in this torch, against what torch says: plain tensors are told from all others."""
+    torch = pytest.importorskip("torch")
+    from pyptx.runtime.torch_reader import torch_internals
+
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("this torch has no DLPack C exchange API")
+    capsule, internals = torch.Tensor.__dlpack_c_exchange_api__, torch_internals(torch, native)
+    assert internals is not None, f"torch {torch.__version__} keeps its tensors in another way"
+    plain = native.describe(capsule, internals, torch.zeros(4, 6))[0]
+    numbers: dict[int, Any] = {}
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.float8_e5m2):
+        t = torch.empty(3, 5, 7, dtype=dtype)[1:, ::2]
+        keys, _, number, pointer, shape, strides = native.describe(capsule, internals, t)
+        assert keys == plain
+        assert numbers.setdefault(number, dtype) == dtype
+        assert (pointer, shape, strides) == (t.data_ptr(), tuple(t.shape), tuple(t.stride()))
+    assert len(numbers) == 6
+    with torch.inference_mode():
+        same = [torch.zeros(4), torch.zeros(4, 4).t()]
+    same += [torch.nn.Parameter(torch.zeros(4)), torch.zeros(4, requires_grad=True) * 2, torch.zeros(8)[::2]]
+    assert {native.describe(capsule, internals, t)[0] for t in same} == {plain}
+    others = [torch._neg_view(torch.zeros(4)), torch._efficientzerotensor(4), torch.zeros(4, device="meta")]
+    assert plain not in {native.describe(capsule, internals, t)[0] for t in others}
+
+
+def test_a_torch_that_keeps_tensors_otherwise_is_read_through_dlpack(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from pyptx.runtime import torch_reader
+
+    monkeypatch.setattr(torch_reader, "_known", {})
+    assert torch_reader.torch_internals(torch, native) is not None
+    real = torch_reader._find
+    for place, value in ((1, 8), (2, 0), (2, -1)):  # no keys there; an inference tensor is another; all are the same
+        wrong = [*real(torch)]
+        wrong[place] = value % 2**64
+        monkeypatch.setattr(torch_reader, "_known", {})
+        monkeypatch.setattr(torch_reader, "_find", lambda torch, wrong=tuple(wrong): wrong)
+        assert torch_reader.torch_internals(torch, native) is None
+    monkeypatch.setattr(torch_reader, "_READERS", ("dim", "no_such_function"))
+    monkeypatch.setattr(torch_reader, "_find", real)
+    assert torch_reader.torch_internals(torch, native) is None
+    assert torch_reader._known == {}

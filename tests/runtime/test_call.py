@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx import Tile, kernel, ptx, reg
-from pyptx.diagnostics import PTXError
+import pyptx
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.diagnostics import PTXError, SimulationWarning
 from pyptx.runtime.call import call_kernel
 from pyptx.types import f32, u32
 
@@ -200,3 +201,66 @@ def test_unknown_options_of_launch() -> None:
     x = np.zeros(32, np.float32)
     with pytest.raises(TypeError, match="launch has no option 'clusters'; it has: cluster,"):
         add().launch(1, 32, [x, x, x], clusters=2)
+
+
+def test_out_on_the_cpu() -> None:
+    """`out=` names arrays to write into, checked as inputs are."""
+
+    @kernel(in_specs=[Tile("N", f32)], out_specs=[Tile("N", f32), Tile("N", f32)], grid=1, block=32)
+    def both(x, y, z):
+        tid = ptx.special.tid.x()
+        value = (ptx.pointer(x) + tid).load()
+        (ptx.pointer(y) + tid).store(value + 1.0)
+        (ptx.pointer(z) + tid).store(value * 2.0)
+
+    x = np.random.default_rng().standard_normal(32, dtype=np.float32)
+    y, z = np.full(32, np.nan, np.float32), np.full(32, np.nan, np.float32)
+    result = both(x, out=(y, z))
+    assert result[0] is y
+    assert result[1] is z
+    assert np.array_equal(y, x + 1)
+    assert np.array_equal(z, x * 2)
+    with pytest.raises(TypeError, match="takes 3 arrays, not 2"):
+        both(x, out=y)
+    with pytest.raises(PTXError, match="z must be Tile"):
+        both(x, out=(y, z[:16]))
+    y.flags.writeable = False
+    with pytest.raises(PTXError, match="read-only"):
+        both(x, out=(y, z))
+
+
+def test_warnings_are_at_the_call() -> None:
+    """A finding is reported at the line that called the kernel, whatever array type it was called with."""
+    torch = pytest.importorskip("torch")
+
+    @kernel(in_specs=[Tile("N", f32)], out_specs=[Tile("N", f32)], grid=1, block=64)
+    def racing(x, y):
+        s = smem.alloc(f32, 1)
+        tid = ptx.special.tid.x()
+        smem.store(f32, s[0], (ptx.pointer(x) + tid).load())
+        (ptx.pointer(y) + tid).store(smem.load(f32, s[0]))
+
+    x = np.random.default_rng().standard_normal(64, dtype=np.float32)
+    calls = [
+        lambda: racing(x),
+        lambda: racing(torch.from_numpy(x)),
+        lambda: racing(torch.from_numpy(x).requires_grad_()),
+        lambda: racing.launch(1, 64, (x, np.zeros_like(x))),
+    ]
+    for call in calls:
+        with pytest.warns(SimulationWarning) as caught:
+            call()
+        assert {w.filename for w in caught} == {__file__}
+        assert {w.lineno for w in caught} == {call.__code__.co_firstlineno}
+
+
+@pytest.mark.parametrize("grid", ["1", 1.0, (1, 1, 1, 1), ("1",)])
+def test_launch_shapes_are_ints(grid: object) -> None:
+    @kernel(raw_params=[("u64", "x")])
+    def nothing():
+        ptx.ret()
+
+    with pytest.raises(PTXError, match="grid"):
+        nothing.launch(grid, 32, (np.zeros(4, np.float32),))
+    with pytest.raises(PTXError, match="grid"):
+        pyptx.simulate(nothing, np.zeros(4, np.float32), grid=grid, block=32)

@@ -24,9 +24,9 @@ pytestmark = [
 ]
 
 
-def run(folder: Path, *words: str, faults: str = "") -> tuple[int, list[dict[str, Any]], str]:
+def run(folder: Path, *words: str, faults: str = "", gpu: int = 90) -> tuple[int, list[dict[str, Any]], str]:
     """The exit status, the rows and what was printed."""
-    command = [sys.executable, "benchmarks/gpu/run.py", "--fake", "--json", str(folder / "gpu.json"), *words]
+    command = [sys.executable, "benchmarks/gpu/run.py", "--fake", str(gpu), "--json", str(folder / "gpu.json"), *words]
     environment = {**os.environ, "PYPTX_CACHE_DIR": str(folder / "cache"), "PYPTX_GPU_FAULTS": faults}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600)
     assert not done.stderr, done.stderr[-3000:]
@@ -43,6 +43,32 @@ def test_runs_against_the_fake_driver(tmp_path: Path) -> None:
     assert all(r["value"] is None for r in rows)  # a driver that does nothing measures nothing
     assert sum(r["section"] == "right" and r["status"] == "not checked" for r in rows) >= 20
     assert said.strip().splitlines()[-1].endswith("gpu.json")
+
+
+@pytest.mark.parametrize("gpu", [80, 100, 120])
+def test_other_generations(tmp_path: Path, gpu: int) -> None:
+    """Kernels, products and instructions for the other GPUs are compiled and launched there as well."""
+    status, rows, said = run(tmp_path, "--minutes", "3", "--only", "right", "gemm", "differential", gpu=gpu)
+    assert status == 0, said[-4000:]
+    ran = [r["name"] for r in rows if r["status"] == "not checked"]
+    assert len(ran) > 140
+    assert {r["name"] for r in rows} - set(ran) <= {
+        r["name"] for r in rows if "e4m3" in r["name"] or "e5m2" in r["name"]
+    }
+    assert ("gemm_2sm 256x256x256" in ran) == (gpu == 100)
+
+
+def test_an_error_of_one_element_or_a_nan_is_seen() -> None:
+    import numpy as np
+
+    from benchmarks.gpu.checks import error_of
+
+    wanted = np.random.default_rng().normal(size=(512, 512))
+    assert error_of(wanted * (1 + 1e-3), wanted) == pytest.approx(1e-3)
+    for value in (np.nan, 2 * np.abs(wanted).max()):
+        found = wanted.copy()
+        found[3, 5] = value
+        assert not error_of(found, wanted) <= 0.1
 
 
 def test_no_check_takes_the_others_with_it(tmp_path: Path) -> None:

@@ -80,6 +80,36 @@ def test_gradient(way: str) -> None:
     close(db, np.zeros(64))
 
 
+def test_a_kernel_without_a_gradient_says_so(way: str) -> None:
+    """Eagerly, under jit, in forward mode; what needs no gradient passes."""
+    kernel, x = add(), jnp.ones(64)
+    words = r"add has no gradient in JAX.*differentiable_kernel\(add"
+    for f in (kernel, jax.jit(kernel)):
+        with pytest.raises(PTXError, match=words):
+            jax.grad(lambda x, f=f: f(x, x).sum())(x)
+        with pytest.raises(PTXError, match=words):
+            jax.jvp(f, (x, x), (x, x))
+        stopped = jax.grad(lambda x, f=f: (x * f(jax.lax.stop_gradient(x), jnp.ones(64))).sum())(x)
+        np.testing.assert_array_equal(stopped, 2 * np.ones(64))
+
+
+def test_transformations_of_programs(way: str) -> None:
+    """Scans, branches, nested and empty batches, donation, another device."""
+    kernel, x = add(), jnp.ones(64)
+    summed, _ = jax.lax.scan(lambda carry, _: (kernel(carry, x), None), x, None, length=5)
+    np.testing.assert_array_equal(summed, 6 * np.ones(64))
+    chosen = jax.jit(lambda p, x: jax.lax.cond(p, lambda x: kernel(x, x), lambda x: x, x))
+    np.testing.assert_array_equal(chosen(True, x), 2 * np.ones(64))
+    many = jnp.asarray(np.random.default_rng().normal(size=(2, 3, 64)), jnp.float32)
+    nested = jax.vmap(jax.vmap(kernel, in_axes=(0, None)), in_axes=(0, None))
+    np.testing.assert_array_equal(jax.jit(nested)(many, x), np.asarray(many) + 1)
+    assert jax.vmap(kernel, in_axes=(0, None))(jnp.zeros((0, 64)), x).shape == (0, 64)
+    given = jnp.arange(64.0)
+    np.testing.assert_array_equal(jax.jit(kernel, donate_argnums=0)(given, x), np.arange(64.0) + 1)
+    last = jax.device_put(x, jax.devices()[-1])
+    assert kernel(last, last).devices() == last.devices()
+
+
 def test_shard_map_over_eight_devices(way: str) -> None:
     if len(jax.devices("cpu")) < 8:
         pytest.skip("JAX was started with fewer than 8 CPU devices")

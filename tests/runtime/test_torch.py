@@ -42,6 +42,7 @@ def test_compile_fullgraph() -> None:
     close(f(x, w), expected(x * 2, w, 0.5).relu())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_compile_with_inductor() -> None:
     kernel = scaled_sum()
     x, w = arrays()
@@ -124,6 +125,7 @@ def test_export() -> None:
     close(program.module()(y, w), expected(y, w, 2.0) * 2)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
 def test_ahead_of_time_inductor(tmp_path: Path) -> None:
     """Export with a dynamic batch, compile to a shared library, load, run."""
     import shutil
@@ -295,6 +297,93 @@ def test_fake_meta_and_subclasses() -> None:
 
     x = torch.randn(64)
     close(kernel(x.as_subclass(Sub), x).as_subclass(torch.Tensor), x + x)
+
+
+def test_tensors_that_are_not_what_their_memory_says() -> None:
+    """A negative bit, and the zeros without memory of forward-mode AD."""
+    kernel, x = add(), torch.randn(64)
+    close(kernel(torch._neg_view(x), x), torch.zeros(64))
+    close(kernel(torch._efficientzerotensor(64), x), x)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torch.jit, which torch imports itself
+def test_forward_mode_says_that_there_is_none() -> None:
+    """In a dual level, and under functorch's jvp: a tangent is never lost in silence."""
+    import torch.autograd.forward_ad as forward_ad
+
+    kernel, x = add(), torch.randn(64)
+    function = differentiable_kernel(add(), lambda x, y, g: (g, g))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones(64))
+        for f in (kernel, function):
+            with pytest.raises(PTXError, match=r"add has no forward-mode derivative.*differentiable_kernel"):
+                f(dual, x)
+        with pytest.raises(PTXError, match="no forward-mode"):
+            kernel(x, x, out=dual)
+        close(kernel(x, x), 2 * x)
+    for f in (kernel, function):
+        with pytest.raises(PTXError, match="no forward-mode"):
+            torch.func.jvp(lambda x, f=f: f(x, x), (x,), (x,))
+
+
+def test_vmap_over_an_empty_batch() -> None:
+    kernel, w = scaled_sum(), torch.randn(64)
+    found = torch.vmap(lambda x: kernel(x, w, scale=1.0))(torch.zeros(0, 5, 64))
+    assert (found.shape, found.dtype) == ((0, 5, 64), torch.float32)
+    function = differentiable_kernel(scaled_sum(), gradient)
+    per_sample = torch.vmap(torch.func.grad(lambda x: function(x, w, scale=1.0).sum()))
+    assert per_sample(torch.zeros(0, 5, 64)).shape == (0, 5, 64)
+
+
+def test_integers_that_dynamo_takes_for_symbolic() -> None:
+    """Dimensions by name, and template parameters that change from call to call."""
+    from pyptx import Tile, kernel, ptx, reg
+    from pyptx.types import f32
+
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=1, block=32)
+    def doubled(x, y, *, times=1):
+        px, py = ptx.global_ptrs(x, y)
+        v, here = reg.scalar(f32), ptx.special.tid.x() * 4
+        ptx.inst.ld.global_.f32(v, ptx.addr(px + here))
+        for _ in range(times):
+            ptx.inst.add.f32(v, v, v)
+        ptx.inst.st.global_.f32(ptx.addr(py + here), v)
+
+    f = torch.compile(lambda x, times: doubled(x, times=times), fullgraph=True, backend="aot_eager")
+    for times in (1, 2, 3, 4):
+        x = torch.randn(32)
+        close(f(x, times), x * 2**times)
+    plain = add()
+    g = torch.compile(lambda x, y: plain(x, y, N=x.shape[0]), fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (64, 96):
+        x = torch.randn(n)
+        close(g(x, x), 2 * x)
+    wrong = torch.compile(lambda x: plain(x, x, N=x.shape[0] + 32), fullgraph=True, dynamic=True, backend="aot_eager")
+    with pytest.raises(Exception, match=r"x must be Tile\(N, f32\), so of size 96"):
+        wrong(torch.zeros(64))
+
+
+def test_copies_of_a_module_share_the_kernel() -> None:
+    """As they share functions; what it has launched and compiled stays with it."""
+    import copy
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel = add()
+            self.function = differentiable_kernel(self.kernel, lambda x, y, g: (g, g))
+            self.weight = torch.nn.Parameter(torch.randn(64))
+
+        def forward(self, x: Any) -> Any:
+            return self.kernel(self.function(x, self.weight).detach(), x)
+
+    module, x = Module(), torch.randn(64)
+    wanted = module(x)
+    other = copy.deepcopy(module)
+    assert other.kernel is module.kernel
+    assert other.function is module.function
+    assert other.weight is not module.weight
+    close(other(x), wanted)
 
 
 def test_errors_in_compiled_code_are_the_kernels() -> None:

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pyptx.dialects.ptx.fragments import fragment
 from pyptx.simulator import load
-from pyptx.simulator.semantics.matrix import fragment
 
 LAYOUTS = Path(__file__).resolve().parents[3] / "shared" / "layouts"
 NUMPY = {

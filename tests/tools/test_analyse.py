@@ -26,6 +26,36 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"occupancy +\d+%: \d+ CTAs, \d+ of \d+ warps", text)
 
 
+def test_traffic_in_loops_of_unknown_length_is_not_called_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """SAXPY's three accesses are in a loop over n: nothing is known of its total."""
+    path = DATA.parents[2] / "examples" / "transpile" / "kernels.ptx"
+    assert main(["analyse", str(path), "--no-ptxas", "--kernel", "saxpy"]) == 0
+    text = capsys.readouterr().out
+    assert "not known: 3 of 3 global accesses are in loops that run an unknown number of times" in text
+    assert "0 bytes" not in text.partition("traffic")[2]
+    assert "128 x 1 x 1 per CTA (assumed: the kernel has no .reqntid" in text
+
+
+def test_refused_text_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        find_tool("ptxas")
+    except ToolNotFound:
+        pytest.skip("no ptxas")
+    path = tmp_path / "bad.ptx"
+    path.write_text(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .f32 %f<2>; .reg .b64 %r<2>;\n"
+        "add.f32 %f1, %f0, %r1; ret; }\n"
+    )
+    assert main(["analyse", str(path)]) == 1
+    found = capsys.readouterr()
+    assert "kernel k" in found.out
+    assert f"{path}:5" in found.err
+    assert "ptxas refuses this text" in found.err
+    assert main(["analyse", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["refused"]
+    assert main(["analyse", str(path), "--no-ptxas"]) == 0
+
+
 def test_json_agrees_with_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(KERNEL), "--no-ptxas", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

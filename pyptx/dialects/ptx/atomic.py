@@ -111,6 +111,7 @@ class Atom(Instruction):
 
     name = "ptx.atom"
     section = "9.7.13.5"
+    result_name = "old"
     effect = "order"
     polls = True
     access = "atomic"

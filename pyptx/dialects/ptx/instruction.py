@@ -138,6 +138,10 @@ class Instruction(Operation, Fragments):
     takes_references: ClassVar[bool] = True
     """Whether texture and surface references count as addresses here (ptxas does not look closer in most instructions).
     """
+    carries_address: ClassVar[bool] = False
+    """Whether its result is an address where an operand is one: a move, or a sum with an offset."""
+    result_name: ClassVar[str] = ""
+    """What its result is called in a readable program, if nothing says more: `acc`, `old`, `mask`."""
     traits = OpTraits(tuple)
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
@@ -265,14 +269,16 @@ class Instruction(Operation, Fragments):
     @classmethod
     def _knowing(cls, modifiers: tuple[str, ...]) -> Iterator[Form]:
         """The forms that know all these words."""
-        if not cls._words:
-            cls._words[""] = (1 << len(cls.forms)) - 1
+        words = cls._words
+        if not words:
+            words = {"": (1 << len(cls.forms)) - 1}
             for i, one in enumerate(cls.forms):
                 for word in one.tokens:
-                    cls._words[word] = cls._words.get(word, 0) | 1 << i
-        bits = cls._words[""]
+                    words[word] = words.get(word, 0) | 1 << i
+            cls._words = words  # at once: other threads read it
+        bits = words[""]
         for word in modifiers:
-            bits &= cls._words.get(word, 0)
+            bits &= words.get(word, 0)
         while bits:
             low = bits & -bits
             yield cls.forms[low.bit_length() - 1]

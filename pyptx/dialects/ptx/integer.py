@@ -39,6 +39,7 @@ class Add(Instruction):
 
     name = "ptx.add"
     section = "9.7.1.1"
+    carries_address = True
     unit = "arithmetic"
     forms = (
         form("add.type d, a, b", type=INTEGER),
@@ -69,6 +70,7 @@ class Sub(Instruction):
 
     name = "ptx.sub"
     section = "9.7.1.2"
+    carries_address = True
     unit = "arithmetic"
     forms = (
         form("sub.type d, a, b", type=INTEGER),
@@ -118,6 +120,7 @@ class Mad(Instruction):
 
     name = "ptx.mad"
     section = "9.7.1.4"
+    carries_address = True
     unit = "arithmetic"
     forms = (
         form("mad.^mode.type d, a, b, c", mode="lo hi", type=INTEGER),
@@ -315,6 +318,7 @@ class Popc(Instruction):
 
     name = "ptx.popc"
     section = "9.7.1.14"
+    result_name = "count"
     unit = "logic"
     forms = (form("popc.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
 
@@ -325,6 +329,7 @@ class Clz(Instruction):
 
     name = "ptx.clz"
     section = "9.7.1.15"
+    result_name = "zeros"
     unit = "logic"
     forms = (form("clz.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
 

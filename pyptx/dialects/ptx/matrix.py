@@ -218,6 +218,7 @@ class Mma(Instruction):
 
     name = "ptx.mma"
     section = "9.7.14.5.14"
+    result_name = "acc"
     whole_warp = True
     differs = "thread"
     unit = "tensor core"
@@ -350,6 +351,7 @@ class WmmaLoadA(Instruction):
 
     name = "ptx.wmma.load.a"
     section = "9.7.14.4.3"
+    result_name = "frag"
     effect = "read"
     access = "load"
     whole_warp = True
@@ -371,6 +373,7 @@ class WmmaLoadB(Instruction):
 
     name = "ptx.wmma.load.b"
     section = "9.7.14.4.3"
+    result_name = "frag"
     effect = "read"
     access = "load"
     whole_warp = True
@@ -392,6 +395,7 @@ class WmmaLoadC(Instruction):
 
     name = "ptx.wmma.load.c"
     section = "9.7.14.4.3"
+    result_name = "acc"
     effect = "read"
     access = "load"
     whole_warp = True
@@ -440,6 +444,7 @@ class WmmaMma(Instruction):
 
     name = "ptx.wmma.mma"
     section = "9.7.14.4.5"
+    result_name = "acc"
     whole_warp = True
     differs = "thread"
     unit = "tensor core"
@@ -537,6 +542,7 @@ class Ldmatrix(Instruction):
 
     name = "ptx.ldmatrix"
     section = "9.7.14.5.15"
+    result_name = "frag"
     effect = "read"
     access_bytes = 16
     access = "load"

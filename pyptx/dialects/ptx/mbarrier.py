@@ -191,6 +191,7 @@ class MbarrierArrive(Instruction):
 
     name = "ptx.mbarrier.arrive"
     section = "9.7.13.15.13"
+    result_name = "state"
     generic_places = "shared"
     takes_references = False
     effect = "order"

@@ -30,6 +30,7 @@ class Mov(Instruction):
     name = "ptx.mov"
     numbers_with_offset = True
     section = "9.7.9.3"
+    carries_address = True
 
     @classmethod
     def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:

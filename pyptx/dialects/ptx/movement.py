@@ -110,6 +110,7 @@ class Load(Instruction):
 
     name = "ptx.ld"
     section = "9.7.9.8"
+    result_name = "v"
     access = "load"
     takes_references = False
     effect = "read"
@@ -171,6 +172,7 @@ class LoadUniform(Instruction):
 
     name = "ptx.ldu"
     section = "9.7.9.10"
+    result_name = "v"
     access = "load"
     takes_references = False
     effect = "read"
@@ -476,6 +478,7 @@ class ConvertAddress(Instruction):
     name = "ptx.cvta"
     takes_functions = False
     section = "9.7.9.20"
+    carries_address = True
 
     @classmethod
     def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:
@@ -527,6 +530,8 @@ class MapAddress(Instruction):
 
     name = "ptx.mapa"
     section = "9.7.9.23"
+    carries_address = True
+    result_name = "ptr"
     generic_places = "shared"
     takes_references = False
     unit = "convert"

@@ -133,6 +133,7 @@ class Tcgen05Ld(Instruction):
 
     name = "ptx.tcgen05.ld"
     section = "9.7.16.8.3"
+    result_name = "acc"
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"

@@ -108,6 +108,7 @@ class _Texture(Instruction):
     symbol_kind = "samplerref"
 
     section = "9.7.9.3"
+    result_name = "v"
     effect = "read"
 
     @classmethod

@@ -22,6 +22,7 @@ class Shuffle(Instruction):
 
     name = "ptx.shfl"
     section = "9.7.9.6"
+    result_name = "other"
     effect = "order"
     differs = "thread"
     unit = "warp"
@@ -42,6 +43,7 @@ class Vote(Instruction):
 
     name = "ptx.vote"
     section = "9.7.13.9"
+    result_name = "votes"
     effect = "order"
     differs = "warp"
     unit = "warp"
@@ -64,6 +66,7 @@ class Match(Instruction):
 
     name = "ptx.match"
     section = "9.7.13.10"
+    result_name = "same"
     effect = "order"
     differs = "warp"
     unit = "warp"
@@ -83,6 +86,7 @@ class ActiveMask(Instruction):
 
     name = "ptx.activemask"
     section = "9.7.13.11"
+    result_name = "mask"
     effect = "order"
     differs = "warp"
     unit = "warp"

@@ -86,6 +86,7 @@ class WgmmaMmaAsync(Instruction):
 
     name = "ptx.wgmma.mma_async"
     section = "9.7.15.5.2"
+    result_name = "acc"
     effect = "order"
     starts = "wgmma"
     access_bytes = 16

@@ -432,12 +432,16 @@ class Barriers:
     def cluster_arrived(self, inst: Inst, mask: np.ndarray) -> None:
         self.s.tick(inst)
         clocks = self.s.clocks
-        if inst.has("relaxed") or clocks.too_large:
+        if clocks.too_large:
             return
         lanes = np.flatnonzero(mask)
+        fenced = self.s.races.fenced_wide
+        if inst.has("relaxed"):  # releases what the threads' last fences did
+            lanes = lanes[fenced[lanes] > 0]
         groups = clocks.group_of[lanes]
         for g in np.unique(groups).tolist():
-            clock = clocks.release(lanes[groups == g])
+            here = lanes[groups == g]
+            clock = clocks.release(here, fenced[here]) if inst.has("relaxed") else clocks.release(here)
             known = self.cluster.get(g)
             if known is not None:
                 clock.merge(known)

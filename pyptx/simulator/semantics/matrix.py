@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dialects.ptx.fragments import fragment
 from ..machine import Machine
 from ..memory import Access
 from ..numerics import formats
@@ -19,37 +20,6 @@ from .registry import Action, Collective, Mask, meaning
 Array = Any
 FLOATS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8}
 BITS = {**FLOATS, "f32": 32, "f64": 64, "s32": 32, "u8": 8, "s8": 8, "u4": 4, "s4": 4, "b1": 1}
-
-
-@lru_cache(maxsize=256)
-def fragment(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
-    """Where a thread's elements lie in the matrix: [lane, value] -> row * columns + column, for operand A, B
-    or C (and D).
-
-    Values fill registers from the least significant bits up; `bits` is an element's size.
-    """
-    lane = np.arange(32)
-    group, thread = lane // 4, lane % 4
-    if operand == "C":
-        columns = n
-        values = m * n // 32
-        v = np.arange(values)
-        row = group[:, None] + 8 * (v // 2)
-        column = 2 * thread[:, None] + v % 2
-    else:
-        per = max(32 // bits, 1)  # elements that lie side by side in a register
-        values = (m * k if operand == "A" else k * n) // 32
-        register, i = np.divmod(np.arange(values), per)
-        if operand == "A":
-            columns = k
-            tall = m // 8  # the upper and the lower half of A alternate
-            row = group[:, None] + 8 * (register % tall)
-            column = thread[:, None] * per + 4 * per * (register // tall) + i
-        else:
-            columns = n
-            row = thread[:, None] * per + 4 * per * register + i
-            column = np.broadcast_to(group[:, None], (32, values))
-    return row * columns + column
 
 
 @lru_cache(maxsize=256)

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ...dialects.ptx.fragments import fragment
 from ..machine import Machine
 from ..numerics import floating, formats
 from ..program import Imm, Inst, Operand, Reg, Vec
 from ..sparsity import place_nonzeros, quad_codes
-from .matrix import BITS, elements, fragment, inverse, numbers, registers_of, rounded, write_registers
+from .matrix import BITS, elements, inverse, numbers, registers_of, rounded, write_registers
 from .registry import Action, Collective, Mask, meaning
 
 Array = Any

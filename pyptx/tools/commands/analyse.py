@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...analysis.loops import Loop
 from ...analysis.mix import CLASSES, spelled
 from ...analysis.operands import line_of, register_class, register_name
 from ...analysis.report import FunctionReport, Shape, analyse, instructions
+from ...diagnostics import Diagnostic
 from ...dialects.ptx.structure import ModuleOp
 from ...parser.module import parse_text
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs
@@ -52,6 +54,10 @@ def run(options: argparse.Namespace) -> int:
     builtin = parse_text(text, name, allow_unknown=True)
     module = next(op for op in builtin.body.block.ops if isinstance(op, ModuleOp))
     assembled = None if options.no_ptxas else _assembled(text, module.target.target)
+    refused: list[Diagnostic] = []
+    if assembled is not None and not assembled.ok:
+        refused = [replace(d, message=f"ptxas: {d.message}", filename=name) for d in assembled.diagnostics]
+        assembled = None
     registers: Mapping[str, int] = {}
     if assembled is not None:
         registers = {entry: usage.registers for entry, usage in assembled.usage.items()}
@@ -68,29 +74,41 @@ def run(options: argparse.Namespace) -> int:
         Path(options.html).write_text(page(text, name, module, reports, assembled), encoding="utf-8", errors="replace")
         if not options.json:
             print(f"wrote {options.html}")
-            return 0
+            return _refusal(refused)
     if options.json:
         print(
             json.dumps(
-                {"file": name, "target": module.target.target, "functions": [as_json(r) for r in reports]},
+                {
+                    "file": name,
+                    "target": module.target.target,
+                    "refused": [asdict(d) for d in refused],
+                    "functions": [as_json(r) for r in reports],
+                },
                 indent=1,
             )
         )
     else:
         print("\n\n".join(as_text(r, name) for r in reports))
-    return 0
+    return _refusal(refused)
+
+
+def _refusal(refused: Sequence[Diagnostic]) -> int:
+    """Say that ptxas takes no such text, whatever the analyses made of it; the exit status."""
+    for diagnostic in refused:
+        print(diagnostic.render(), file=sys.stderr)
+    if refused:
+        print("ptxas refuses this text: registers are estimates, and it runs nowhere", file=sys.stderr)
+    return 1 if refused else 0
 
 
 def _assembled(text: str, target: str) -> PtxasResult | None:
-    """What ptxas makes of the text with line information; None without ptxas, for a target it does not know,
-    or refused text."""
+    """What ptxas makes of the text with line information; None without ptxas and for a target it does not know."""
     try:
         if target.removeprefix("sm_") not in supported_archs():
             return None
-        result = assemble(text, target, options=("-lineinfo",))
+        return assemble(text, target, options=("-lineinfo",))
     except ToolNotFound:
         return None
-    return result if result.ok else None
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -107,7 +125,7 @@ def as_text(report: FunctionReport, filename: str) -> str:
     def row(name: str, text: str) -> None:
         lines.append(f"  {name:<14}{text}")
 
-    row("threads", f"{x} x {y} x {z} per CTA{'' if report.threads.stated else ' (assumed; say --block)'}")
+    row("threads", f"{x} x {y} x {z} per CTA{_assumed(report)}")
     row(
         "instructions",
         f"{report.mix.total} in {len(report.cfg.blocks)} blocks, {len(report.loops.loops)} loops",
@@ -135,12 +153,8 @@ def as_text(report: FunctionReport, filename: str) -> str:
     row("mix", ", ".join(f"{n} {k}" for k, n in sorted(kinds, key=lambda kn: -kn[1])))
     for i, loop in enumerate(report.loops.loops):
         row("loop" if i == 0 else "", f"{'  ' * (loop.depth - 1)}{loop_text(report, loop, i)}")
-    known = [a for a in report.traffic.accesses if a.requested is not None]
     if report.traffic.accesses:
-        row(
-            "traffic",
-            f"{traffic_text(report)} ({len(known)} of {len(report.traffic.accesses)} global accesses known)",
-        )
+        row("traffic", traffic_text(report))
     if report.banks:
         told = [u for u in report.banks if u.ways is not None]
         worst = max((u.ways or 0 for u in told), default=0)
@@ -164,10 +178,32 @@ def loop_text(report: FunctionReport, loop: Loop, index: int) -> str:
     return f"{report.block_name(loop.header)}{f' at line {line}' if line else ''}: {count} instructions{times}"
 
 
+def _assumed(report: FunctionReport) -> str:
+    if report.threads.stated:
+        return ""
+    if report.function.directive(".maxntid"):
+        return " (assumed: .maxntid, the most it may have; --block says otherwise)"
+    return " (assumed: the kernel has no .reqntid; --block says otherwise)"
+
+
 def traffic_text(report: FunctionReport) -> str:
-    """Bytes per CTA, as far as they are known."""
+    """Bytes per CTA, as far as they are known, and why not all are."""
     t = report.traffic
-    return f"{'' if t.complete else 'at least '}{t.read:,} bytes read and {t.written:,} written per CTA"
+    unplaced = sum(a.requested is None for a in t.accesses)
+    unlimited = sum(a.requested is not None and a.times is None for a in t.accesses)
+    reasons = [
+        f"{count} of {len(t.accesses)} global accesses {why}"
+        for count, why in (
+            (unplaced, "are not known per thread"),
+            (unlimited, "are in loops that run an unknown number of times"),
+        )
+        if count
+    ]
+    if unplaced + unlimited == len(t.accesses):
+        return f"not known: {' and '.join(reasons)}"
+    least = "at least " if reasons else ""
+    more = f" ({' and '.join(reasons)})" if reasons else ""
+    return f"{least}{t.read:,} bytes read and {t.written:,} written per CTA{more}"
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...simulator.semantics.matrix import fragment
+from ...dialects.ptx.fragments import fragment
 from ...simulator.semantics.wgmma import accumulators, registers_a
 from ...simulator.tensor_memory import PER_REPEAT, accumulator_places, register_places
 from ...types import PtxType

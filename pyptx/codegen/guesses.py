@@ -1,0 +1,254 @@
+"""What the parameters of a kernel are, guessed from how it uses them: which ones point to what, which are tensor maps.
+
+PTX says `.param .u64` of nearly everything. A parameter whose value ends up as the base of an address is a pointer; what
+is loaded and stored there, and what is computed with it, says the type of its elements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr
+
+from ..dialects.ptx.async_copy import TensorCopy
+from ..dialects.ptx.barrier import Bar, BarCta
+from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.mbarrier import MbarrierArrive, MbarrierExpectTx
+from ..dialects.ptx.movement import MapAddress
+from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
+from ..dialects.ptx.syntax import Address, Immediate, Operand, Symbol, Vector, operand_tokens
+from ..dialects.ptx.types import SCALAR_TYPES
+from ..ssa.builder import FunctionSource
+from ..ssa.statement import Reg, Shape
+
+__all__ = ["Guess", "Guesses", "declarations", "guess", "tokens"]
+
+_PASSES = 2
+"""Through the statements: what a loop carries is known in the second."""
+_ELEMENTS = {"f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "u16x2": "u16", "s16x2": "s16"}
+_PRECISION = {"kind::f16": "bf16", "kind::tf32": "tf32", "kind::f8f6f4": "e4m3", "kind::i8": "s8"}
+"""What `tcgen05.mma` says of its inputs: their size, the type is in a descriptor."""
+_INPUTS = frozenset(["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "f64"])
+
+
+@dataclass
+class Guess:
+    """One parameter. `pointer` and `tensor_map` may both be false: then it is a number."""
+
+    pointer: bool = False
+    used: bool = False
+    types: Counter[str] = field(default_factory=Counter[str])
+    """Types of the elements it points to, with how many instructions say so."""
+    elements: int = 1
+    """The most elements that one instruction of a thread moves."""
+    reads: bool = False
+    writes: bool = False
+    rank: int = 0
+    """Of a tensor map: the coordinates of its copies; 0: it is none."""
+    handle: str = ""
+    """`texref` or `surfref` where it is the handle of a texture or surface, with its dimensions in `rank`."""
+    box_bytes: int = 0
+    """Of a tensor map: what one copy moves, going by the bytes that its mbarrier is told to expect."""
+
+    @property
+    def type(self) -> str:
+        """The most frequent type; a float where nothing says."""
+        return self.types.most_common(1)[0][0] if self.types else "f32"
+
+
+@dataclass
+class Guesses:
+    """All that is guessed of one entry."""
+
+    parameters: dict[str, Guess]
+    swizzled: bool
+    """Whether tensor cores read shared memory by descriptors: with the widest swizzle, mostly."""
+    clusters: bool
+    """Whether it reaches into the shared memory of other CTAs."""
+    barrier_threads: int
+    """Threads that take part in a CTA barrier: 0 where there is none, -1 where it does not say."""
+
+
+def guess(entry: FunctionSource) -> Guesses:
+    """What the entry's parameters are."""
+    return _Reader(entry).read()
+
+
+class _Reader:
+    def __init__(self, entry: FunctionSource):
+        self.entry = entry
+        self.found = {name: Guess() for d in declarations(entry, "params") for name, _ in d.items}
+        self.origin: dict[Reg, str] = {}
+        self.types: dict[Reg, str] = {}
+        self.shape_types: dict[tuple[Shape, tuple[str, ...]], list[str]] = {}
+        self.inputs = ""
+        self.swizzled = False
+        self.clusters = False
+        self.threads = 0
+        self.copies: list[tuple[str, Shape]] = []  # tensor copies since the latest expected bytes
+        self.expected = 0
+
+    def read(self) -> Guesses:
+        for shape, regs, _, _, _ in self.entry.statements:
+            if shape.instruction is not None and not shape.instruction.access:
+                self._computed(shape.instruction, shape, regs)
+        for _ in range(_PASSES):
+            for shape, regs, _, _, _ in self.entry.statements:
+                if shape.instruction is not None:
+                    self._statement(shape.instruction, shape, regs)
+            self._share()
+        for declared in declarations(self.entry, "params"):
+            for name, tail in declared.items:
+                if ".ptr" in declared.head and not tail:
+                    self.found[name].pointer = True
+        return Guesses(self.found, self.swizzled, self.clusters, self.threads)
+
+    def _computed(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
+        """Learn in what type registers are computed with."""
+        if cls.unit == "tensor core":
+            named = [m for m in shape.modifiers if m in _INPUTS] or [
+                _PRECISION[m] for m in shape.modifiers if m in _PRECISION
+            ]
+            self.inputs = self.inputs or next(iter(named), "")
+            self.swizzled = self.swizzled or cls.in_flight == "wgmma" or any(m in _PRECISION for m in shape.modifiers)
+        self.clusters |= issubclass(cls, MapAddress)
+        if issubclass(cls, (Bar, BarCta)):
+            numbers = [int(o.text) for o in shape.layout if isinstance(o, Immediate) and o.text.isdigit()]
+            self.threads = max(self.threads, numbers[1]) if len(numbers) > 1 else self.threads or -1
+        classes = tuple([r.register_class for r in regs])
+        key = shape, classes
+        found = self.shape_types.get(key)
+        if found is None:
+            found = self.shape_types[key] = list(_register_types(cls, shape, classes))
+        made = next((m for m in shape.modifiers if m in _ELEMENTS or m in _INPUTS), "")
+        first = 1 if shape.guard >= 0 else 0
+        for i, (reg, named) in enumerate(zip(regs[first:], found, strict=False), first):
+            if i in shape.written and named[:1] == "b" and made:  # packed: `cvt.rn.bf16x2.f32` writes a .b32
+                named = _ELEMENTS.get(made, made)
+            kind = SCALAR_TYPES[named].kind if named in SCALAR_TYPES else ""
+            if kind == "float" or (kind in ("signed", "unsigned") and reg not in self.types):
+                self.types[reg] = named
+
+    def _statement(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
+        memory = next((o for o in shape.layout if isinstance(o, Address)), None)
+        if cls.carries_address or (memory is not None and "param" in shape.modifiers):
+            self._carry(shape, regs)
+        if issubclass(cls, MbarrierExpectTx) or (issubclass(cls, MbarrierArrive) and "expect_tx" in shape.modifiers):
+            self._share()
+            numbers = [int(o.text) for o in shape.layout if isinstance(o, Immediate) and o.text.isdigit()]
+            self.expected = numbers[-1] if numbers else 0
+        for address, where, data in _addresses(shape, regs):
+            name = self._parameter(address, where)
+            if name is None or (isinstance(address.base, Symbol) and "param" in shape.modifiers):
+                continue
+            found = self.found[name]
+            found.used = True
+            if cls.reference and address is memory:
+                found.handle = cls.reference
+                found.rank = next((int(m[-2]) for m in shape.modifiers if m[-2:] in ("1d", "2d", "3d")), 2)
+            elif issubclass(cls, TensorCopy):
+                coordinates = next((o for o in reversed(address.rest) if isinstance(o, Vector)), None)
+                found.rank = len(coordinates.elements) if coordinates is not None else 1
+                self.copies.append((name, shape))
+            elif cls.access:
+                found.pointer = True
+                self._accessed(found, cls, shape, address, data)
+
+    def _carry(self, shape: Shape, regs: Sequence[Reg]) -> None:
+        names = {self.origin[regs[i]] for i in shape.read if regs[i] in self.origin}
+        for operand in shape.layout:
+            base = operand.base if isinstance(operand, Address) else operand
+            if isinstance(base, Symbol) and base.name in self.found:
+                names.add(base.name)
+                self.found[base.name].used = True
+        if len(names) == 1:
+            self.origin.update(dict.fromkeys([regs[i] for i in shape.written], next(iter(names))))
+
+    def _parameter(self, address: Address, where: Sequence[Reg]) -> str | None:
+        """The parameter that an address comes from."""
+        if isinstance(address.base, Symbol):
+            return address.base.name if address.base.name in self.found else None
+        return self.origin.get(where[0]) if where else None
+
+    def _accessed(
+        self, found: Guess, cls: type[Instruction], shape: Shape, address: Address, data: Sequence[Reg]
+    ) -> None:
+        first = next(o for o in shape.layout if isinstance(o, Address)) is address
+        found.reads |= cls.access in ("load", "atomic") or (cls.access == "copy" and not first)
+        found.writes |= cls.access in ("store", "atomic") or (cls.access == "copy" and first)
+        spelled = next((m for m in reversed(shape.modifiers) if m in SCALAR_TYPES), "")
+        if not spelled:  # a copy of bytes
+            named = self.inputs or "f32"
+            number = next((int(o.text) for o in shape.layout if isinstance(o, Immediate) and o.text.isdigit()), 0)
+            moved = min(number, 16)
+        else:
+            seen = Counter([self.types[r] for r in data if r in self.types])
+            named = seen.most_common(1)[0][0] if spelled[0] == "b" and seen else spelled
+            if spelled[0] == "b" and named in SCALAR_TYPES and SCALAR_TYPES[named].bits > SCALAR_TYPES[spelled].bits:
+                named = spelled
+            if named in ("b16", "u16") and self.inputs in ("f16", "bf16"):
+                named = self.inputs
+            vector = next((int(m[1:]) for m in shape.modifiers if m in ("v2", "v4", "v8")), 1)
+            moved = SCALAR_TYPES[spelled].bits // 8 * vector
+        named = _ELEMENTS.get(named, named)
+        found.types[named] += 1
+        found.elements = max(found.elements, moved * 8 // SCALAR_TYPES[named].bits)
+
+    def _share(self) -> None:
+        """Split the bytes that an mbarrier expects among the copies behind it."""
+        loads = [(name, shape) for name, shape in self.copies if any("mbarrier" in m for m in shape.modifiers)]
+        if loads and self.expected:
+            for name, _ in loads:
+                found = self.found[name]
+                found.box_bytes = found.box_bytes or self.expected // len(loads)
+        for name, shape in self.copies:
+            found = self.found[name]
+            found.reads |= any("mbarrier" in m for m in shape.modifiers)
+            found.writes |= not any("mbarrier" in m for m in shape.modifiers)
+            found.types[self.inputs or "f32"] += 1
+        self.copies, self.expected = [], 0
+
+
+def _register_types(cls: type[Instruction], shape: Shape, classes: tuple[str, ...]) -> Iterator[str]:
+    """The type in which an instruction uses each of its registers, in text order without the guard."""
+    resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes[1 if shape.guard >= 0 else 0 :])
+    types: tuple[str, ...] = ()
+    if resolution.uses:
+        use = resolution.uses[0]
+        types = use.form.operand_types(use.slots, shape.plain_layout, cls)
+    for i, operand in enumerate(shape.layout):
+        for _ in range(_registers_in(operand)):
+            yield types[i] if i < len(types) else ""
+
+
+def _addresses(shape: Shape, regs: Sequence[Reg]) -> Iterator[tuple[Address, Sequence[Reg], Sequence[Reg]]]:
+    """The addresses of an instruction: each with its registers and those outside of addresses."""
+    at = 1 if shape.guard >= 0 else 0
+    places: list[tuple[Operand, Sequence[Reg]]] = []
+    for operand in shape.layout:
+        count = _registers_in(operand)
+        places.append((operand, regs[at : at + count]))
+        at += count
+    data = [r for operand, own in places if not isinstance(operand, Address) for r in own]
+    for operand, own in places:
+        if isinstance(operand, Address):
+            yield operand, own, data
+
+
+def _registers_in(operand: Operand) -> int:
+    return sum(1 for token in operand_tokens(operand) if token in ("$", "=", "~"))
+
+
+def declarations(entry: FunctionSource, which: str) -> list[DeclarationAttr]:
+    """The parameters (`params`) or results (`returns`) of a function."""
+    attr = entry.properties.get(which)
+    return list(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else []
+
+
+def tokens(entry: FunctionSource, name: str) -> tuple[str, ...]:
+    """The words of a function's head or directives."""
+    attr = entry.properties.get(name)
+    return attr.data if isinstance(attr, TokensAttr) else ()
