@@ -88,7 +88,7 @@ def simulate(
 
     `engine`: `"numpy"`; `"jit"`, which compiles runs of straight-line instructions with llvmlite (the extra `jit`);
     `"auto"`, which compiles those that are executed often, where llvmlite is installed. None: the environment's
-    PYPTX_ENGINE, else `"auto"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
+    PYPTX_ENGINE, else `"numpy"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
 
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.

@@ -233,8 +233,7 @@ def test_instructions_give_the_same_bits(bits: int, how: str, monkeypatch: pytes
 MEMORY = """
 .visible .entry k(.param .u64 x, .param .u64 y, .param .u64 out, .param .u32 offset)
 {
-    .reg .pred %p;
-    .reg .b16 %h<4>;
+    .reg .pred %p, %q;
     .reg .b32 %r<20>;
     .reg .b64 %rd<12>;
     .shared .align 16 .b8 words[4096];
@@ -245,7 +244,10 @@ MEMORY = """
     and.b32 %r5, %r1, 3; setp.eq.u32 %p, %r5, 1;
     selp.b64 %rd5, %rd1, %rd2, %p;              // lanes go to two arrays
     add.s64 %rd5, %rd5, %rd4; add.s64 %rd3, %rd3, %rd4;
+    mov.u32 %r18, 0;
+$again:                                         // what was resolved in the first round is native in the others
     ld.global.v4.u32 {%r6, %r7, %r8, %r9}, [%rd5];
+    xor.b32 %r6, %r6, %r18; add.u32 %r7, %r7, %r18;
     ld.global.s8 %r10, [%rd5+3];
     ld.global.u16 %r11, [%rd5+6];
     @%p ld.global.u32 %r10, [%rd5+4];
@@ -261,6 +263,8 @@ MEMORY = """
     @%p bra $done;
     st.global.v4.u32 [%rd3], {%r15, %r10, %r11, %r16};
 $done:
+    add.u32 %r18, %r18, 1; setp.lt.u32 %q, %r18, 5;
+    @%q bra $again;
     ret;
 }
 """
