@@ -1,5 +1,5 @@
 """Thread-instructions per second of the simulator at 1, 16 and 256 CTAs of 128 threads, for a loop of 20
-instructions, and seconds of two examples, without and with the sanitizer (`check=True`, the default of a launch on the CPU).
+instructions on both engines, and seconds of two examples, without and with the sanitizer (`check=True`, the default of a launch on the CPU).
 
 python -m benchmarks.simulator
 """
@@ -16,6 +16,7 @@ from examples.hopper import gemm_highperf, rms_norm
 from pyptx.kernel import Kernel
 from pyptx.runtime.call import NUMPY_TYPES
 from pyptx.simulator import load
+from pyptx.simulator.jit import available
 
 LOOP = """.version 8.7
 .target sm_90a
@@ -79,15 +80,15 @@ instructions.
 """
 
 
-def speed(ctas: int, rounds: int, check: bool, repeats: int = 5) -> float:
+def speed(ctas: int, rounds: int, check: bool, engine: str = "numpy", repeats: int = 5) -> float:
     """Median thread-instructions per second."""
     kernel = load(LOOP)["loop"]
     out = np.zeros(ctas * 128, np.float32)
-    kernel.simulate(out, 10, grid=ctas, block=128, check=check)
+    kernel.simulate(out, 10, grid=ctas, block=128, check=check, engine=engine)
     found: list[float] = []
     for _ in range(repeats):
         start = time.process_time()
-        report = kernel.simulate(out, rounds, grid=ctas, block=128, check=check)
+        report = kernel.simulate(out, rounds, grid=ctas, block=128, check=check, engine=engine)
         found.append(report.instructions / (time.process_time() - start))
     return sorted(found)[repeats // 2]
 
@@ -106,7 +107,9 @@ def main() -> None:
     table = Table("simulator: 20-instruction loop, 128 threads a CTA", "thread-instructions/s")
     for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 500e6), (256, 100, 500e6)):
         name = f"{ctas} CTA{'s' if ctas > 1 else ''}"
-        table.add(name, speed(ctas, rounds, check=False), at_least=goal, note=f"{rounds} rounds")
+        table.add(name + ", NumPy", speed(ctas, rounds, check=False), note=f"{rounds} rounds")
+        if available():
+            table.add(name + ", jit", speed(ctas, rounds, False, "jit"), at_least=goal, note=f"{rounds} rounds")
         table.add(name + ", checked", speed(ctas, rounds, check=True), note=f"{rounds} rounds")
     table.print()
     table = Table("simulator: examples", "seconds")

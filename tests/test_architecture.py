@@ -66,6 +66,6 @@ def test_importing_pyptx_imports_no_framework() -> None:
     import subprocess
     import sys
 
-    code = "import pyptx, sys; pyptx.kernel, pyptx.parse, pyptx.simulate; print(sorted({'torch', 'jax', 'cuda'} & set(sys.modules)))"
+    code = "import pyptx, sys; pyptx.kernel, pyptx.parse, pyptx.simulate; print(sorted({'torch', 'jax', 'cuda', 'llvmlite'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -63,6 +63,7 @@ def simulate(
     observers: Sequence[Observer] = (),
     accumulate: str = "exact",
     approx: str = "rounded",
+    engine: str | None = None,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -85,7 +86,11 @@ def simulate(
     groups and order, `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
     defaults `"exact"` and `"rounded"` are as precise as can be.
 
-    SimulationError: wrong arguments or launch shape, an access out of bounds or misaligned, a deadlock, too
+    `engine`: `"numpy"`; `"jit"`, which compiles runs of straight-line instructions with llvmlite (the extra `jit`);
+    `"auto"`, which compiles those that are executed often, where llvmlite is installed. None: the environment's
+    PYPTX_ENGINE, else `"numpy"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
+
+    SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
     if hasattr(kernel, "resolve_launch"):
@@ -118,6 +123,7 @@ def simulate(
         profile=profile,
         accumulate=accumulate,
         approx=approx,
+        engine=engine,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,14 @@ load_all()
 Array = Any
 PATIENCE = 2048
 """Segments that may run before a group that was passed over gets its turn."""
+
+
+BindBody: TypeAlias = Callable[[Machine, Segment], "list[tuple[Full, Masked]]"]
+"""How the body of a segment becomes steps: instruction by instruction, or by runs of them (`jit`)."""
+
+
+def _one_by_one(machine: Machine, segment: Segment) -> list[tuple[Full, Masked]]:
+    return [machine.bind(inst) for inst in segment.body]
 
 
 class _Fallback(Exception):
@@ -51,8 +59,10 @@ class _Chain:
 class Engine:
     """Runs batches on a machine. Counts, per segment, how many threads executed it."""
 
-    def __init__(self, machine: Machine, max_steps: int | None):
+    def __init__(self, machine: Machine, max_steps: int | None, bind_body: BindBody | None = None):
         self.machine = machine
+        self._bind_body = bind_body or _one_by_one
+        self._bodies: dict[int, list[tuple[Full, Masked]]] = {}
         self.program = machine.program
         self.segments = machine.program.segments
         count = len(self.segments)
@@ -227,8 +237,7 @@ class Engine:
             segment = self.segments[at]
             segments.append(at)
             starts.append(len(steps))
-            for inst in segment.body:
-                steps.append(self.machine.bind(inst)[0])
+            steps += [full for full, _ in self._bind(at)]
             length += len(segment.body) + 1
             if segment.ends == "sync":
                 assert segment.last is not None
@@ -239,6 +248,13 @@ class Engine:
                 at = segment.after
                 continue
             return _Chain(segments, steps, starts, self._end_all(at, segment), length)
+
+    def _bind(self, at: int) -> list[tuple[Full, Masked]]:
+        """What executes the body of a segment."""
+        found = self._bodies.get(at)
+        if found is None:
+            found = self._bodies[at] = self._bind_body(self.machine, self.segments[at])
+        return found
 
     def _sync_all(self, at: int, inst: Inst) -> Full:
         """A waiting instruction when all living threads are at it: it never has to wait."""
@@ -329,7 +345,7 @@ class Engine:
         segment = self.segments[at]
         steps = self._masked[at]
         if steps is None:
-            steps = self._masked[at] = [self.machine.bind(inst)[1] for inst in segment.body]
+            steps = self._masked[at] = [masked for _, masked in self._bind(at)]
         for step in steps:
             step(mask)
         self.at = at

@@ -20,6 +20,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
 from .arithmetic import Arithmetic
 from .engine import Engine
+from .engines import body_binder, chosen_engine
 from .image import Image, build_image
 from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
@@ -120,6 +121,7 @@ def simulate_entry(
     profile: bool = False,
     accumulate: str = "exact",
     approx: str = "rounded",
+    engine: str | None = None,
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
@@ -132,6 +134,7 @@ def simulate_entry(
             )
     for variable_name, item in loaded.bound.items():
         memory.handles.objects[loaded.image.variables[variable_name].address] = item
+    engine = chosen_engine(engine)
     parameters, finish = _place_arguments(program, args, memory)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     ctas = _batch_size(program, launch)
@@ -142,14 +145,15 @@ def simulate_entry(
     arithmetic = Arithmetic(accumulate, approx, seed)
     with quiet():
         machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
-        engine = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps)
+        bind_body = body_binder(engine, bool(watching))
+        runner = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps, bind_body)
         try:
             while machine.next_cta < machine.grid_end:
-                engine.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
+                runner.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
         finally:
             for copy_back in finish:
                 copy_back()
-    _count(report, program, engine)
+    _count(report, program, runner)
     if sanitizer is not None:
         report.findings += sanitizer.findings
     report.output = "".join(machine.output)

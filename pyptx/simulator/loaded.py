@@ -81,6 +81,7 @@ class LoadedKernel:
         observers: Sequence[Observer] = (),
         accumulate: str = "exact",
         approx: str = "rounded",
+        engine: str | None = None,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -98,6 +99,7 @@ class LoadedKernel:
             profile=profile,
             accumulate=accumulate,
             approx=approx,
+            engine=engine,
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..diagnostics import Diagnostic, SimulationError
 from .arithmetic import Arithmetic
-from .memory import GlobalMemory
+from .memory import Access, GlobalMemory
 from .observe import Observer
 from .pending import Pending
 from .program import (
@@ -139,6 +139,8 @@ class Machine:
         self._scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
         self._index_buffers: dict[np.dtype[Any], tuple[Array, Array, Array]] = {}
         self._lanes_of: tuple[Array, Array] = (None, None)
+        self.accesses: dict[Inst, Access] = {}
+        """The memory operand of each bound instruction; of several, or several bindings, the last."""
         self.output: list[str] = []
         self.tmem: TensorMemory | None = None
         self.pending = Pending(self, seed)

@@ -184,6 +184,7 @@ class Access:
         elif self.space == "local":
             self.window = self._local_window(0)
         self.wide = self.row.itemsize == 8
+        machine.accesses[inst] = self
         for observer in machine.observers:
             observer.access(self)
 

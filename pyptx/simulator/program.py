@@ -245,6 +245,8 @@ class Segment:
     function: int
     targets: tuple[int, ...] = ()
     after: int = -1
+    compiled: bool = False
+    """Whether a launch has compiled runs of its body (`jit.runs`): the next one need not wait as long."""
 
 
 @dataclass(slots=True)

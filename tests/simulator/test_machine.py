@@ -15,6 +15,8 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load, simulate
 
+ENGINES = (None, "jit")
+
 
 def ptx(body: str, parameters: str = ".param .u64 out", before: str = "", directives: str = "") -> LoadedKernel:
     """A kernel `k` with plenty of registers; %rd1 holds the first parameter, %r1 %tid.x, %r2 %ctaid.x, %r3

@@ -9,6 +9,8 @@ import pytest
 
 from pyptx.simulator import LoadedKernel, load
 
+ENGINES = (None, "jit")
+
 pytestmark = pytest.mark.corpus
 
 

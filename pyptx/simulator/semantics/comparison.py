@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import floating, half, integer
+from ..numerics import floating, half, integer, native
 from ..program import Inst, Operand, Pair, Sink
 from .operands import HALVES, Array, Function
 from .registry import Pure, meaning
@@ -42,17 +42,22 @@ def setp(inst: Inst) -> Pure:
     sources: list[tuple[Operand, str]] = [(a, kind), (b, kind), *((c, "pred") for c in rest)]
     combine = _BOOL[inst.one_of("and", "or", "xor") or "and"] if rest else None
     packed = kind.endswith("x2")
+    known = kind not in HALVES and not packed
+    test = partial(native.compare, comparison=inst.modifiers[0], signed=kind[0] == "s", ftz=inst.has("ftz"))
     if combine is None and not packed and isinstance(second, Sink):
-        return Pure(compare, [(first, "pred")], sources, ufunc=plain)
+        return Pure(compare, [(first, "pred")], sources, ufunc=plain, native=test if known else None)
 
     def both(x: Array, y: Array, c: Array = True) -> tuple[Array, Array]:
         r = compare(x, y)
         p, q = (r[..., 0], r[..., 1]) if packed else (r, ~r)
         return (p, q) if combine is None else (combine(p, c), combine(q, c))
 
+    options = {"compare": test, "combine": inst.one_of("and", "or", "xor")}
     if isinstance(second, Sink):
-        return Pure(lambda *xs: both(*xs)[0], [(first, "pred")], sources, whole=packed)
-    return Pure(both, [(first, "pred"), (second, "pred")], sources, whole=packed)
+        one = partial(native.compare_combined, **options) if known else None
+        return Pure(lambda *xs: both(*xs)[0], [(first, "pred")], sources, whole=packed, native=one)
+    two = partial(native.compare_pair, **options) if known else None
+    return Pure(both, [(first, "pred"), (second, "pred")], sources, whole=packed, native=two)
 
 
 @meaning("set")
@@ -86,7 +91,8 @@ def _bits(kind: str) -> str:
 def selp(inst: Inst) -> Pure:
     d, a, b, c = inst.operands
     kind = inst.type
-    return Pure(lambda x, y, p: np.where(p, x, y), [(d, kind)], [(a, kind), (b, kind), (c, "pred")])
+    sources: list[tuple[Operand, str]] = [(a, kind), (b, kind), (c, "pred")]
+    return Pure(lambda x, y, p: np.where(p, x, y), [(d, kind)], sources, native=native.selp)
 
 
 @meaning("slct")

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import convert
+from ..numerics import convert, native
 from ..program import Inst, Operand, Vec
 from .operands import Array
 from .registry import Pure, dtype_of, meaning
 
+_LLVM = {"f32": "float", "f64": "double"}
 _ROUNDINGS = ("rn", "rna", "rz", "rm", "rp", "rs", "rni", "rzi", "rmi", "rpi")
 
 
@@ -50,7 +51,8 @@ def cvt(inst: Inst) -> Pure:
         return Pure(unpack, [(d, dst)], [(rest[0], src), *extra_inputs], whole=True)
     fast = _fast(dst, src, options)
     if fast is not None:
-        return Pure(fast, [(d, dst)], [(rest[0], src)])
+        exact = partial(native.from_integer, type=_LLVM.get(dst) or f"i{dst[1:]}", signed=src[0] == "s")
+        return Pure(fast, [(d, dst)], [(rest[0], src)], native=exact)
     if rest[1:]:
         return Pure(
             lambda x, r: _fit(convert.convert(x, src, dst, random=r, **options), target),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import approximate, floating, half, integer
+from ..numerics import approximate, floating, half, integer, native
 from ..program import Inst
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning
@@ -15,6 +15,13 @@ from .registry import Pure, meaning
 
 def _half_options(inst: Inst) -> dict[str, Any]:
     return {name: True for name in ("ftz", "sat", "relu", "oob") if inst.has(name)}
+
+
+def _floating(inst: Inst, name: str) -> Pure:
+    """The function of that name in `floating` and in `native`, of f32 or f64."""
+    options = float_options(inst)
+    function = with_options(getattr(floating, name), **options)
+    return lanewise(inst, function, inst.types[0], native=native.rounded_to_nearest(getattr(native, name), **options))
 
 
 def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
@@ -33,14 +40,14 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
         function = partial(floating.packed_f32x2, getattr(floating, name), **float_options(inst))
         return lanewise(inst, function, "b64", whole=True)
     if kind in ("f32", "f64"):
-        return lanewise(inst, with_options(getattr(floating, name), **float_options(inst)), kind)
+        return _floating(inst, name)
     if inst.has("cc"):
         carry = integer.add_carry if name == "add" else integer.sub_borrow
         assert inst.cc is not None
         return Pure(carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
     if inst.has("sat"):
         return lanewise(inst, partial(getattr(integer, name), sat=True), kind)
-    return lanewise(inst, ufunc, kind, ufunc=True)
+    return lanewise(inst, ufunc, kind, ufunc=True, native=native.operation(name))
 
 
 @meaning("add")
@@ -65,12 +72,14 @@ def mul(inst: Inst) -> Pure:
     if kind == "f32x2":
         return lanewise(inst, partial(floating.packed_f32x2, floating.mul, **float_options(inst)), "b64", whole=True)
     if kind in ("f32", "f64"):
-        return lanewise(inst, with_options(floating.mul, **float_options(inst)), kind)
+        return _floating(inst, "mul")
+    signed = kind[0] == "s"
     if inst.has("wide"):
-        return lanewise(inst, integer.mul_wide, _twice(kind), kind, kind)
+        wide = partial(native.mul_wide, signed=signed)
+        return lanewise(inst, integer.mul_wide, _twice(kind), kind, kind, native=wide)
     if inst.has("hi"):
-        return lanewise(inst, integer.mul_hi, kind)
-    return lanewise(inst, np.multiply, kind, ufunc=True)
+        return lanewise(inst, integer.mul_hi, kind, native=partial(native.mul_hi, signed=signed))
+    return lanewise(inst, np.multiply, kind, ufunc=True, native=native.operation("mul"))
 
 
 @meaning("mad")
@@ -78,16 +87,18 @@ def mad(inst: Inst) -> Pure:
     kind = inst.type
     if kind in ("f32", "f64"):
         return _fma(inst)
+    signed = kind[0] == "s"
     if inst.has("wide"):
         wide = _twice(kind)
-        return lanewise(inst, integer.mad_wide, wide, kind, kind, wide)
+        return lanewise(inst, integer.mad_wide, wide, kind, kind, wide, native=partial(native.mad_wide, signed=signed))
     if inst.has("cc"):
         assert inst.cc is not None
         function = partial(integer.mad_carry, hi=inst.has("hi"))
         return Pure(function, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
     if inst.has("hi"):
-        return lanewise(inst, with_options(integer.mad_hi, sat=inst.has("sat")), kind)
-    return lanewise(inst, lambda a, b, c: a * b + c, kind)
+        high = None if inst.has("sat") else partial(native.mad_hi, signed=signed)
+        return lanewise(inst, with_options(integer.mad_hi, sat=inst.has("sat")), kind, native=high)
+    return lanewise(inst, lambda a, b, c: a * b + c, kind, native=native.mad_lo)
 
 
 _LOW29 = np.array((1 << 29) - 1, np.uint64)
@@ -180,10 +191,10 @@ def _fma(inst: Inst) -> Pure:
     if kind == "f32x2":
         return lanewise(inst, partial(floating.packed_f32x2, floating.fma, **float_options(inst)), "b64", whole=True)
     if kind == "f32" and not float_options(inst):
-        pure = lanewise(inst, fused_multiply_add, "f32", ufunc=True)
+        pure = lanewise(inst, fused_multiply_add, "f32", ufunc=True, native=native.fma)
         pure.scratch = True
         return pure
-    return lanewise(inst, with_options(floating.fma, **float_options(inst)), kind)
+    return _floating(inst, "fma")
 
 
 @meaning("mul24")
@@ -209,7 +220,7 @@ def div(inst: Inst) -> Pure:
     if kind in ("f32", "f64"):
         if inst.has("approx") or inst.has("full"):
             return approximated(inst, approximate.div, kind, ftz=inst.has("ftz"), full=inst.has("full"))
-        return lanewise(inst, with_options(floating.div, **float_options(inst)), kind)
+        return _floating(inst, "div")
     return lanewise(inst, integer.div, kind)
 
 
@@ -224,10 +235,10 @@ def _sign(inst: Inst, name: str) -> Pure:
     if kind in HALVES:
         return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
     if kind in ("f32", "f64"):
-        return lanewise(inst, with_options(getattr(floating, name), ftz=inst.has("ftz")), kind)
+        return _floating(inst, name)
     if kind in PACKED_INTEGERS:
         return lanewise(inst, partial(integer.packed, getattr(integer, name), kind), "b32", whole=True)
-    return lanewise(inst, getattr(integer, name), kind)
+    return lanewise(inst, getattr(integer, name), kind, native=getattr(native, name))
 
 
 @meaning("abs")
@@ -253,12 +264,15 @@ def _extreme(inst: Inst, name: str) -> Pure:
             options["abs"] = True
         if kind in HALVES:
             return lanewise(inst, partial(with_options(getattr(half, name), **options), kind=kind), kind, whole=True)
-        return lanewise(inst, with_options(getattr(floating, name), **options), kind)
+        extreme = None if options.get("abs") else partial(getattr(native, name), **options)
+        return lanewise(inst, with_options(getattr(floating, name), **options), kind, native=extreme)
     function = getattr(integer, name)
     if kind in PACKED_INTEGERS:
         packed = partial(integer.packed, function, kind)
         return lanewise(inst, with_options(packed, relu=inst.has("relu")), "b32", whole=True)
-    return lanewise(inst, with_options(function, relu=inst.has("relu")), kind)
+    options = {"smaller": name == "minimum", "signed": kind[0] == "s", "relu": inst.has("relu")}
+    extreme = partial(native.integer_extreme, **options)
+    return lanewise(inst, with_options(function, relu=inst.has("relu")), kind, native=extreme)
 
 
 @meaning("min")

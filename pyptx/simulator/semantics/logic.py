@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..numerics import integer
+from ..numerics import integer, native
 from ..program import Imm, Inst, Pair
 from .operands import Array, lanewise
 from .registry import Pure, meaning
@@ -14,27 +14,27 @@ from .registry import Pure, meaning
 
 @meaning("and")
 def and_(inst: Inst) -> Pure:
-    return lanewise(inst, np.bitwise_and, inst.type, ufunc=True)
+    return lanewise(inst, np.bitwise_and, inst.type, ufunc=True, native=native.operation("and"))
 
 
 @meaning("or")
 def or_(inst: Inst) -> Pure:
-    return lanewise(inst, np.bitwise_or, inst.type, ufunc=True)
+    return lanewise(inst, np.bitwise_or, inst.type, ufunc=True, native=native.operation("or"))
 
 
 @meaning("xor")
 def xor(inst: Inst) -> Pure:
-    return lanewise(inst, np.bitwise_xor, inst.type, ufunc=True)
+    return lanewise(inst, np.bitwise_xor, inst.type, ufunc=True, native=native.operation("xor"))
 
 
 @meaning("not")
 def not_(inst: Inst) -> Pure:
-    return lanewise(inst, np.invert, inst.type, ufunc=True)
+    return lanewise(inst, np.invert, inst.type, ufunc=True, native=native.not_)
 
 
 @meaning("cnot")
 def cnot(inst: Inst) -> Pure:
-    return lanewise(inst, integer.cnot, inst.type)
+    return lanewise(inst, integer.cnot, inst.type, native=native.cnot)
 
 
 @meaning("lop3")
@@ -44,7 +44,7 @@ def lop3(inst: Inst) -> Pure:
     function = partial(integer.lop3, table=int(lut.value) & 0xFF)
     sources = [(o, "u32") for o in (a, b, c)]
     if not rest:
-        return Pure(function, [(d, "u32")], sources)
+        return Pure(function, [(d, "u32")], sources, native=partial(native.lop3, table=int(lut.value) & 0xFF))
     assert isinstance(d, Pair)
     combine = np.logical_or if inst.has("or") else np.logical_and
 
@@ -58,17 +58,21 @@ def lop3(inst: Inst) -> Pure:
 @meaning("shf")
 def shf(inst: Inst) -> Pure:
     function = integer.shf_l if inst.has("l") else integer.shf_r
-    return lanewise(inst, partial(function, wrap=inst.has("wrap")), "u32")
+    wrap = inst.has("wrap")
+    return lanewise(
+        inst, partial(function, wrap=wrap), "u32", native=partial(native.shf, left=inst.has("l"), wrap=wrap)
+    )
 
 
 def _shift(inst: Inst, left: bool) -> Pure:
     kind = inst.type
     width = int(kind[1:])
     amount = inst.operands[2]
+    shift = partial(native.shift, left=left, signed=kind[0] == "s")
     if isinstance(amount, Imm) and 0 <= int(amount.value) < width:
         # the usual case: a constant below the width needs no clamping
-        return lanewise(inst, np.left_shift if left else np.right_shift, kind, ufunc=True)
-    return lanewise(inst, integer.shl if left else integer.shr, kind, kind, "u32")
+        return lanewise(inst, np.left_shift if left else np.right_shift, kind, ufunc=True, native=shift)
+    return lanewise(inst, integer.shl if left else integer.shr, kind, kind, "u32", native=shift)
 
 
 @meaning("shl")

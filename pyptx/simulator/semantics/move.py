@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ..machine import Machine
-from ..numerics import integer
+from ..numerics import integer, native
 from ..program import Inst, Operand, Pair, Place, Reg, Special, Vec
 from .operands import Array, lanewise
 from .registry import Action, Mask, Pure, Step, dtype_of, meaning
@@ -35,14 +35,15 @@ def mov(inst: Inst) -> Pure | Step:
             sources: tuple[Operand, ...] = tuple(Special(f"{a.name}.{c}") for c in "xyzw"[: len(targets)])
         else:
             sources = a.elements if isinstance(a, Vec) else (a,) * len(targets)
-        return Pure(lambda *xs: xs, [(t, kind) for t in targets], [(s, kind) for s in sources])
+        return Pure(lambda *xs: xs, [(t, kind) for t in targets], [(s, kind) for s in sources], native=native.several)
     if isinstance(a, Vec) and isinstance(d, Vec):
-        return Pure(lambda *xs: xs, [(t, kind) for t in d.elements], [(s, kind) for s in a.elements])
+        pairs = list(zip(d.elements, a.elements, strict=False))
+        return Pure(lambda *xs: xs, [(t, kind) for t, _ in pairs], [(s, kind) for _, s in pairs], native=native.several)
     if isinstance(a, Vec):
         return _pack(d, a, kind)
     if isinstance(d, Vec):
         return _unpack(d, a, kind)
-    return Pure(_same, [(d, kind)], [(a, kind)])
+    return Pure(_same, [(d, kind)], [(a, kind)], native=native.same)
 
 
 def _pack(d: Operand, a: Vec, kind: str) -> Pure:
@@ -57,7 +58,9 @@ def _pack(d: Operand, a: Vec, kind: str) -> Pure:
             r = r | x.astype(target) << target.type(width * i)
         return r
 
-    return Pure(join, [(d, kind)], [(e, element) for e in a.elements])
+    return Pure(
+        join, [(d, kind)], [(e, element) for e in a.elements], native=partial(native.join, type=f"i{width * count}")
+    )
 
 
 def _unpack(d: Vec, a: Operand, kind: str) -> Pure:
@@ -69,7 +72,7 @@ def _unpack(d: Vec, a: Operand, kind: str) -> Pure:
     def split(x: Array) -> tuple[Array, ...]:
         return tuple((x >> source.type(width * i)).astype(target) for i in range(count))
 
-    return Pure(split, [(e, element) for e in d.elements], [(a, kind)])
+    return Pure(split, [(e, element) for e in d.elements], [(a, kind)], native=partial(native.split, type=f"i{width}"))
 
 
 def _wide(d: Operand, a: Operand) -> Pure | Step:

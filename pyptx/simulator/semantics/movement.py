@@ -46,7 +46,7 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
 
 @meaning("ld", "ldu")
 def load(inst: Inst) -> Step:
-    return Step(_bind_load)
+    return Step(_bind_load, moves=inst.type != "b128")
 
 
 def _bind_load(machine: Machine, inst: Inst) -> Action:
@@ -130,7 +130,7 @@ def _bind_load_128(machine: Machine, inst: Inst, targets: tuple[Operand, ...], a
 
 @meaning("st")
 def store(inst: Inst) -> Step:
-    return Step(_bind_store)
+    return Step(_bind_store, moves=inst.type != "b128")
 
 
 def _bind_store(machine: Machine, inst: Inst) -> Action:

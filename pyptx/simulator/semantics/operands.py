@@ -24,12 +24,14 @@ def lanewise(
     ufunc: bool = False,
     whole: bool = False,
     sources: tuple[Operand, ...] | None = None,
+    native: Function | None = None,
 ) -> Pure:
     """d = function(a, b, ...): `types` are those of d and of the sources; one type stands for all."""
     inputs = inst.operands[1:] if sources is None else sources
     if len(types) == 1:
         types = types * (len(inputs) + 1)
-    return Pure(function, [(inst.operands[0], types[0])], list(zip(inputs, types[1:], strict=False)), ufunc, whole)
+    pairs = list(zip(inputs, types[1:], strict=False))
+    return Pure(function, [(inst.operands[0], types[0])], pairs, ufunc, whole, native=native)
 
 
 def with_options(function: Function, **options: Any) -> Function:

@@ -55,6 +55,8 @@ class Pure:
     """
     approximate: bool = False
     """The function takes `perturb`, a generator of errors within the documented ones."""
+    native: Callable[..., Array] | None = None
+    """The same function for one lane in LLVM IR (`numerics.native`), with the same bits; None if nobody wrote it."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class Step:
     """An instruction with effects: `bind` prepares it for one machine."""
 
     bind: Callable[[Machine, Inst], Action]
+    moves: bool = False
+    """It only loads or stores the elements of its value operand, of at most 64 bits, through one `memory.Access`."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,67 @@
+"""LLVM IR -> a function in memory, through llvmlite: the only module that knows it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+from typing import Any
+
+from ...diagnostics import SimulationError
+
+Native = Callable[[int, int, int], int]
+"""`(pointers, warps, mask) -> 0, or 1 + the number of the load or store that cannot go on`. `pointers` and `mask` are
+addresses of an array of words and of the mask, 0 without one.
+"""
+
+KEPT = 1024
+"""Compiled runs that a process keeps."""
+
+
+@cache
+def available() -> bool:
+    """Whether llvmlite is installed."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+@cache
+def _target() -> tuple[Any, Callable[[], Any]]:
+    """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has)."""
+    if not available():
+        raise SimulationError("engine='jit' needs llvmlite: pip install 'pyptx[jit]', or engine='numpy'")
+    llvm = importlib.import_module("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    cpu = llvm.get_host_cpu_name()
+    return llvm, partial(target.create_target_machine, cpu=cpu, features=features, opt=3, jit=True)
+
+
+def require() -> None:
+    """SimulationError, which names the extra, if there is no llvmlite."""
+    _target()
+
+
+@lru_cache(maxsize=KEPT)
+def compile_ir(text: str) -> Native:
+    """The function `run` of a module, optimised and vectorised. The same text is compiled once."""
+    llvm, make_machine = _target()
+    machine = make_machine()
+    module = llvm.parse_assembly(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.loop_interleaving = False
+    options.loop_unrolling = False
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
+        engine.get_function_address("run")
+    )
+    function.engine = engine  # pyright: ignore[reportAttributeAccessIssue]
+    return function

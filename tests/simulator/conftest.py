@@ -1,0 +1,37 @@
+"""Modules that say `ENGINES = (None, "jit")` run a second time with every launch on the second engine, unchecked (checks
+run in NumPy). None: as the test asks for.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+import pyptx.simulator
+from pyptx.simulator import loaded
+from pyptx.simulator.jit import compiler
+from pyptx.simulator.launch import simulate_entry
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    engines = getattr(metafunc.module, "ENGINES", None)
+    if engines is not None:
+        metafunc.parametrize("engine", engines, indirect=True, ids=lambda name: name or "asked")
+
+
+@pytest.fixture(autouse=True)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    name: str | None = getattr(request, "param", None)
+    if name is None:
+        return None
+    if not compiler.available():
+        pytest.skip("needs llvmlite (the extra jit)")
+
+    @functools.wraps(simulate_entry)
+    def entry(*args: object, **options: object) -> object:
+        return simulate_entry(*args, **{**options, "check": False, "engine": name})  # pyright: ignore
+
+    monkeypatch.setattr(loaded, "simulate_entry", entry)
+    monkeypatch.setattr(pyptx.simulator, "simulate_entry", entry)
+    return name
