@@ -34,6 +34,16 @@ FIRST_PTX: dict[str, Version] = {
 }  # fmt: skip
 """The first PTX version that knows each target (PTX ISA 11.1.2; probed where the manual and ptxas differ)."""
 
+
+def near_targets(name: str, limit: int = 3) -> list[str]:
+    """The targets of an unknown target's generation (`sm_91`: 9.x), nearest first."""
+    number = re.sub(r"\D", "", name)
+    if re.fullmatch(r"sm_\d+[af]?", name) is None:
+        return []
+    same = [t for t in FIRST_PTX if int(re.sub(r"\D", "", t)) // 10 == int(number) // 10]
+    return sorted(same, key=lambda t: abs(int(re.sub(r"\D", "", t)) - int(number)))[:limit]
+
+
 NEWEST_PTX: Version = (9, 5)
 
 
