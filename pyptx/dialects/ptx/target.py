@@ -140,9 +140,12 @@ class Need:
         return bool(self.until_targets) and not target_in(target, self.until_targets)
 
     def why_not(self, version: Version, target: str, what: str) -> str:
-        """A sentence that says which version or target has `what`; call it only where `met` is false."""
+        """A sentence that says which version and target have `what`; call it only where `met` is false."""
         if self.targets and not target_in(target, self.targets):
-            return f"{what} needs target {condition_text(self.targets)}, not {target}"
+            where = f"{what} needs target {condition_text(self.targets)}"
+            if version < self.since:
+                return f"{where} and PTX {version_text(self.since)} or newer, not {target} and {version_text(version)}"
+            return f"{where}, not {target}"
         if version < self.since:
             return f"{what} needs PTX {version_text(self.since)} or newer, and .version is {version_text(version)}"
         if self.until is None:
