@@ -3,6 +3,7 @@
 from typing import Any
 
 from .frontend import warp
+from .frontend.absent import absent as _absent
 from .frontend.addresses import Cvta, addr, global_ptrs, param, var
 from .frontend.barriers import bar, elect_sync, fence, named_barrier, setmaxnreg, setmaxnreg_dec, setmaxnreg_inc
 from .frontend.clusters import cluster
@@ -43,6 +44,10 @@ cvta = Cvta()
 def _emit(opcode: str, mods: Any = (), operands: Any = (), pred: Any = None) -> Any:
     """Emit an instruction given by its opcode and a list of modifiers (with or without dots)."""
     return _emit_text(".".join([opcode, *(m.lstrip(".") for m in mods)]), *operands, pred=pred)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_absent(name, __all__))
 
 
 __all__ = [

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..types import PtxType, b32, pred, s64, u64
 from .not_a_value import NotAValue
 from .trace import NotABool, Trace, current
@@ -126,6 +128,31 @@ class Arithmetic:
             )
         )
 
+    def __float__(self) -> float:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
+                f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
+            )
+        )
+
+    def __int__(self) -> int:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's int() cannot use it",
+                f"convert it: d = reg.scalar(s32); ptx.cvt(s32, {self.dtype}, d, a)",
+            )
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions of one argument are refused; operators with NumPy scalars are Python's."""
+        if ufunc.nin == 1:
+            raise current().error(
+                f"np.{ufunc.__name__} of a register: NumPy cannot compute while the kernel is traced",
+                f"write PTX instructions: ptx.inst.<opcode>.{self.dtype}(d, a), such as ex2.approx.f32",
+            )
+        return getattr(ufunc, method)(*[_boxed(i) for i in inputs], **options)
+
     # -------------------------------------------------------------------------------------------------- arithmetic
 
     def __add__(self, other: Any) -> Reg:
@@ -183,6 +210,14 @@ class Arithmetic:
 
     def __imod__(self, other: Any) -> Reg:
         return _in_place("%", self, other)
+
+    def __pow__(self, other: Any) -> Reg:
+        raise current().error(
+            f"registers have no **, here of {self.dtype} and {other!r}",
+            "multiply: v * v; other powers of f32 are ex2.approx(y * lg2.approx(v))",
+        )
+
+    __rpow__ = __pow__
 
     def __neg__(self) -> Reg:
         return _unary("neg", self)
@@ -293,6 +328,15 @@ class Arithmetic:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def _boxed(value: Any) -> Any:
+    """A register as an array of one object, for which NumPy calls its operators."""
+    if not isinstance(value, Arithmetic):
+        return value
+    box = np.empty((), object)
+    box[()] = value
+    return box
 
 
 def _defined(trace: Trace, result: Reg) -> Reg:

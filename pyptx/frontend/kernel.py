@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ..diagnostics import Diagnostic, PTXError, suggest
-from ..dialects.ptx.target import FIRST_PTX, Version, parse_version
+from ..dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
 from .barrier_use import uninitialised_barriers
 from .build import build_module
 from .limits import launch_problem
@@ -688,7 +688,7 @@ def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
         if name == "auto" and len(archs) == 1:
             continue
         if name not in FIRST_PTX:
-            near = suggest(name, FIRST_PTX)
+            near = near_targets(name) or suggest(name, FIRST_PTX)
             raise ValueError(
                 f"unknown arch {name!r}"
                 + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))

@@ -13,7 +13,7 @@ from ..ssa.statement import Reg as Variable
 from ..types import PtxType, b32, pred
 from .arithmetic import Arithmetic
 from .not_a_value import NotAValue
-from .trace import ALLOC_PREFIXES, PREFIXES, Trace, current
+from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, OutOfRange, Trace, current
 
 __all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
@@ -170,11 +170,14 @@ class RegArray(NotAValue):
             part._regs = self._regs[index]
             return part
         if not isinstance(index, int):
-            raise TypeError(
-                f"a register array is indexed with a Python int, not {type(index).__name__}: registers have no address"
+            raise NoIndex(
+                current().diagnostic(
+                    f"a register array is indexed with a Python int, not {type(index).__name__}: registers have no address",
+                    "loop with Python's range, choose with ptx.selp, or keep the elements in shared memory",
+                )
             )
         if not 0 <= index < self.count:
-            raise IndexError(f"register array {self.base}<{self.count}> has no element {index}")
+            raise OutOfRange(current().diagnostic(f"register array {self.base}<{self.count}> has no element {index}"))
         return self._regs[index]
 
     def __setitem__(self, index: int | slice, value: Any) -> None:

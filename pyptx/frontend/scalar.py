@@ -155,8 +155,8 @@ def setp(cmp: str, dtype: PtxType, p: Any, a: Any, b: Any, *, pred: Any = None, 
 def cvt(
     dst_t: PtxType,
     src_t: PtxType,
-    dst: Any,
-    src: Any,
+    dst: Any = None,
+    src: Any = None,
     *,
     rounding: str | None = None,
     ftz: bool = False,
@@ -166,8 +166,13 @@ def cvt(
     """`cvt`: dst = src converted from `src_t` to `dst_t`.
 
     Without `rounding` the usual one is taken where PTX asks for one: `rzi` from float to integer, `rn` from integer and
-    to a narrower float.
+    to a narrower float. PTXError unless there are two types, a destination and a source, in this order.
     """
+    if dst is None or src is None:
+        raise current().error(
+            "cvt takes two types, the destination and the source",
+            "d = reg.scalar(f32); ptx.cvt(f32, u32, d, a): to, from, destination, source",
+        )
     checked_type(dst_t, _FIRST)
     checked_type(src_t, "the second argument of cvt, the type of its source,")
     rounding = rounding or _usual_rounding(dst_t, src_t)

@@ -22,7 +22,7 @@ from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
 from .not_a_value import NotAValue
 from .registers import Reg, checked_type, temporary
-from .trace import Trace, current, declaration_shape
+from .trace import OutOfRange, Trace, current, declaration_shape
 
 STATIC_LIMIT = 48 * 1024
 """Bytes of static shared memory that a kernel may declare."""
@@ -186,7 +186,11 @@ class SharedSlice(NotAValue):
 
     def __ptx_symbol__(self) -> tuple[str, int]:
         if not isinstance(self.stage, int):
-            raise current().error(f"{self.alloc.symbol}[register] has no constant address", "ptx.addr() computes it")
+            indices = ", ".join("ijklm"[: len(self.alloc.shape)]) + ("," if len(self.alloc.shape) == 1 else "")
+            raise current().error(
+                f"{self.alloc.symbol}[register] has no constant address",
+                f"s[{indices}] loads an element; ptx.addr(s[i]) computes the address",
+            )
         return self.alloc.symbol, self.offset
 
     def __getitem__(self, index: Any) -> Any:
@@ -228,7 +232,8 @@ def _element(
         step = prod(shape[i + 1 :]) * size
         if isinstance(position, int):
             if not 0 <= position < extent:
-                raise IndexError(f"index {position} is outside dimension {i} of {alloc.symbol}, which has {extent}")
+                message = f"index {position} is outside dimension {i} of {alloc.symbol}, which has {extent}"
+                raise OutOfRange(current().diagnostic(message))
             offset += position * step
         else:
             terms.append((position, step))

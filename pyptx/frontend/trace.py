@@ -399,6 +399,14 @@ class NotABool(PTXError, TypeError):
     """A register was used where Python needs a truth value at trace time (`if`, `while`, `in`, `and`, `or`, `not`)."""
 
 
+class OutOfRange(PTXError, IndexError):
+    """An index that a register array or an allocation does not have."""
+
+
+class NoIndex(PTXError, TypeError):
+    """Something that is no index where one is needed."""
+
+
 def current() -> Trace:
     """The trace in progress. NotTracing (a PTXError and RuntimeError) outside of one."""
     trace = _current.get()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import cast
 
 from xdsl.ir import Operation
 
-from ..diagnostics import Diagnostic, PTXError
+from ..diagnostics import PTXError
 from ..dialects.ptx.structure import (
     DirectiveOp,
     FunctionOp,
@@ -23,6 +25,9 @@ from .fresh import FreshRegisters
 from .rename import rename_labels
 from .strip_debug import is_debug_directive
 from .trivia import erase
+from .verify import diagnostic_at
+
+_NUMBER = re.compile(r"-?(0x[0-9a-f]+|[1-9][0-9]*|0)", re.IGNORECASE)
 
 
 def rename_readable(module: ModuleOp) -> None:
@@ -31,18 +36,27 @@ def rename_readable(module: ModuleOp) -> None:
 
     Scopes are flattened; one declaration per class at the head of each function replaces the old ones;
     register parameters keep their names. PTXError where DWARF sections describe registers by name (strip them
-    first).
+    first); sections for line numbers only do not.
     """
     for op in module.body.ops:
-        if isinstance(op, DirectiveOp) and is_debug_directive(op) and op.words[0] == ".section":
-            message = "debug sections describe registers by name, so these cannot be renamed"
-            raise PTXError(Diagnostic("error", message, hint="ptx-strip-debug removes them"))
+        if isinstance(op, DirectiveOp) and is_debug_directive(op) and _may_name_registers(op):
+            found = diagnostic_at(op, "this debug section describes registers by name, so these cannot be renamed")
+            command = f"pyptx-opt {found.filename or 'FILE'} -p ptx-strip-debug -t ptx"
+            raise PTXError(replace(found, hint=f"remove debug information first: {command}"))
     for function in module.functions:
         if function.is_declaration:
             continue
         flatten_scopes(function)
         _registers(function)
         _labels(function)
+
+
+def _may_name_registers(op: DirectiveOp) -> bool:
+    """Whether a debug section may hold a location in a register: DW_OP_regx or DW_OP_bregx (DWARF 4, 7.7.1) and a name."""
+    if op.words[0] != ".section" or op.words[1].strip('"') not in (".debug_info", ".debug_loc"):
+        return False
+    numbers = (int(w, 0) for w in op.words if _NUMBER.fullmatch(w))
+    return any(byte in (0x90, 0x92) for n in numbers for byte in (n & (1 << 64) - 1).to_bytes(8, "little"))
 
 
 def _registers(function: FunctionOp) -> None:

@@ -116,6 +116,7 @@ class _Decoder:
         self.instructions: list[Inst] = []
         self.functions: dict[str, Function] = {}
         self.shared: dict[str, Place] = {}
+        self.placed: dict[str, Place] = {}
         self.shared_top = SHARED_BASE
         self.dynamic_alignment = 16
         self.local_top = LOCAL_BASE
@@ -175,6 +176,7 @@ class _Decoder:
             directives,
             self.instructions,
             frozenset(self.floats),
+            self.placed,
         )
 
     # ----------------------------------------------------------------------------------------------------
@@ -254,10 +256,12 @@ class _Decoder:
         size = declaration.size(index)
         if not size and tail[:1] == ("[",):
             self.dynamic_alignment = max(self.dynamic_alignment, alignment)
-            return Place("shared", 0, name, -1)  # after all static variables
+            return self.placed.setdefault(name, Place("shared", 0, name, -1))  # after all static variables
         address = align(self.shared_top, alignment)
         self.shared_top = address + size
-        return Place("shared", address, name, size)
+        place = Place("shared", address, name, size)
+        self.placed.setdefault(name, place)
+        return place
 
     def _new_reg(self, pool: str) -> Reg:
         reg = Reg(pool, self.pools[pool])

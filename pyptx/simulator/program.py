@@ -319,6 +319,8 @@ class Program:
     instructions: list[Inst]
     floats: frozenset[Reg] = frozenset()
     """Registers declared `.f32` or `.f64`, for those who show values."""
+    shared: dict[str, Place] = field(default_factory=dict[str, Place])
+    """Shared variables by name (a name of several scopes: its first); one of unknown size is the dynamic memory."""
 
     @property
     def parameter_size(self) -> int:

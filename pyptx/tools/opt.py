@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from typing import IO
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..diagnostics import PTXError
+from ..text import diagnose_text
+
+
+class Driver(xDSLOptMain):
+    """The driver, which remembers the PTX it reads: xDSL's verifier has no places, the text has."""
+
+    ptx: str = ""
+
+    def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
+        if (self.args.frontend or file_extension) != "ptx":
+            return super().parse_chunk(chunk, file_extension, start_offset)
+        data = chunk.read()
+        # Lines of a part of a split file count from the file's start.
+        self.ptx = "\n" * start_offset + data.decode("utf-8", errors="surrogateescape")
+        return super().parse_chunk(io.BytesIO(data), file_extension, start_offset)
+
+    def explained(self, error: Exception) -> str:
+        """An error for reading: if what was read is illegal PTX, everything wrong with it, with places."""
+        found = [d for d in diagnose_text(self.ptx, self.get_input_name()) if d.severity == "error"] if self.ptx else []
+        return "\n".join(d.render() for d in found) or str(error)
 
 
 def main() -> None:
     """Run the driver; what is wrong with the input is printed, exit status 1, never a traceback."""
+    driver: Driver | None = None
     try:
-        xDSLOptMain("pyptx-opt, a driver for the ptx dialect").run()
-    except (PTXError, ParseError, DiagnosticException) as error:
+        driver = Driver("pyptx-opt, a driver for the ptx dialect")
+        driver.run()
+    except (PTXError, ParseError) as error:
         print(error, file=sys.stderr)
+        sys.exit(1)
+    except DiagnosticException as error:
+        print(driver.explained(error) if driver else error, file=sys.stderr)
         sys.exit(1)
     except (ValueError, OSError) as error:  # unknown passes, missing options, unreadable files
         print(f"pyptx-opt: {error}", file=sys.stderr)

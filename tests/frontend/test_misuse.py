@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -292,3 +293,70 @@ def test_a_return_that_skips_nothing_is_fine() -> None:
         ptx.bar.sync(1)
 
     assert kernel(lambda: right(True)).ptx().count("bar.sync") == 4
+
+
+# Habits of Python, NumPy and CUDA C++: (what a kernel does with a f32 register v, an integer i and shared memory s;
+# what the error and its hint say)
+HABITS: list[tuple[Callable[[Any, Any, Any], object], str]] = [
+    (lambda v, i, s: v**2, r"registers have no \*\*.*v \* v"),
+    (lambda v, i, s: 2.0**v, r"registers have no \*\*"),
+    (lambda v, i, s: np.exp(v), r"np\.exp of a register.*ptx\.inst\.<opcode>\.f32"),
+    (lambda v, i, s: float(i), r"float\(\).*ptx\.cvt\(f32, u32, d, a\)"),
+    (lambda v, i, s: int(v), r"int\(\).*ptx\.cvt\(s32, f32, d, a\)"),
+    (lambda v, i, s: ptx.cvt(f32, i), r"two types.*ptx\.cvt\(f32, u32, d, a\)"),
+    (lambda v, i, s: ptx.inst.mov.f32(v, s[i]), r"no constant address.*s\[i,\] loads an element"),
+    (lambda v, i, s: s[70,], "index 70 is outside dimension 0"),
+    (lambda v, i, s: reg.array(f32, 4)[i], "indexed with a Python int.*ptx.selp"),
+    (lambda v, i, s: reg.array(f32, 4)[4], "no element 4"),
+]
+
+
+@pytest.mark.parametrize(("use", "says"), HABITS)
+def test_habits_get_an_error_at_the_line_that_says_what_to_write(
+    use: Callable[[Any, Any, Any], object], says: str
+) -> None:
+    def k() -> None:
+        use(reg.scalar(f32, init=1.0), reg.scalar(u32, init=1), smem.alloc(f32, 64))
+
+    found = refusal(k)
+    assert re.search(says, f"{found.message} {found.hint}")
+    assert found.filename == __file__
+    assert found.line is not None
+
+
+def test_index_errors_are_still_pythons() -> None:
+    def k() -> None:
+        s = smem.alloc(f32, (4, 16))
+        with pytest.raises(IndexError):
+            s[5, 3] = 1.0
+        with pytest.raises(TypeError):
+            reg.array(f32, 4)["a"]  # pyright: ignore
+
+    kernel()(k).ptx()
+
+
+def test_numpy_scalars_still_multiply_registers() -> None:
+    @kernel(in_specs=[Tile("N", f32)], out_specs=[Tile("N", f32)], grid=1, block=32)
+    def scaled(x: Any, out: Any) -> None:
+        i = ptx.special.tid.x()
+        v = (ptx.pointer(x) + i).load()
+        (ptx.pointer(out) + i).store(np.float32(3) * v - np.float64(0.5))
+
+    x = np.random.default_rng().normal(size=32).astype(np.float32)
+    assert np.array_equal(scaled(x), np.float32(3) * x - np.float32(0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("max", r"ptx\.inst\.max"),
+        ("min", r"ptx\.inst\.min"),
+        ("syncthreads", r"ptx\.bar\.sync\(0\)"),
+        ("__syncthreads", r"ptx\.bar\.sync\(0\)"),
+        ("threadIdx", r"ptx\.special\.tid\.x"),
+        ("mbarier", "did you mean `mbarrier`"),
+    ],
+)
+def test_names_that_ptx_does_not_have(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=instead):
+        getattr(ptx, name)

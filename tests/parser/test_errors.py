@@ -37,7 +37,12 @@ def one(text: str) -> Diagnostic:
         ("ld.global.v2.u32 %r1, [%rd1];", "vector of 2 elements", "syntax: ld", 19),
         ("ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", "must have 2 elements, not 3", "syntax: ld", 19),
         ("add.f32 %f1, %f2, 1;", "needs a floating-point constant", "syntax: add", 20),
-        ("add.rn.f32x2 %rd1, %rd2, %rd3;", "needs target sm_100 or newer, not sm_90", None, 2),
+        (
+            "add.rn.f32x2 %rd1, %rd2, %rd3;",
+            "needs target sm_100 or newer and PTX 8.6 or newer, not sm_90 and 8.0",
+            None,
+            2,
+        ),
         ("add.s32 %r1, %r2, %r33;", "%r33 is not declared", None, 20),
         ("add.s32 %r1 %r2, %r3;", "unexpected '%r2'", None, 14),
     ],
@@ -62,6 +67,33 @@ def test_feature_newer_than_the_version() -> None:
     assert not [d for d in pyptx.diagnose(text) if d.line == 10]
     newer = kernel("add.u16x2 %r1, %r2, %r3;").replace(".version 8.0", ".version 7.8")
     assert "needs PTX 8.0 or newer" in one(newer).message
+
+
+def test_an_instruction_that_needs_a_target_and_a_version_names_both() -> None:
+    text = kernel("wgmma.fence.sync.aligned;").replace(".version 8.0", ".version 7.8")
+    assert "needs target sm_90a and PTX 8.0 or newer, not sm_90 and 7.8" in one(text).message
+    assert one(text.replace("7.8", "8.0")).message.endswith("needs target sm_90a, not sm_90")
+    assert "PTX 8.0 or newer, and .version is 7.8" in one(text.replace("target sm_90", "target sm_90a")).message
+
+
+MMA = "{%f0, %f1, %f2, %f3}, {%r1, %r2, %r3, %r4}, {%r1, %r2}, {%f4, %f5, %f6, %f7};"
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16 {MMA}", "4 types, .dtype.atype.btype.ctype, and has 3"),
+        (f"mma.sync.aligned.m16n8k16.row.col.f32.bf16 {MMA}", "4 types, .dtype.atype.btype.ctype, and has 2"),
+        (f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {MMA}", ""),
+    ],
+)
+def test_modifiers_that_are_missing_among_alike_ones_are_counted(body: str, count: str) -> None:
+    if not count:
+        assert pyptx.diagnose(kernel(body)) == []
+        return
+    found = one(kernel(body))
+    assert count in found.message
+    assert (found.hint or "").startswith("syntax: mma.sync.aligned.shape")
 
 
 def test_errors_go_on_to_the_end_of_the_file() -> None:

@@ -179,6 +179,7 @@ def test_fat_kernels_of_different_kernels() -> None:
         (lambda: numbered(("sm_90a", "sm_90a")), ValueError, "different"),
         (lambda: numbered(("sm_90a", "auto")), ValueError, "unknown arch 'auto'"),
         (lambda: numbered("sm_99a"), ValueError, "unknown arch 'sm_99a'; did you mean"),
+        (lambda: numbered("sm_91"), ValueError, "did you mean sm_90 or sm_90a"),
         (lambda: numbered("sm_90a").variant("sm_100a"), ValueError, "numbered is for sm_90a, not sm_100a"),
         (lambda: fat_kernel(numbered("sm_90a"), numbered("sm_90a")), ValueError, "different"),
         (lambda: fat_kernel(numbered("sm_90a"), add()), TypeError, "in_specs"),

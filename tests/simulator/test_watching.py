@@ -17,6 +17,7 @@ from examples.hopper import gemm
 from pyptx.simulator import LoadedKernel, Step, Stored, Timeline, load
 from pyptx.simulator.trace import as_float
 from pyptx.tools.cli import main
+from pyptx.tools.commands.debug import argument
 
 SQUARES = """.version 8.7
 .target sm_90a
@@ -294,6 +295,68 @@ def test_debugger_stops_at_a_breakpoint_and_quits(
     text = capsys.readouterr().out
     assert "k.ptx:16: mul.lo.u32" in text
     assert "ended" not in text
+
+
+def test_debugger_shows_what_is_and_says_what_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Special registers, registers never written, shared memory, breakpoints between instructions, unknown commands."""
+    global_store = "    st.global.u32 [%rd3], %r3;\n"
+    monkeypatch.setattr(
+        "tests.simulator.test_watching.SQUARES",
+        SQUARES.replace(global_store, global_store + "    mov.u32 %r4, s;\n    add.u32 %r4, %r4, 16;\n")
+        .replace("    bar.sync 0;", "    @!%p1 st.shared.v2.u32 [%r4], {%r2, 0x12345678};\n    bar.sync 0;")
+        .replace("s[4096]", "s[64]"),
+    )
+    commands = "wat\np %tid.x\np %tid\np %clock\np %f2\np %p1\nb 18\nb 99\nt 0 5\np %tid.x\nmem\nb 20\nb 25\nc\nc\nc\n"
+    commands += "mem s+16 16\nx none\nx s+64\np %p1\np %f1\ndelete 15 18 20 25\nc\n"
+    debug(tmp_path, monkeypatch, commands, "--no-check")
+    text = capsys.readouterr().out
+    assert text.count("unknown command wat; h for help") == 1
+    assert "step [n]" not in text
+    assert "%tid.x = 0 " in text
+    assert "%tid.x = 5 " in text
+    assert "%tid is a vector of 4" in text
+    assert "%clock changes" in text
+    assert "%f2: not written" in text
+    assert "%p1: not written" in text
+    assert "line 99: no instruction there or after it" in text
+    assert "s  0x400  64 bytes" in text
+    assert "mem takes a shared variable (s)" in text
+    assert "0x440 is after the end" in text
+    last = text[text.index("mem takes") :]
+    assert "%p1 = 0 " in last
+    assert "%f1: not written" in last
+    words = next(line for line in text.splitlines() if line.startswith(("(pyptx) 0x00410", "0x00410"))).split()
+    stored = np.frombuffer(bytes.fromhex("".join(words[-4:])), np.uint32)
+    assert stored[1] == 0x12345678
+    assert stored[0] < 40
+
+
+def test_debugger_moves_breakpoints_to_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert debug(tmp_path, monkeypatch, "q\n", "--break", "20") == 0
+    text = capsys.readouterr().out
+    assert "line 20 has no instruction: the breakpoint is at the next one, line 21" in text
+    assert "k.ptx:21: bar.sync 0;" in text
+    assert debug(tmp_path, monkeypatch, "q\n", "--break", "99") == 2
+
+
+def test_debugger_takes_the_block_from_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(SQUARES.replace(".param .u32 n)", ".param .u32 n) .reqntid 96, 1, 1"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("p %ntid.x\nc\n"))
+    assert main(["debug", str(file), "--arg", "zeros:u32:96", "--arg", "u32:96"]) == 0
+    assert "%ntid.x = 96 " in capsys.readouterr().out
+
+
+def test_random_arguments_differ() -> None:
+    first, second = (argument("random:f32:100", i) for i in range(2))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, argument("random:f32:100", 0))
 
 
 @pytest.mark.parametrize("bad", ["u33:1", "zeros:u32", "some:u32:4", "u32:x"])

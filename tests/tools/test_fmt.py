@@ -87,6 +87,22 @@ def test_crlf_and_missing_newline_become_plain() -> None:
     assert format_text(text) == ".version 8.0\n.target sm_80\n\n.entry k()\n{\n\tret; // end\n}\n"
 
 
+@pytest.mark.parametrize(
+    ("bytes_", "named"), [(".b8 5,144,177,228,149,1", True), (".b8 0x90", True), (".b8 156,1", False)]
+)
+def test_rename_and_debug_sections(bytes_: str, named: bool) -> None:
+    """DW_OP_regx is 0x90 (DWARF 4, figure 24): nvcc -G writes `%r1` as 144,177,228,149,1."""
+    text = ".version 8.5\n.target sm_90a\n.address_size 64\n.entry k()\n{\n\t.reg .b32 %r<2>;\n\tmov.b32 %r1, 1;\n\tret;\n}\n"
+    text += f'\t.file 1 "x.cu"\n\t.section .debug_abbrev\n\t{{\n.b8 144\n\t}}\n\t.section .debug_info\n\t{{\n{bytes_}\n\t}}\n'
+    if not named:
+        assert "%r0, 1;" in format_text(text, rename=True)
+        return
+    with pytest.raises(pyptx.PTXError, match="describes registers") as caught:
+        format_text(text, "some/k.ptx", rename=True)
+    assert "some/k.ptx:15:" in str(caught.value)
+    assert "pyptx-opt some/k.ptx -p ptx-strip-debug -t ptx" in str(caught.value)
+
+
 def test_rename() -> None:
     text = """.version 8.0
 .target sm_80

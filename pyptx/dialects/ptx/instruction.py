@@ -374,6 +374,11 @@ class Instruction(Operation, Fragments):
             written = [m for m in modifiers if any(m in s.values for s in places)]
             if len(written) > len(places):
                 continue
+            required = [s for s in places if s.required]
+            if written and len(written) < len(required):
+                names = "".join(f".{s.name}" for s in required)
+                message = f"{spelled} needs {len(required)} {kind}s, {names}, and has {len(written)}"
+                return Problem(message, -1, f"syntax: {best.syntax}")
             for place, token in zip(places, written, strict=False):
                 if token not in place.values:
                     message = f"{spelled}: .{token} cannot stand as .{place.name}, which is {_one_of(place.values)}"

@@ -34,6 +34,16 @@ FIRST_PTX: dict[str, Version] = {
 }  # fmt: skip
 """The first PTX version that knows each target (PTX ISA 11.1.2; probed where the manual and ptxas differ)."""
 
+
+def near_targets(name: str, limit: int = 3) -> list[str]:
+    """The targets of an unknown target's generation (`sm_91`: 9.x), nearest first."""
+    number = re.sub(r"\D", "", name)
+    if re.fullmatch(r"sm_\d+[af]?", name) is None:
+        return []
+    same = [t for t in FIRST_PTX if int(re.sub(r"\D", "", t)) // 10 == int(number) // 10]
+    return sorted(same, key=lambda t: abs(int(re.sub(r"\D", "", t)) - int(number)))[:limit]
+
+
 NEWEST_PTX: Version = (9, 5)
 
 
@@ -130,9 +140,12 @@ class Need:
         return bool(self.until_targets) and not target_in(target, self.until_targets)
 
     def why_not(self, version: Version, target: str, what: str) -> str:
-        """A sentence that says which version or target has `what`; call it only where `met` is false."""
+        """A sentence that says which version and target have `what`; call it only where `met` is false."""
         if self.targets and not target_in(target, self.targets):
-            return f"{what} needs target {condition_text(self.targets)}, not {target}"
+            where = f"{what} needs target {condition_text(self.targets)}"
+            if version < self.since:
+                return f"{where} and PTX {version_text(self.since)} or newer, not {target} and {version_text(version)}"
+            return f"{where}, not {target}"
         if version < self.since:
             return f"{what} needs PTX {version_text(self.since)} or newer, and .version is {version_text(version)}"
         if self.until is None:

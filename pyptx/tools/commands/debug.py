@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...diagnostics import PTXError
+from ...dialects.ptx.special_registers import is_special_register, own_bits, read_problem
 from ...simulator import Observer, Timeline, load
-from ...simulator.program import Reg
+from ...simulator.engine import Engine
+from ...simulator.machine import POISON, Machine
+from ...simulator.observe import Action
+from ...simulator.program import SHARED_BASE, Inst, Program, Reg
 from ...simulator.trace import Step, Trace, names_of, show_value, value_of
 
 DTYPES = {
@@ -27,10 +32,12 @@ HELP = """\
 step [n], s      execute n instructions of the thread (an empty line repeats)
 continue, c      run to the next breakpoint or to the end
 break LINE, b    stop before the instruction at a line; `break` lists, `delete LINE` removes
-print %r1, p     a register of the thread (also all registers: print), as integer, hex and float
+print %r1, p     a register of the thread, also %tid.x (all its registers: print), as integer, hex and float
+mem [s [n]], x   n bytes (64) of shared variable s, or from s+16 on; `mem` lists the shared variables
 where, w         the place: thread, line, instruction, what it reads
 list, l          the source around the place
 thread CTA T, t  follow another thread: number of the CTA, number of the thread in it
+help, h          these lines
 quit, q          end"""
 
 
@@ -38,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="PTX file")
     parser.add_argument("--entry", help="kernel to run, if the file has several")
     parser.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
-    parser.add_argument("--block", default="32", help="threads of a CTA: 128 or 16,16")
+    parser.add_argument("--block", help="threads of a CTA: 128 or 16,16 (default: the kernel's .reqntid, else 32)")
     parser.add_argument("--cluster", help="CTAs of a cluster")
     parser.add_argument("--smem", type=int, default=0, help="bytes of dynamic shared memory")
     parser.add_argument(
@@ -65,14 +72,19 @@ def run(options: argparse.Namespace) -> int:
         print(f"{options.file}: choose one with --entry: {', '.join(kernels) or 'it has no kernel'}", file=sys.stderr)
         return 2
     try:
-        arguments = [argument(text) for text in options.arg]
+        arguments = [argument(text, seed) for seed, text in enumerate(options.arg)]
         grid, block, cluster = (_sizes(v) for v in (options.grid, options.block, options.cluster))
     except ValueError as error:
         print(f"pyptx debug: {error}", file=sys.stderr)
         return 2
-    stepper = Stepper(Path(options.file).read_text(encoding="utf-8", errors="surrogateescape"), set(options.breaks))
+    program = kernels[name].loaded.program(name)
+    if block is None and ".reqntid" not in program.directives:
+        block = (32,)
+    stepper = Stepper(Path(options.file).read_text(encoding="utf-8", errors="surrogateescape"), program)
+    if not stepper.break_at(options.breaks) and options.breaks:
+        return 2
     timeline = Timeline() if options.timeline else None
-    watching: list[Observer] = [stepper.trace, *((timeline,) if timeline is not None else ())]
+    watching: list[Observer] = [stepper.written, stepper.trace, *((timeline,) if timeline is not None else ())]
     try:
         report = kernels[name].simulate(
             *arguments,
@@ -113,8 +125,8 @@ def _sizes(text: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, words))
 
 
-def argument(text: str) -> Any:
-    """A parameter from the command line. ValueError if it cannot be read."""
+def argument(text: str, seed: int = 0) -> Any:
+    """A parameter from the command line; `seed`: of random ones. ValueError if it cannot be read."""
     if text.endswith(".npy"):
         return np.load(text)
     words = text.split(":")
@@ -126,23 +138,80 @@ def argument(text: str) -> Any:
         return float(words[1]) if dtype.kind == "f" else int(words[1], 0)
     count = int(words[2], 0)
     if words[0] == "random":
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(seed)
         return rng.normal(size=count).astype(dtype) if dtype.kind == "f" else rng.integers(0, 100, count).astype(dtype)
     return np.arange(count).astype(dtype) if words[0] == "range" else np.zeros(count, dtype)
+
+
+class Written(Observer):
+    """Which threads have written which registers in this batch of CTAs."""
+
+    def attach(self, machine: Machine) -> None:
+        self.machine = machine
+        self.lanes: dict[Reg, np.ndarray] = {}
+
+    def started(self, engine: Engine) -> None:
+        self.lanes.clear()
+
+    def bound(self, inst: Inst, action: Action) -> Action:
+        def noted(mask: Any) -> object:
+            active = self.machine.active(inst, mask)
+            done = action(mask)
+            self._note(inst, active)
+            return done
+
+        return noted
+
+    def ended(self, inst: Inst, mask: np.ndarray) -> None:
+        self._note(inst, mask)
+
+    def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:
+        self._note(inst, mask)
+
+    def _note(self, inst: Inst, lanes: np.ndarray) -> None:
+        for reg in inst.written:
+            self.lanes[reg] = lanes | self.lanes.get(reg, False)
+
+    def has(self, reg: Reg, lane: int) -> bool:
+        """Whether the thread has written it. What the machine itself wrote (a call's results) is known by its value."""
+        seen = reg in self.lanes and bool(self.lanes[reg][lane])
+        bits = 0 if reg.pool == "p" else int(reg.pool)
+        return seen or value_of(self.machine, reg, lane) != int.from_bytes(bytes([POISON]) * (bits // 8), "little")
 
 
 class Stepper:
     """Reads commands from standard input whenever the followed thread is about to stop."""
 
-    def __init__(self, source: str, breaks: set[int]):
+    def __init__(self, source: str, program: Program):
         self.source = source.split("\n")
-        self.breaks = breaks
+        self.program = program
+        self.breaks: set[int] = set()
+        self.written = Written()
         self.steps = 1
         """Instructions until the thread stops, while `stepping`."""
-        self.stepping = not breaks
+        self.stepping = True
         self.trace = Trace(before=self.before, threads=[(0, 0)])
         self.last = "step"
-        self.names: dict[str, Reg] = {}
+        self.names = names_of(program)
+
+    def break_at(self, lines: Iterable[int]) -> bool:
+        """Set breakpoints, each at the first instruction at or after its line; whether one was set."""
+        code = sorted({i.line for i in self.program.instructions if i.line is not None and not i.copies})
+        found: set[int] = set()
+        for line in lines:
+            at = next((n for n in code if n >= line), None)
+            if at is None:
+                print(
+                    f"line {line}: no instruction there or after it"
+                    + (f"; the last is line {code[-1]}" if code else "")
+                )
+                continue
+            if at != line:
+                print(f"line {line} has no instruction: the breakpoint is at the next one, line {at}")
+            found.add(at)
+        self.breaks |= found
+        self.stepping = self.stepping and not found
+        return bool(found)
 
     def before(self, step: Step) -> None:
         """An instruction of the thread is next."""
@@ -173,11 +242,16 @@ class Stepper:
                 self.steps, self.stepping = 0, False
                 return True
             case "b" | "break" | "delete":
-                lines = {int(w) for w in rest if w.isdigit()}
-                self.breaks = self.breaks - lines if verb == "delete" else self.breaks | lines
+                lines = sorted({int(w) for w in rest if w.isdigit()})
+                if verb == "delete":
+                    self.breaks -= set(lines)
+                else:
+                    self.break_at(lines)
                 print("breakpoints: " + (", ".join(map(str, sorted(self.breaks))) or "none"))
             case "p" | "print":
                 self.show(step, rest)
+            case "x" | "mem":
+                self.memory(step, rest)
             case "w" | "where":
                 self.where(step)
             case "l" | "list":
@@ -189,8 +263,12 @@ class Stepper:
                 return True
             case "q" | "quit":
                 raise _Quit
-            case _:
+            case "h" | "help":
                 print(HELP)
+            case "t" | "thread":
+                print("thread takes two numbers: of the CTA, and of the thread in it")
+            case _:
+                print(f"unknown command {verb}; h for help")
         return False
 
     def follow(self, step: Step, cta: int, thread: int) -> None:
@@ -212,12 +290,13 @@ class Stepper:
 
     def show(self, step: Step, names: list[str]) -> None:
         """Print registers."""
-        if not self.names:
-            self.names = names_of(step.machine.program)
         for name in names or sorted(self.names):
             reg = self.names.get(name)
             if reg is None:
-                print(f"there is no register {name}")
+                print(_special(step, name))
+                continue
+            if not self.written.has(reg, step.lane):
+                print(f"{name}: not written")
                 continue
             value = value_of(step.machine, reg, step.lane)
             real = f"  {show_value(value, int(reg.pool))}" if reg.pool in ("32", "64") else ""
@@ -225,3 +304,44 @@ class Stepper:
                 print(f"{name} ={real}  0x{value:x}")
             else:
                 print(f"{name} = {value}  0x{value:x}{real}")
+
+    def memory(self, step: Step, words: list[str]) -> None:
+        """Print bytes of shared memory of the thread's CTA."""
+        machine: Machine = step.machine
+        start = {
+            n: (p.address if p.size >= 0 else self.program.dynamic_offset) - SHARED_BASE
+            for n, p in self.program.shared.items()
+        }
+        if not words:
+            for name, at in start.items():
+                size = self.program.shared[name].size
+                print(f"{name}  0x{at + SHARED_BASE:x}  {size if size >= 0 else machine.launch.dynamic_shared} bytes")
+            print(f"shared memory of a CTA: {machine.shared_size} bytes")
+            return
+        name, _, offset = words[0].partition("+")
+        known = name in start and all(w.isdecimal() for w in (offset or "0", *words[1:]))
+        if not known or len(words) > 2:
+            print(
+                f"mem takes a shared variable ({', '.join(start) or 'there is none'}) and maybe a number of bytes: mem s+16 64"
+            )
+            return
+        first = start[name] + int(offset or 0)
+        data = machine.shared[int(machine.cta_of_lane[step.lane])][: machine.shared_size]
+        data = data[first : first + (int(words[1]) if len(words) > 1 else 64)]
+        if not data.size:
+            print(f"0x{first + SHARED_BASE:x} is after the end of shared memory")
+        for row in range(0, data.size, 16):
+            print(f"0x{first + row + SHARED_BASE:05x}  {data[row : row + 16].tobytes().hex(' ', 4)}")
+
+
+def _special(step: Step, name: str) -> str:
+    """The line that shows a special register of the thread, or says why it cannot."""
+    if not is_special_register(name.partition(".")[0]):
+        return f"there is no register {name}"
+    problem = read_problem(name, own_bits(name), None)
+    if problem is not None:
+        return problem
+    if "clock" in name or "timer" in name:
+        return f"{name} changes: what it is shows when an instruction reads it"
+    value = int(step.machine.special(name)[step.lane])
+    return f"{name} = {value}  0x{value:x}"

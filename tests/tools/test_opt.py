@@ -1,0 +1,57 @@
+"""`pyptx-opt`: what it says about PTX that is illegal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyptx.tools import opt
+from pyptx.tools.cli import main as pyptx_main
+
+BAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+	.reg .b64 %rd<3>;
+	.reg .b32 %r<6>;
+	ld.param.u64 %rd1, [p];
+	add.u32 %r2, %r1, %rd1;
+	mul.f32 %r2, %r1;
+	wgmma.fence.sync.aligned;
+	ret;
+}
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr("sys.argv", ["pyptx-opt", *words])
+    try:
+        opt.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_illegal_ptx_is_reported_as_check_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(BAD)
+    assert run(monkeypatch, str(file), "-p", "ptx-dce", "-t", "ptx") == 1
+    said = capsys.readouterr().err
+    assert [line for line in (9, 10, 11) if f"{file}:{line}:" not in said] == []
+    assert pyptx_main(["check", "--no-ptxas", str(file)]) == 1
+    assert capsys.readouterr().out.startswith(said.rstrip("\n"))
+
+
+def test_lines_of_a_split_file_count_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.ptx"
+    good = ".version 8.0\n.target sm_80\n.entry k()\n{\n\tret;\n}\n"
+    file.write_text(f"{good}// -----\n{BAD}")
+    assert run(monkeypatch, str(file), "--split-input-file", "-t", "ptx") == 1
+    lines = file.read_text().splitlines()
+    assert f"{file}:{lines.index('	mul.f32 %r2, %r1;') + 1}:" in capsys.readouterr().err
