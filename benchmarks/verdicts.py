@@ -17,7 +17,7 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -55,7 +55,8 @@ class Table:
     """The instances, and on which pairs ptxas accepts each of them."""
 
     pairs: list[Pair]
-    accepted: list[frozenset[Pair]]
+    accepted: list[int]
+    """A set of pairs per requirement, one bit for each pair."""
     rows: list[tuple[int, str]]
     """(requirement, text)."""
 
@@ -72,16 +73,21 @@ def load() -> Table:
         for v in VERSIONS
         if parse_version(first) <= parsed[v]
     ]
-    accepted: list[frozenset[Pair]] = []
+    accepted: list[int] = []
     for spans in requirements["requirements"]:
         inside: set[Pair] = set()
         for span in spans:
             low, high = parse_version(span["from"]), parse_version(span["to"])
             inside.update((t, v) for t, v in pairs if t in span["targets"] and low <= parsed[v] <= high)
-        accepted.append(frozenset(inside))
+        accepted.append(_bits(pairs, inside.__contains__))
     with gzip.open(folder / "verdicts.tsv.gz", "rt") as file:
         split = [line.split("\t") for line in file.read().splitlines()]
     return Table(pairs, accepted, [(int(requirement), text) for _, requirement, text in split])
+
+
+def _bits(pairs: list[Pair], is_in: Callable[[Pair], bool]) -> int:
+    """A set of pairs as one bit for each."""
+    return sum(1 << i for i, pair in enumerate(pairs) if is_in(pair))
 
 
 def statements(text: str) -> tuple[list[str], dict[str, str]]:
@@ -115,8 +121,11 @@ def _register_class(name: str) -> str | None:
 def resolve(text: str, declared: dict[str, str]) -> Resolution:
     """All readings of one instruction over the registers `%p1`, `%r1`, ... and those declared."""
 
-    def register_class(name: str) -> str | None:
-        return _register_class(name) or declared.get(name)
+    register_class = _register_class
+    if declared:
+
+        def register_class(name: str) -> str | None:
+            return _register_class(name) or declared.get(name)
 
     try:
         reading, classes = instruction_text(text, register_class)
@@ -163,21 +172,21 @@ def _symbol_fault(use: Use, layout: Layout, classes: tuple[str, ...]) -> Fault |
 
 
 class Judge:
-    """Our verdict on a row, as the set of pairs on which we accept it."""
+    """Our verdict on a row, as the set of pairs on which we accept it (one bit each)."""
 
     def __init__(self, pairs: list[Pair]):
-        self.all = frozenset(pairs)
+        self.pairs = pairs
         self.need = lru_cache(maxsize=None)(self._need)
 
-    def _need(self, need: Need) -> frozenset[Pair]:
-        return frozenset((t, v) for t, v in self.all if need.met(parse_version(v), t))
+    def _need(self, need: Need) -> int:
+        return _bits(self.pairs, lambda pair: need.met(parse_version(pair[1]), pair[0]))
 
-    def accepted(self, text: str) -> frozenset[Pair]:
+    def accepted(self, text: str) -> int:
         """Where every instruction of the row is legal."""
         instructions, declared = statements(text)
-        found = self.all
+        found = (1 << len(self.pairs)) - 1
         for instruction in instructions:
-            anywhere: frozenset[Pair] = frozenset()
+            anywhere = 0
             for use in resolve(instruction, declared).uses:
                 here = found
                 for _, need in use.needs:
@@ -185,6 +194,10 @@ class Judge:
                 anywhere |= here
             found = anywhere
         return found
+
+    def first(self, pairs: int) -> Pair:
+        """The first pair of a set."""
+        return self.pairs[(pairs & -pairs).bit_length() - 1]
 
     def message(self, text: str, pair: Pair) -> str:
         """Why we reject a row on a pair (empty: we do not)."""
@@ -219,7 +232,7 @@ class Agreement:
     """The whole comparison."""
 
     families: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
-    wrong: list[tuple[str, frozenset[Pair], frozenset[Pair]]] = field(default_factory=list)
+    wrong: list[tuple[str, int, int]] = field(default_factory=list)
     """(text, pairs where we alone accept, pairs where ptxas alone accepts)."""
     instances: int = 0
     seconds: float = 0.0
@@ -244,13 +257,13 @@ def compare(table: Table, families: set[str] | None = None) -> Agreement:
         truth = table.accepted[requirement]
         ours = judge.accepted(text)
         tally = found.families[family]
-        tally.rejected += total - len(truth)
-        tally.accepted += len(truth)
+        tally.rejected += total - truth.bit_count()
+        tally.accepted += truth.bit_count()
         found.instances += 1
         if ours != truth:
-            alone, missing = ours - truth, truth - ours
-            tally.false_accepts += len(alone)
-            tally.false_rejects += len(missing)
+            alone, missing = ours & ~truth, truth & ~ours
+            tally.false_accepts += alone.bit_count()
+            tally.false_rejects += missing.bit_count()
             found.wrong.append((text, alone, missing))
     found.seconds = time.perf_counter() - start
     return found
@@ -259,10 +272,10 @@ def compare(table: Table, families: set[str] | None = None) -> Agreement:
 def _disagreements(found: Agreement, judge: Judge) -> Iterator[str]:
     for text, alone, missing in found.wrong:
         if alone:
-            yield f"{text}  [we accept, ptxas rejects on {len(alone)}, e.g. {min(alone)}]"
+            yield f"{text}  [we accept, ptxas rejects on {alone.bit_count()}, e.g. {judge.first(alone)}]"
         if missing:
-            pair = min(missing)
-            yield f"{text}  [we reject, ptxas accepts on {len(missing)}, e.g. {pair}]: {judge.message(text, pair)}"
+            pair = judge.first(missing)
+            yield f"{text}  [we reject, ptxas accepts on {missing.bit_count()}, e.g. {pair}]: {judge.message(text, pair)}"
 
 
 def main() -> None:

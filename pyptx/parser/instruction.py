@@ -127,14 +127,32 @@ def _operands(
     return layout, names, parser.constants
 
 
+_HEAD = re.compile(r"[a-z]\w*(?:\.\w+(?:::\w+)*)*").fullmatch
+_Classes = tuple[str | None, ...]
+_operand_texts: dict[str, tuple[tuple[str, ...], dict[_Classes, tuple[Layout, list[str], tuple[str, ...]]]]] = {}
+"""Operand lists read before, as written: the names in it, and by what their register classes are (None: no register)
+the layout, its registers and their classes.
+"""
+
+
 def instruction_text(text: str, register_class: Callable[[str], str | None]) -> tuple[InstructionText, tuple[str, ...]]:
     """Read one instruction from text (`add.u32 %r1, %r2, 3;`); `register_class` knows the declared registers.
 
     Returns the reading and the register classes in text order. SyntaxProblem where it is no instruction.
     """
-    known = _read_again(text, register_class)
-    if known is not None:
-        return known
+    head, _, operands = text.partition(" ")
+    root, *words = head.split(".")
+    found = find_opcode(root, words) if _HEAD(head) else None
+    remembers = found is not None and not found[0].jumps and root != "call"  # those read names in their own way
+    known = _operand_texts.get(operands) if remembers else None
+    if known is not None and found is not None:
+        again = known[1].get(tuple(map(register_class, known[0])))
+        if again is not None:
+            cls, used = found
+            layout, names, classes = again
+            return InstructionText(
+                cls, root, tuple(words[used:]), layout, names, "", None, 0, 1 + len(words), []
+            ), classes
     tokens, _ = lex(text)
     end = len(tokens)
     if end and tokens[-1][1] == ";":
@@ -144,46 +162,11 @@ def instruction_text(text: str, register_class: Callable[[str], str | None]) -> 
     reading = read_instruction(
         tokens, 0, end, lambda n: register_class(n) is not None, lambda n: n[0] == "%" and register_class(n) is None
     )
-    if not reading.guard and not reading.constants:
-        _note_operands(text, tokens[reading.operands_at : end], reading, register_class)
-    return reading, tuple(register_class(n) or "" for n in reading.registers)
-
-
-_HEAD = re.compile(r"([a-z]\w*)((?:\.\w+(?:::\w+)*)*) +([^/]*);").fullmatch
-_operand_texts: dict[str, tuple[tuple[str, ...], dict[tuple[bool, ...], tuple[Layout, list[str]]]]] = {}
-"""Operand list -> the names in it, and what it was read as, by which of them are registers."""
-
-
-def _read_again(
-    text: str, register_class: Callable[[str], str | None]
-) -> tuple[InstructionText, tuple[str, ...]] | None:
-    """An instruction whose operand list was read before, behind another opcode perhaps."""
-    match = _HEAD(text)
-    if match is None:
-        return None
-    root, modifiers, operands = match.groups()
-    known = _operand_texts.get(operands)
-    if known is None or root == "call":
-        return None
-    classes = [register_class(name) for name in known[0]]
-    found = known[1].get(tuple([c is not None for c in classes]))
-    if found is None:
-        return None
-    words = tuple(modifiers.split(".")[1:])
-    opcode = find_opcode(root, words)
-    cls, used = opcode if opcode is not None else (None, 0)
-    reading = InstructionText(cls, root, words[used:], found[0], list(found[1]), "", None, 0, 1 + len(words), [])
-    return reading, tuple([c for c in classes if c is not None])
-
-
-def _note_operands(
-    text: str, tokens: list[Token], reading: InstructionText, register_class: Callable[[str], str | None]
-) -> None:
-    match = _HEAD(text)
-    if match is None or reading.root == "call":
-        return
-    names = tuple([t for k, t in tokens if k == "id" and t not in _NO_NAMES])
-    if len(_operand_texts) >= _MOST:
-        _operand_texts.clear()
-    kinds = _operand_texts.setdefault(match[3], (names, {}))[1]
-    kinds[tuple([register_class(n) is not None for n in names])] = (reading.layout, reading.registers)
+    classes = tuple(register_class(n) or "" for n in reading.registers)
+    if remembers and not reading.constants:
+        if len(_operand_texts) >= _MOST:
+            _operand_texts.clear()
+        named = tuple([t for k, t in tokens[reading.operands_at : end] if k == "id" and t not in _NO_NAMES])
+        kinds = _operand_texts.setdefault(operands, (named, {}))[1]
+        kinds[tuple(map(register_class, named))] = (reading.layout, reading.registers, classes)
+    return reading, classes

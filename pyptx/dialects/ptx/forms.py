@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 from .special_registers import SPECIAL_REGISTERS, own_bits, read_problem
@@ -93,22 +93,24 @@ class Slot:
     """The kind of modifier whose order ptxas checks, or the empty string."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ordered", self._ordered())
+        object.__setattr__(self, "ordered", _ordered(self.values))
 
     @property
     def literal(self) -> bool:
         return self.values == (self.name,)
 
-    def _ordered(self) -> str:
-        if all(v in SCALAR_TYPES and v != "b1024" for v in self.values):  # .b1024 may stand anywhere
-            return "type"
-        if all(v in SPACES for v in self.values):
-            return "space"
-        if set(self.values) <= {"b8x16", "b6x16_p32", "b4x16_p64"}:
-            return "format"
-        if set(self.values) <= {"xor", "and", "popc"}:
-            return "bit operation"
-        return "layout" if set(self.values) <= {"row", "col"} else ""
+
+@cache
+def _ordered(values: tuple[str, ...]) -> str:
+    if all(v in SCALAR_TYPES and v != "b1024" for v in values):  # .b1024 may stand anywhere
+        return "type"
+    if all(v in SPACES for v in values):
+        return "space"
+    if set(values) <= {"b8x16", "b6x16_p32", "b4x16_p64"}:
+        return "format"
+    if set(values) <= {"xor", "and", "popc"}:
+        return "bit operation"
+    return "layout" if set(values) <= {"row", "col"} else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Use:
     """One way to read an instruction: the form, its slots, the layout with roles, and what it needs."""
 
     form: Form
-    slots: dict[str, str]
+    slots: Slots
     layout: Layout
     classes: tuple[str, ...]
     needs: list[tuple[str, Need]] = field(default_factory=list[tuple[str, Need]])
@@ -393,7 +395,7 @@ class Form:
             if isinstance(result, str):
                 return Problem(result, i, f"syntax: {self.syntax}", matcher.depth)
             placed.append(result)
-        use = Use(self, dict(slots), tuple(placed), classes)
+        use = Use(self, slots, tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
             return Problem(message, depth=3)
         use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
@@ -450,10 +452,12 @@ def _split(text: str) -> list[str]:
     return [*parts, current.strip()] if current.strip() else parts
 
 
+@cache  # few lists are many forms'
 def _parse_specs(text: str) -> tuple[OperandSpec, ...]:
     return tuple(_parse_spec(part) for part in _split(text))
 
 
+@cache
 def _parse_spec(text: str) -> OperandSpec:
     if text.startswith("["):
         unified = text.endswith("]{.unified}")

@@ -294,19 +294,21 @@ class Instruction(Operation, Fragments):
         """All readings of an instruction: its modifiers, its operand list (roles ignored), its register classes in text
         order.
         """
+        candidates = cls.candidates(modifiers)
+        if not candidates:
+            return Resolution([], lambda: cls.explain_modifiers(modifiers))
         key = (modifiers, layout, classes)
         found = cls._resolutions.get(key)
         if found is None:
             if len(cls._resolutions) > 50_000:
                 cls._resolutions.clear()
-            found = cls._resolutions[key] = cls._resolve(modifiers, layout, classes)
+            found = cls._resolutions[key] = cls._resolve(candidates, layout, classes)
         return found
 
     @classmethod
-    def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
-        candidates = cls.candidates(modifiers)
-        if not candidates:
-            return Resolution([], lambda: cls.explain_modifiers(modifiers))
+    def _resolve(
+        cls, candidates: list[tuple[Form, dict[str, str]]], layout: Layout, classes: tuple[str, ...]
+    ) -> Resolution:
         uses: list[Use] = []
         closest: Problem | None = None
         nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does
@@ -487,7 +489,7 @@ def slots_of(properties: dict[str, Attribute]) -> dict[str, str]:
     }
 
 
-def slot_properties(form_: Form, slots: dict[str, str]) -> dict[str, Attribute]:
+def slot_properties(form_: Form, slots: Slots) -> dict[str, Attribute]:
     """Slots as properties: a unit for a plain flag, a string for a choice."""
     literal = {s.name for s in form_.slots if s.literal}
     return {name: UNIT if name in literal else string_attr(value) for name, value in slots.items()}
@@ -533,17 +535,17 @@ def verdict_of(op: Instruction, target: TargetAttr | None) -> tuple[Problem | No
     Memoised on (properties, register classes, target).
     """
     properties = op.properties
-    # the memo holds the attributes themselves, so their ids stay theirs
-    # one flat tuple: the None keeps operands and results apart
-    key = (
-        op.__class__,
-        id(target),
-        *properties,  # the names too: all flags have one value
-        *map(id, properties.values()),
-        *[v._type.data[0] for v in op._operands],  # pyright: ignore
-        None,
-        *[v._type.data[0] for v in op.results],  # pyright: ignore
-    )
+    # the memo holds the attributes themselves, so their ids stay theirs; a list that grows is the fastest way to a key
+    parts: list[object] = [op.__class__, id(target)]
+    parts += properties  # the names too: all flags have one value
+    parts += map(id, properties.values())
+    add = parts.append
+    for value in op._operands:
+        add(value._type.data[0])  # pyright: ignore
+    add(None)  # keeps operands and results apart
+    for value in op.results:
+        add(value._type.data[0])  # pyright: ignore
+    key = tuple(parts)
     found = _verdicts.get(key)
     if found is None:
         if len(_verdicts) > 200_000:
