@@ -36,7 +36,7 @@ from .instructions import opcode
 from .lines import with_lines
 from .parameters import EntryParameter
 from .shared import DYNAMIC, STATIC_LIMIT, place_allocations
-from .trace import FINISHED, Trace, declaration_shape
+from .trace import FINISHED, Trace, declaration_shape, judged
 
 Directives = Sequence[tuple[str, tuple[Any, ...]]]
 
@@ -282,10 +282,7 @@ def _check_version(trace: Trace, version: Version) -> None:
     if trace.version is not None:
         return
     for shape, place in trace.used.items():
-        cls = shape.instruction
-        assert cls is not None
-        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
-        problem = cls.resolve(shape.modifiers, shape.plain_layout, classes).verdict(version, trace.target)
+        _, problem, _ = judged(shape, version, trace.target)
         if problem is not None:
             raise trace.error(
                 f"{problem.message} (the version that the rest of the kernel needs)", problem.hint, at=place

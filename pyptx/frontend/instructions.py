@@ -108,7 +108,7 @@ class Opcode:
         if found is None:
             found = self._make(trace, tuple(key))
         shape, name = found
-        place = trace.place()
+        place = trace.place(2)
         if shape not in trace.used:
             try:
                 trace.check(shape, place)
@@ -212,6 +212,7 @@ def _path(words: tuple[str, ...]) -> Opcode:
     return found
 
 
+@lru_cache(maxsize=20_000)
 def opcode(text: str) -> Opcode:
     """The instruction of a PTX spelling: `opcode("fence.proxy.async::generic.acquire")`."""
     return _path(tuple(text.split(".")))
@@ -228,7 +229,7 @@ def spelled(name: str) -> str:
 
 def emit(text: str, *operands: Any, pred: Any = None) -> Any:
     """Emit the instruction of a PTX spelling."""
-    return _path(tuple(text.split(".")))(*operands, pred=pred)
+    return opcode(text)(*operands, pred=pred)
 
 
 # ------------------------------------------------------------------------------------------------------------ operands

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ..diagnostics import Diagnostic, PTXError, suggest
 from ..dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
+from ..ssa.fastir import gc_paused
 from .barrier_use import uninitialised_barriers
 from .build import build_module
 from .limits import launch_problem
@@ -239,7 +240,8 @@ class Kernel:
         key = (self.arch, self._version, *[_key(k, v) for k, v in sorted(template.items())], "|", *sorted(env.items()))
         found = self._cache.get(key)
         if found is None:
-            found = self._cache[key] = self._run(template, env)
+            with gc_paused():  # a trace is one large graph that lives on
+                found = self._cache[key] = self._run(template, env)
         return found
 
     _trace = trace

@@ -108,7 +108,7 @@ class ModuleTrace(Trace):
         spans = [(start, line) for start, _, line in code.co_lines() if line is not None]
         self._line_starts, self._lines = [s for s, _ in spans], [line for _, line in spans]
 
-    def place(self) -> int:
+    def place(self, above: int = 1) -> int:
         frame = _getframe(2)
         body = self._body
         if frame.f_code is not body:

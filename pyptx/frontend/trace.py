@@ -206,9 +206,11 @@ class Trace:
 
     # ------------------------------------------------------------------------------------------------------ statements
 
-    def place(self) -> int:
-        """Index of the location of the kernel's own line that is running (frames of this package are skipped)."""
-        frame = _getframe(1)
+    def place(self, above: int = 1) -> int:
+        """Index of the location of the kernel's own line that is running (frames of this package are skipped, the first
+        `above` without a look).
+        """
+        frame = _getframe(above)
         while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
             frame = frame.f_back
         if frame is None:
@@ -219,7 +221,7 @@ class Trace:
             code = frame.f_code
             known = self._codes.get(id(code))
             if known is None:
-                known = self._codes[id(code)] = (code, list(code.co_positions()))
+                known = self._codes[id(code)] = _positions_of(code)
             line, _, column, _ = known[1][frame.f_lasti // 2]
             found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
@@ -284,20 +286,15 @@ class Trace:
         cls = shape.instruction
         if cls is None:
             return
-        classes: tuple[str, ...] = shape.bare
-        if shape.guard >= 0:
-            if classes[0] != "pred":
-                raise self.error(f"the guard of an instruction is a .pred register, not .{classes[0]}", at=place)
-            classes = classes[1:]
-        resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes)
-        problem = resolution.verdict(self.version or NEWEST_PTX, self.target)
+        if shape.guard >= 0 and shape.bare[0] != "pred":
+            raise self.error(f"the guard of an instruction is a .pred register, not .{shape.bare[0]}", at=place)
+        resolution, problem, least = judged(shape, self.version or NEWEST_PTX, self.target)
         if problem is not None:
             raise self.error(*self._explained(problem, resolution), at=place)
         problem = symbol_problem(resolution, self.spaces) if self.spaces else None
         if problem is not None:
             raise self.error(problem.message, problem.hint, at=place)
         self.used[shape] = place
-        least = least_version(resolution, self.target)
         if least > self.needs:
             self.needs = least
 
@@ -324,27 +321,46 @@ class Trace:
         return Diagnostic("error", message, filename, line, location.column.data, hint, source_line=source)
 
 
+_positions: dict[int, tuple[CodeType, list[_Position]]] = {}
+
+
+def _positions_of(code: CodeType) -> tuple[CodeType, list[_Position]]:
+    """A code object and its positions by instruction: listed once for all traces."""
+    found = _positions.get(id(code))  # comparing code objects is slow; this one lives as long as its id stands here
+    if found is None:
+        if len(_positions) >= 1000:
+            _positions.clear()
+        found = _positions[id(code)] = (code, list(code.co_positions()))
+    return found
+
+
 @lru_cache(maxsize=20_000)
 def _location(filename: str, line: int, column: int) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column))
 
 
-_least: dict[tuple[int, str], tuple[Version, Resolution]] = {}
+_judged: dict[tuple[Shape, Version, str], tuple[Resolution, Problem | None, Version]] = {}
 
 
-def least_version(resolution: Resolution, target: str) -> Version:
-    """The lowest PTX version in which some form of the instruction exists on the target."""
-    found = _least.get((id(resolution), target))
+def judged(shape: Shape, version: Version, target: str) -> tuple[Resolution, Problem | None, Version]:
+    """What a traced instruction may be, what is wrong with it, and the lowest PTX version in which some form of it exists
+    on the target.
+    """
+    found = _judged.get((shape, version, target))
     if found is None:
+        assert shape.instruction is not None
+        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
+        resolution = shape.instruction.resolve(shape.modifiers, shape.plain_layout, classes)
         versions = [
             max((n.since for _, n in use.needs), default=(1, 0))
             for use in resolution.uses
             if all(_on_target(n, target) for _, n in use.needs)
         ]
-        if len(_least) > 50_000:
-            _least.clear()
-        found = _least[id(resolution), target] = (min(versions, default=(1, 0)), resolution)
-    return found[0]
+        if len(_judged) > 50_000:
+            _judged.clear()
+        found = resolution, resolution.verdict(version, target), min(versions, default=(1, 0))
+        _judged[shape, version, target] = found
+    return found
 
 
 def _on_target(need: Need, target: str) -> bool:

@@ -33,14 +33,25 @@ from ..dialects.ptx.syntax import Layout, layout_tokens, registers
 
 _SILENT = (UndefOp, FallOp, ParameterOp)
 
-_Template = tuple[str, tuple[int, ...]]
-"""A printf format, and the operand (>= 0) or result (~index) for each of its slots; a label slot comes last."""
+_Template = tuple[str, tuple[int, ...], bool]
+"""A printf format; the operand (>= 0) or result (~index) for each of its slots, a label slot last; and whether these are
+all results and then all operands, in their order.
+"""
 
-_common: dict[tuple[object, ...], tuple[_Template, object]] = {}
-"""Templates of instructions without gaps of their own, for all modules, with the attributes whose ids are their keys."""
+_common: dict[Style, _Common] = {}
 _MOST = 50_000
 _LABEL = 1 << 30
 """Marks a slot of a template that takes a label; the low bits are the index among the labels of the target block."""
+
+
+class _Common:
+    """What all modules of a style share, of operations without gaps of their own: the templates of instructions and the
+    text of everything else, each with the attributes whose ids are in its key.
+    """
+
+    def __init__(self) -> None:
+        self.templates: dict[tuple[object, ...], tuple[_Template, object]] = {}
+        self.statements: dict[tuple[object, ...], tuple[str, object]] = {}
 
 
 def print_module(module: Operation) -> str:
@@ -75,8 +86,9 @@ class _ModulePrinter:
         self.module = module
         style = module.attributes.get("style") if module is not None else None
         self.style: Style = style.data if isinstance(style, StyleAttr) else DEFAULT
+        self.common = _common.setdefault(self.style, _Common())
         self.templates: dict[tuple[object, ...], _Template] = {}
-        self.statements: dict[tuple[int, ...], str] = {}
+        self.statements: dict[tuple[object, ...], str] = {}
         self.keep: list[object] = []
         self.labels: dict[Block, list[str]] = {}
         self.out: list[str] = []
@@ -117,6 +129,7 @@ class _ModulePrinter:
     def _body(self, blocks: Sequence[Block]) -> None:
         out, templates = self.out, self.templates
         append = out.append
+        nothing = id(None)
         for block in blocks:
             op = block._first_op
             while op is not None:
@@ -125,24 +138,24 @@ class _ModulePrinter:
                     attributes = op.attributes
                     if attributes and "lead" in attributes:
                         append(attributes["lead"].data)  # pyright: ignore
-                    key = (
-                        op.__class__,
-                        *properties,
-                        *map(id, properties.values()),
-                        id(attributes.get("gaps")),
-                        id(attributes.get("written")),
-                    )
+                    if attributes:
+                        parts: list[object] = [op.__class__, id(attributes.get("gaps")), id(attributes.get("written"))]
+                    else:
+                        parts = [op.__class__, nothing, nothing]
+                    parts += properties
+                    parts += map(id, properties.values())
+                    key = tuple(parts)
                     entry = templates.get(key)
                     if entry is None:
                         entry = templates[key] = self._known_template(cast(Instruction, op), key)
-                    form, order = entry
+                    form, order, in_order = entry
                     if order and order[-1] >= _LABEL:
                         append(form % self._names(op, order))
                     else:
-                        # lists first: indexing SSAValues is slow, iterating it is not
-                        read = [v._type.data[1] for v in op._operands]  # pyright: ignore
-                        written = [v._type.data[1] for v in op.results]  # pyright: ignore
-                        names = [read[i] if i >= 0 else written[~i] for i in order]
+                        names = [v._type.data[1] for v in (*op.results, *op._operands)]  # pyright: ignore
+                        if not in_order or len(names) != len(order):
+                            results = len(op.results)
+                            names = [names[i + results if i >= 0 else ~i] for i in order]
                         if "" in names:
                             raise blank(op)
                         append(form % tuple(names))
@@ -168,7 +181,7 @@ class _ModulePrinter:
     # statements
 
     def instruction(self, op: Instruction, *, bare: bool = False) -> str:
-        form, order = self._template(op, bare=bare)
+        form, order, _ = self._template(op, bare=bare)
         return form % self._names(op, order)
 
     def _known_template(self, op: Instruction, key: tuple[object, ...]) -> _Template:
@@ -176,12 +189,12 @@ class _ModulePrinter:
         if "gaps" in op.attributes:
             self.keep.append(held)
             return self._template(op)
-        key = (self.style, *key)
-        known = _common.get(key)
+        common = self.common.templates
+        known = common.get(key)
         if known is None:
-            if len(_common) >= _MOST:
-                _common.clear()
-            known = _common[key] = (self._template(op), held)
+            if len(common) >= _MOST:
+                common.clear()
+            known = common[key] = (self._template(op), held)
         self.keep.append(known[1])
         return known[0]
 
@@ -232,19 +245,33 @@ class _ModulePrinter:
         gaps = None if bare else _kept(op, len(tokens))
         if gaps is None:
             gaps = self.style.instruction_gaps(tokens, guard_count, opcode_count)
-        return _zip([g.replace("%", "%%") for g in gaps], tokens), tuple(order)
+        in_order = order == [*(~i for i in range(len(op.results))), *range(len(op._operands))]
+        return _zip([g.replace("%", "%%") for g in gaps], tokens), tuple(order), in_order
 
     def structural(self, op: Structural, *, indent: bool) -> None:
         attributes = op.attributes
         lead = attributes.get("lead")
         if lead is not None:
             self.out.append(cast(TextAttr, lead).data)
-        key = (id(op.__class__), indent, id(attributes.get("gaps")), *map(id, op.properties.values()))
+        key = (op.__class__, indent, id(attributes.get("gaps")), *map(id, op.properties.values()))
         text = self.statements.get(key)
         if text is None:
-            text = self.statements[key] = self._statement(op, indent)
-            self.keep.append((tuple(op.properties.values()), dict(attributes)))
+            text = self.statements[key] = self._known_statement(op, indent, key)
         self.out.append(text)
+
+    def _known_statement(self, op: Structural, indent: bool, key: tuple[object, ...]) -> str:
+        held = (tuple(op.properties.values()), dict(op.attributes))
+        if "gaps" in op.attributes or not op.own_words:
+            self.keep.append(held)
+            return self._statement(op, indent)
+        common = self.common.statements
+        known = common.get(key)
+        if known is None:
+            if len(common) >= _MOST:
+                common.clear()
+            known = common[key] = (self._statement(op, indent), held)
+        self.keep.append(known[1])
+        return known[0]
 
     def _statement(self, op: Structural, indent: bool) -> str:
         tokens = op.tokens()

@@ -100,9 +100,10 @@ class _Builder:
         scope = 0
         stack: list[int] = []
         previous_label = ""
+        instruction = Kind.INSTRUCTION
         for shape, _, _, _, name in statements:
             kind = shape.kind
-            if kind == Kind.INSTRUCTION:
+            if kind is instruction:
                 continue
             if kind == Kind.LABEL:
                 labels[(scope, name)] = -1
@@ -141,6 +142,9 @@ class _Builder:
         heads = 0
         for statement in statements:
             kind = statement[0].kind
+            if kind is instruction and not ended:
+                current.append(statement)
+                continue
             if kind == Kind.LABEL and (scope, statement[4]) in targets:
                 only_labels = heads > 0 and heads == len(current)
                 if not only_labels:
@@ -312,6 +316,7 @@ class _Builder:
         style, filename, locations = self.style, self.filename, self.source.locations
         style_id = id(style)
         outputs = self.source.outputs
+        label, terminator_kind = Kind.LABEL, Kind.TERMINATOR
         for b in sequence:
             if tree.reachable(b):
                 while marks and not tree.dominates(marks[-1][0], b):
@@ -349,7 +354,8 @@ class _Builder:
                 if lead:
                     attributes = dict(attributes)
                     attributes["lead"] = text_attr(lead)
-                if shape.kind == Kind.LABEL:
+                kind = shape.kind
+                if kind is label:
                     properties = dict[str, Attribute](label=string_attr(name))
                 values = [regs[i].value or undefined(regs[i]) for i in shape.read] if regs else []
                 if outputs and shape.instruction is not None and shape.instruction.returns:
@@ -360,23 +366,22 @@ class _Builder:
                         values.append(reg.value or undefined(reg))
                     for i in shape.tied:
                         values.append(regs[i].value or undefined(regs[i]))
-                if shape.kind == Kind.TERMINATOR:
+                if kind is terminator_kind:
                     terminator = statement
                     break
                 if filename is not None:
                     location = line_location(filename, line, shape.column)
                 else:
                     location = UNKNOWN_LOC if locations is None else locations[line]
-                if shape.written:
-                    op = create(
-                        shape.op_class, values, [regs[i].type or _type(regs[i]) for i in shape.written], properties,
-                        attributes, (), location,
-                    )  # fmt: skip
-                    for i, value in zip(shape.written, op.results, strict=True):
+                if written := shape.written:
+                    types = [regs[i].type or _type(regs[i]) for i in written]
+                    op = create(shape.op_class, values, types, properties, attributes, (), location)
+                    results = iter(op.results)
+                    for i in written:
                         reg = regs[i]
                         if reg.bit:
                             log.append((reg, reg.value))
-                        reg.value = value
+                        reg.value = next(results)
                 else:
                     op = create(shape.op_class, values, (), properties, attributes, (), location)
                 append(op)

@@ -229,6 +229,8 @@ class Structural(Operation):
     """Base of the ops here: an op that prints itself as tokens."""
 
     traits = OpTraits(tuple)
+    own_words: ClassVar[bool] = True
+    """Whether its tokens follow from its class and properties alone."""
 
     def tokens(self) -> list[str]:
         """The PTX tokens of the op; empty when it prints nothing."""
@@ -283,6 +285,7 @@ class HeaderOp(Structural):
     """`.version`, `.target` or `.address_size`: where the module's own attribute is printed."""
 
     name = "ptx.header"
+    own_words = False
 
     @property
     def what(self) -> str:
