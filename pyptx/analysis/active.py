@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dialects.ptx.control import Exit, Return
 from ..dialects.ptx.instruction import Instruction
 from .cfg import CFG
 from .operands import guard_value
@@ -31,9 +32,9 @@ class ActiveThreads:
             successors = cfg.successors[parent]
             if len(successors) == 2 and tree.predecessors[b] == [parent] and isinstance(last, Instruction):
                 taken = self._guard(last)
-                if taken is not None and last.opcode == "bra":
+                if taken is not None and last.jumps:
                     mask = mask & (taken if successors[0] == b else ~taken)
-            elif isinstance(last, Instruction) and last.opcode in ("ret", "exit") and tree.predecessors[b] == [parent]:
+            elif isinstance(last, (Return, Exit)) and tree.predecessors[b] == [parent]:
                 taken = self._guard(last)
                 mask = mask if taken is None else mask & ~taken
             self.masks[b] = mask

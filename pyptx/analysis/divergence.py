@@ -47,9 +47,7 @@ def post_dominators(successors: Sequence[Sequence[int]]) -> PostDominators:
 
 def is_aligned(op: Instruction) -> bool:
     """Whether all threads of a warp must run an instruction together. `bar.warp.sync` has a mask that says who must."""
-    if op.opcode.startswith("bar.warp"):
-        return False
-    return op.opcode.partition(".")[0] == "bar" or "aligned" in op.modifiers
+    return op.aligned or "aligned" in op.modifiers
 
 
 def divergent_barriers(cfg: CFG, threads: Threads) -> list[Finding]:

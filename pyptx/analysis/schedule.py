@@ -107,7 +107,7 @@ def _effect(op: Operation) -> str:
         return "pure" if op.results else "order"
     if op.terminator:
         return "control"
-    if op.effect == "read" and op.opcode == "ld" and {"volatile", "relaxed", "acquire"} & set(op.modifiers):
+    if op.effect == "read" and op.access == "load" and {"volatile", "relaxed", "acquire"} & set(op.modifiers):
         return "order"
     if op.effect == "read" and ("param" in op.modifiers or "const" in op.modifiers or "nc" in op.modifiers):
         return "pure"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from ..dialects.ptx.conversion import Cvt
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.move import Mov
+from ..dialects.ptx.movement import ConvertAddress
 from ..dialects.ptx.structure import FunctionOp, UndefOp
 from ..dialects.ptx.syntax import Immediate
 from ..dialects.ptx.types import class_bits
@@ -55,7 +58,7 @@ class Storage:
                 self.units[value] = ()
         if not isinstance(op, Instruction) or op.guard:
             return
-        if op.opcode in ("mov", "cvta", "cvt"):
+        if isinstance(op, (Mov, ConvertAddress, Cvt)):
             self._copy(op)
 
     def _copy(self, op: Instruction) -> None:
@@ -63,7 +66,7 @@ class Storage:
         if len(bound) != 2:
             return
         target, source = bound
-        if op.opcode == "cvt":
+        if isinstance(op, Cvt):
             types = [m for m in op.modifiers if m[1:].isdigit() and m[0] in "bsu"]
             if len(types) != len(op.modifiers) or len(types) != 2:
                 return

@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects.ptx.control import BranchIndexed
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.logic import And, Or, Shl
 from ..dialects.ptx.structure import FunctionOp, UndefOp
 from ..dialects.ptx.syntax import Immediate, SpecialRegister, Symbol
 from ..dialects.ptx.types import SCALAR_TYPES, class_bits
@@ -490,7 +491,7 @@ def _eval_add(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Resu
     bits, _ = _type(op)
     d, found = _result(bound), _sources(e, bound[1:3])
     if bits and d is not None and found is not None:
-        yield d, _add(found[0], found[1], bits, -1 if op.opcode == "sub" else 1)
+        yield d, _add(found[0], found[1], bits, 1 if op.commutative else -1)
 
 
 def _eval_mul(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Results:
@@ -504,7 +505,7 @@ def _eval_mul(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Resu
         return
     product = _multiply(a, b, 2 * bits if wide else bits)
     if product is not None:
-        yield d, product if op.opcode == "mul" else _add(product, found[2], 2 * bits if wide else bits)
+        yield d, product if len(found) == 2 else _add(product, found[2], 2 * bits if wide else bits)
 
 
 def _extended(lanes: Lanes, bits: int, signed: bool) -> Lanes | None:
@@ -522,15 +523,15 @@ def _eval_bits(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Res
         return
     a, b = found
     bits = 1 if register_class(d) == "pred" else _type(op)[0]
-    operation = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op.opcode]
     if a.known and b.known:
+        operation = np.bitwise_and if isinstance(op, And) else np.bitwise_or if isinstance(op, Or) else np.bitwise_xor
         yield d, Lanes(operation(a.numbers, b.numbers))
         return
     for left, right in ((a, b), (b, a)):
         constant = right.constant
         if constant is None:
             continue
-        if op.opcode in ("or", "xor"):
+        if not isinstance(op, And):
             if constant == 0:
                 yield d, left
             elif constant > 0 and _low_zero_bits(left) >= constant.bit_length():
@@ -547,7 +548,7 @@ def _eval_bits(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Res
         ):
             yield d, Lanes(left.numbers & constant, left.rest)
         return
-    if op.opcode in ("or", "xor") and not (b.rest and a.rest):
+    if not isinstance(op, And) and not (b.rest and a.rest):
         known, other = (a, b) if a.known else (b, a)
         top = int(known.numbers.max())
         if int(known.numbers.min()) >= 0 and _low_zero_bits(other) >= top.bit_length():
@@ -575,7 +576,7 @@ def _eval_shift(e: _Evaluation, op: Instruction, bound: tuple[Bound, ...]) -> Re
     if not bits or d is None or found is None:
         return
     a, by = found
-    if op.opcode == "shl":
+    if isinstance(op, Shl):
         amount = by.constant
         if amount is not None:
             yield d, _times(a, 1 << amount, bits) if 0 <= amount < bits else _number(0)

@@ -85,7 +85,7 @@ def memory_traffic(
         for op in block.ops:
             if not isinstance(op, Instruction):
                 continue
-            if op.opcode.startswith(("cp.async.bulk.tensor", "cp.reduce", "tex", "suld", "wmma.load", "wmma.store")):
+            if op.partial_access:
                 complete = False
             for access in accesses(op):
                 lanes = threads.address(access.memory)

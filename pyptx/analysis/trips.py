@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from ..dialects.ptx.comparison import Setp
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.integer import Add, Sub
 from ..dialects.ptx.syntax import Immediate
 from .cfg import CFG
 from .loops import Loop
@@ -25,7 +27,7 @@ def trip_count(cfg: CFG, loop: Loop, threads: Threads) -> int | None:
     if not isinstance(last, Instruction) or len(cfg.successors[source]) != 2:
         return None
     guard = guard_value(last)
-    if guard is None or not isinstance(guard.owner, Instruction) or guard.owner.opcode != "setp":
+    if guard is None or not isinstance(guard.owner, Setp):
         return None
     compare = guard.owner
     stays_if = (cfg.successors[source][0] in loop.blocks) == (last.guard == "@")
@@ -105,12 +107,12 @@ def _counter(cfg: CFG, loop: Loop, operand: Bound, threads: Threads) -> tuple[in
 def _minus_constants(value: SSAValue, threads: Threads) -> tuple[SSAValue, int]:
     """Strip additions of constants: `(base, sum)`."""
     total = 0
-    while isinstance(value.owner, Instruction) and value.owner.opcode in ("add", "sub") and not value.owner.guard:
-        _, a, b = bound_operands(value.owner)
+    while isinstance(owner := value.owner, (Add, Sub)) and not owner.guard:
+        _, a, b = bound_operands(owner)
         if (amount := _constant(b, threads)) is not None and isinstance(a, Value):
-            total += -amount if value.owner.opcode == "sub" else amount
+            total += amount if isinstance(owner, Add) else -amount
             value = a.value
-        elif (amount := _constant(a, threads)) is not None and isinstance(b, Value) and value.owner.opcode == "add":
+        elif (amount := _constant(a, threads)) is not None and isinstance(b, Value) and owner.commutative:
             total += amount
             value = b.value
         else:

@@ -172,7 +172,7 @@ class Opcode:
                 raise trace.error(problem.message, problem.hint)
             cls, used = found
             self._modifiers = tuple(rest[used:])
-            self._reads_special = cls.opcode in ("mov", "cvt")
+            self._reads_special = cls.reads_special
             self._cls = cls
         return self._cls
 

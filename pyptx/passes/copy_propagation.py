@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from ..analysis.cfg import cfg_of
 from ..analysis.checks import check_registers, check_scopes
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.move import Mov
 from ..dialects.ptx.structure import FunctionOp
 from ..dialects.ptx.syntax import Register
 from ..dialects.ptx.types import RegType
@@ -80,7 +81,7 @@ def _erase_unused(moves: list[Instruction]) -> bool:
 
 def is_copy(op: Instruction) -> bool:
     """Whether the op moves one register into another of the same class, always."""
-    if op.opcode != "mov" or op.guard or len(op.layout) != 2 or len(op.operands) != 1 or len(op.results) != 1:
+    if not isinstance(op, Mov) or op.guard or len(op.layout) != 2 or len(op.operands) != 1 or len(op.results) != 1:
         return False
     if not all(isinstance(o, Register) and not o.member for o in op.layout):
         return False

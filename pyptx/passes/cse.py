@@ -17,8 +17,6 @@ from .operands import places_of
 from .ptx_pass import FunctionPass
 from .trivia import erase
 
-_COMMUTATIVE = frozenset("add mul and or xor min max".split())
-
 
 class CommonSubexpressions(FunctionPass):
     """Use the value of a dominating instruction instead of computing it again.
@@ -73,7 +71,7 @@ def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction 
 def _key(op: Instruction) -> object:
     """Equal for instructions that compute the same values into registers of the same classes."""
     operands: object = tuple(op.operands)
-    if op.opcode in _COMMUTATIVE and len(op.operands) == 2 and len(registers(op.layout)) == len(op.layout) == 3:
+    if op.commutative and len(op.operands) == 2 and len(registers(op.layout)) == len(op.layout) == 3:
         operands = frozenset(op.operands)
     classes = tuple(cast(RegType, r.type).register_class for r in op.results)
     return type(op), frozenset(op.properties.items()), operands, classes

@@ -8,6 +8,7 @@ wants the value, and never moves a read or a write across a `write`, `order` or 
 from __future__ import annotations
 
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.movement import Load
 from ..dialects.ptx.structure import EntryOp
 from ..dialects.ptx.syntax import Address, Operand, SpecialRegister, Symbol, registers, transform
 
@@ -60,7 +61,7 @@ def is_value(op: Instruction) -> bool:
 
 def _reads_kernel_parameter(op: Instruction) -> bool:
     """`ld.param` of a kernel's own parameter: nobody can write it."""
-    if op.opcode != "ld" or op.slot("space") not in ("param", "param::entry"):
+    if not isinstance(op, Load) or op.slot("space") not in ("param", "param::entry"):
         return False
     address = op.layout[-1]
     function = op.parent_op()

@@ -26,9 +26,6 @@ from .operands import passed_of, places_of
 from .ptx_pass import FunctionPass
 from .trivia import erase
 
-_IMMEDIATE_OPCODES = frozenset("add sub mul mad fma min max and or xor shl shr setp selp div rem".split())
-"""Families whose operands may become constants: each has the type of the instruction or is a shift's u32."""
-
 
 class Fold(FunctionPass):
     """Replace instructions on constants by their results.
@@ -175,28 +172,17 @@ class _Folder:
         if set(op.slots) - {"type", "mode"} or op.slots.get("mode", "lo") != "lo":
             return False
         bits = width(type_)
-        ones = mask(bits)
         right = self.constant(bound[2], _operand_types(op)[1])
         left = self.constant(bound[1], type_)
-        neutral_right = {
-            "add": 0,
-            "sub": 0,
-            "or": 0,
-            "xor": 0,
-            "shl": 0,
-            "shr": 0,
-            "mul": 1,
-            "and": ones,
-            "div": 1,
-        }
-        neutral_left = {"add": 0, "or": 0, "xor": 0, "mul": 1, "and": ones}
-        zero = op.opcode in ("mul", "and") and 0 in (left, right)
-        if zero:
-            self._replace(op, (0,))
+        if op.absorbing is not None and op.absorbing in (left, right):
+            self._replace(op, (op.absorbing,))
             return True
-        if right is not None and neutral_right.get(op.opcode) == right:
+        if op.identity is None:
+            return False
+        identity = op.identity & mask(bits)
+        if right == identity:
             return self._become_move(op, bound[1])
-        if left is not None and neutral_left.get(op.opcode) == left:
+        if op.commutative and left == identity:
             return self._become_move(op, bound[2])
         return False
 
@@ -233,7 +219,7 @@ class _Folder:
         """Write constants where the instruction reads constant registers, last operand first, as far as it
         may have them.
         """
-        if op.opcode not in _IMMEDIATE_OPCODES or problem_of(op) is not None:
+        if not op.takes_constants or problem_of(op) is not None:
             return
         types = _operand_types(op)
         for at in range(len(op.layout) - 1, 0, -1):

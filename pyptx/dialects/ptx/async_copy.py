@@ -282,6 +282,7 @@ class CpReduceAsyncBulk(Instruction):
 
     name = "ptx.cp.reduce.async.bulk"
     section = "9.7.9.25.4.2"
+    partial_access = True
     effect = "order"
     access_bytes = 16
     access = "atomic"
@@ -417,6 +418,8 @@ def _tensor(
 
 class TensorCopy(Instruction):
     """What the instructions with a tensor map share: the number of coordinates, offsets, extents and strides."""
+
+    partial_access = True
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:

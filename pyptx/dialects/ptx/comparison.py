@@ -65,6 +65,7 @@ class Setp(Instruction):
 
     name = "ptx.setp"
     section = "9.7.6.2"
+    takes_constants = True
     unit = "compare"
     forms = (
         *(setp(".type", cmp=cmp, type=types) for cmp, types in COMPARISONS),
@@ -113,6 +114,7 @@ class Selp(Instruction):
 
     name = "ptx.selp"
     section = "9.7.6.3"
+    takes_constants = True
     unit = "compare"
     forms = (form("selp.type d, a, b, c:pred!", type=SELECTABLE),)
 

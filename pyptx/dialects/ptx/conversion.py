@@ -104,6 +104,7 @@ class Cvt(Instruction):
 
     name = "ptx.cvt"
     section = "9.7.9.21"
+    reads_special = True
     unit = "convert"
     forms = (
         # integers

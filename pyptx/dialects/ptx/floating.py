@@ -25,6 +25,7 @@ class Fma(Instruction):
 
     name = "ptx.fma"
     section = "9.7.3.6"
+    takes_constants = True
     unit = "arithmetic"
     forms = (
         form("fma.rnd{.ftz}{.sat}.f32 d, a, b, c", rnd=ROUND, ptx="2.0", sm="20+"),

@@ -140,6 +140,19 @@ class Instruction(Operation, Fragments):
     """
     carries_address: ClassVar[bool] = False
     """Whether its result is an address where an operand is one: a move, or a sum with an offset."""
+    commutative: ClassVar[bool] = False
+    """Whether its two operands may change places."""
+    identity: ClassVar[int | None] = None
+    """The integer as second operand that leaves the first as it is; -1 has all bits of any type."""
+    absorbing: ClassVar[int | None] = None
+    """The integer operand that is the result, whatever the other is."""
+    takes_constants: ClassVar[bool] = False
+    """Whether a constant may stand for any register that it reads, in the type of the instruction (or as a shift's count).
+    """
+    reads_special: ClassVar[bool] = False
+    """Whether a special register may stand for any register that it reads."""
+    partial_access: ClassVar[bool] = False
+    """Whether it moves data of global memory that its address operands do not show (a tensor map's, a texture's)."""
     result_name: ClassVar[str] = ""
     """What its result is called in a readable program, if nothing says more: `acc`, `old`, `mask`."""
     traits = OpTraits(tuple)

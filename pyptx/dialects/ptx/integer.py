@@ -39,6 +39,9 @@ class Add(Instruction):
 
     name = "ptx.add"
     section = "9.7.1.1"
+    commutative = True
+    identity = 0
+    takes_constants = True
     carries_address = True
     unit = "arithmetic"
     forms = (
@@ -70,6 +73,8 @@ class Sub(Instruction):
 
     name = "ptx.sub"
     section = "9.7.1.2"
+    identity = 0
+    takes_constants = True
     carries_address = True
     unit = "arithmetic"
     forms = (
@@ -97,6 +102,10 @@ class Mul(Instruction):
 
     name = "ptx.mul"
     section = "9.7.1.3"
+    commutative = True
+    identity = 1
+    absorbing = 0
+    takes_constants = True
     unit = "arithmetic"
     forms = (
         form("mul.^mode.type d, a, b", mode="lo hi", type=INTEGER),
@@ -120,6 +129,7 @@ class Mad(Instruction):
 
     name = "ptx.mad"
     section = "9.7.1.4"
+    takes_constants = True
     carries_address = True
     unit = "arithmetic"
     forms = (
@@ -185,6 +195,8 @@ class Div(Instruction):
 
     name = "ptx.div"
     section = "9.7.1.8"
+    identity = 1
+    takes_constants = True
     unit = "arithmetic"
     forms = (
         form("div.type d, a, b", type=INTEGER),
@@ -209,6 +221,7 @@ class Rem(Instruction):
 
     name = "ptx.rem"
     section = "9.7.1.9"
+    takes_constants = True
     unit = "arithmetic"
     forms = (form("rem.type d, a, b", type=INTEGER),)
 
@@ -263,6 +276,8 @@ class Min(Instruction):
 
     name = "ptx.min"
     section = "9.7.1.12"
+    commutative = True
+    takes_constants = True
     unit = "arithmetic"
     forms = (
         form("min.type d, a, b", type=INTEGER),
@@ -293,6 +308,8 @@ class Max(Instruction):
 
     name = "ptx.max"
     section = "9.7.1.13"
+    commutative = True
+    takes_constants = True
     unit = "arithmetic"
     forms = (
         form("max.type d, a, b", type=INTEGER),

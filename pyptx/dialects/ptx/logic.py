@@ -19,6 +19,10 @@ class And(Instruction):
 
     name = "ptx.and"
     section = "9.7.8.1"
+    commutative = True
+    identity = -1
+    absorbing = 0
+    takes_constants = True
     unit = "logic"
     forms = (form("and.type d, a!, b!", type=LOGIC),)
 
@@ -29,6 +33,9 @@ class Or(Instruction):
 
     name = "ptx.or"
     section = "9.7.8.2"
+    commutative = True
+    identity = 0
+    takes_constants = True
     unit = "logic"
     forms = (form("or.type d, a!, b!", type=LOGIC),)
 
@@ -39,6 +46,9 @@ class Xor(Instruction):
 
     name = "ptx.xor"
     section = "9.7.8.3"
+    commutative = True
+    identity = 0
+    takes_constants = True
     unit = "logic"
     forms = (form("xor.type d, a!, b!", type=LOGIC),)
 
@@ -102,6 +112,8 @@ class Shl(Instruction):
 
     name = "ptx.shl"
     section = "9.7.8.8"
+    identity = 0
+    takes_constants = True
     unit = "logic"
     forms = (form("shl.type d, a, b:u32", type=BITS),)
 
@@ -115,5 +127,7 @@ class Shr(Instruction):
 
     name = "ptx.shr"
     section = "9.7.8.9"
+    identity = 0
+    takes_constants = True
     unit = "logic"
     forms = (form("shr.type d, a, b:u32", type=f"{BITS} {UNSIGNED} {SIGNED}"),)

@@ -351,6 +351,7 @@ class WmmaLoadA(Instruction):
 
     name = "ptx.wmma.load.a"
     section = "9.7.14.4.3"
+    partial_access = True
     result_name = "frag"
     effect = "read"
     access = "load"
@@ -373,6 +374,7 @@ class WmmaLoadB(Instruction):
 
     name = "ptx.wmma.load.b"
     section = "9.7.14.4.3"
+    partial_access = True
     result_name = "frag"
     effect = "read"
     access = "load"
@@ -395,6 +397,7 @@ class WmmaLoadC(Instruction):
 
     name = "ptx.wmma.load.c"
     section = "9.7.14.4.3"
+    partial_access = True
     result_name = "acc"
     effect = "read"
     access = "load"
@@ -418,6 +421,7 @@ class WmmaStoreD(Instruction):
 
     name = "ptx.wmma.store.d"
     section = "9.7.14.4.4"
+    partial_access = True
     effect = "write"
     access = "store"
     whole_warp = True

@@ -30,6 +30,7 @@ class Mov(Instruction):
     name = "ptx.mov"
     numbers_with_offset = True
     section = "9.7.9.3"
+    reads_special = True
     carries_address = True
 
     @classmethod

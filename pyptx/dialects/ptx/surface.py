@@ -28,7 +28,7 @@ class _Surface(Instruction):
     """What the surface accesses share: the size of the coordinate vector."""
 
     reference = "surfref"
-
+    partial_access = True
     effect = "order"
 
     @classmethod

@@ -106,6 +106,7 @@ class _Texture(Instruction):
 
     reference = "texref"
     symbol_kind = "samplerref"
+    partial_access = True
 
     section = "9.7.9.3"
     result_name = "v"

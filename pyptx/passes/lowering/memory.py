@@ -13,6 +13,8 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, StridedLayo
 from xdsl.dialects.memref import AtomicRMWOp, DimOp, GetGlobalOp, SubviewOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ...dialects.ptx.integer import Add
+from ...dialects.ptx.syntax import Immediate
 from .emitter import At, Emitter, lowers
 from .values import I32, I64, Constant, Lowered, Memory, Scalar, ScalarValue, Unsupported, scalar_of
 
@@ -132,11 +134,7 @@ def address(e: Emitter, memory: Memory, indices: list[ScalarValue]) -> At:
 def _split(e: Emitter, linear: SSAValue) -> tuple[SSAValue, int]:
     """Take the constant out of an index that ends in the addition of one."""
     owner = linear.owner
-    if isinstance(owner, Operation) and owner.name == "ptx.add" and len(owner.operands) == 1:
-        from ...dialects.ptx.instruction import Instruction
-        from ...dialects.ptx.syntax import Immediate
-
-        assert isinstance(owner, Instruction)
+    if isinstance(owner, Add) and len(owner.operands) == 1:
         last = owner.layout[-1]
         if isinstance(last, Immediate) and abs(int(last.value)) < 1 << 20:
             return owner.operands[0], int(last.value)
