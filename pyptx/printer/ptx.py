@@ -30,6 +30,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.style import DEFAULT, Style, StyleAttr
 from ..dialects.ptx.syntax import Layout, layout_tokens, registers
+from ..ssa.fastir import gc_paused
 
 _SILENT = (UndefOp, FallOp, ParameterOp)
 
@@ -63,7 +64,8 @@ def print_module(module: Operation) -> str:
         module = found[0]
     if not isinstance(module, ModuleOp):
         raise ValueError(f"expected a ptx.module, not {module.name}")
-    return _ModulePrinter(module).print()
+    with gc_paused():  # the module may be large, and nothing here is garbage
+        return _ModulePrinter(module).print()
 
 
 def blank(op: Operation) -> PTXError:
