@@ -96,6 +96,8 @@ def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torc
     for array in into:
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise PTXError(f"{_name(kernel)}: out= is a read-only array")
+    if all(isinstance(array, np.ndarray) for array in (*args, *into)):
+        _check_overlap(kernel, [(a.__array_interface__["data"][0], a.nbytes) for a in (*args, *into)], len(into))
     run_on_cpu(kernel, (*args, *into), kwargs, into=True)
     return into[0] if len(into) == 1 else into
 
@@ -140,11 +142,29 @@ def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any
     """PTXError for outputs that cannot be written to as they lie, or that lose a gradient."""
     if any(t.is_neg() for t in into):
         raise PTXError(f"{_name(kernel)}: out= is a negated view, which holds other numbers than it shows: pass a copy")
+    if _plain(torch, args):
+        _check_overlap(kernel, [(t.data_ptr(), t.nbytes) for t in args], len(into))
     if torch.is_grad_enabled() and any(t.requires_grad for t in args):
         raise PTXError(
             f"{_name(kernel)}: out= has no gradient, and one of the tensors requires it: let the kernel allocate its "
             "outputs, or call it under torch.no_grad()"
         )
+
+
+def _check_overlap(kernel: Any, spans: Sequence[tuple[int, int]], outputs: int) -> None:
+    """PTXError for an output that shares memory with another, or a part of it with an input: what the kernel reads there
+    would depend on which threads come first. `spans` are (address, bytes) of all arrays, the last ones of outputs; an
+    output in place of an input is the author's choice.
+    """
+    names = _parameter_names(kernel, len(spans))
+    first = len(spans) - outputs
+    for i in range(first, len(spans)):
+        start, size = spans[i]
+        for j in range(i):
+            other, length = spans[j]
+            if start < other + length and other < start + size and (j >= first or spans[i] != spans[j]):
+                what = "the same memory as" if spans[i] == spans[j] else "a part of the memory of"
+                raise PTXError(f"{_name(kernel)}: out= for {names[i]} is {what} {names[j]}: pass a copy")
 
 
 def _check_tangents(kernel: Any, args: Sequence[Any], torch: Any) -> None:

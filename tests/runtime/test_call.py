@@ -151,6 +151,10 @@ def test_out_of_torch() -> None:
     assert torch.equal(x, torch.full((32,), 2.0))
     with pytest.raises(PTXError, match="out= is a negated view"):
         k(x, x, out=torch._neg_view(x))
+    memory = torch.ones(48)
+    with pytest.raises(PTXError, match="out= for z is a part of the memory of y: pass a copy"):
+        k(x, memory[:32], out=memory[16:])
+    assert torch.equal(k(x[:0], x[:0], out=x[:0]), x[:0])
     for inputs, out in ((x.clone().requires_grad_(), x), (x, x.clone().requires_grad_())):
         with pytest.raises(PTXError, match=r"out= has no gradient.*torch.no_grad"):
             k(inputs, x, out=out)
@@ -224,6 +228,12 @@ def test_out_on_the_cpu() -> None:
         both(x, out=y)
     with pytest.raises(PTXError, match="z must be Tile"):
         both(x, out=(y, z[:16]))
+    with pytest.raises(PTXError, match="out= for z is the same memory as y: pass a copy"):
+        both(x, out=(y, y))
+    both(x, out=(x, z))  # in place of an input is fine
+    both_of = np.zeros(48, np.float32)
+    with pytest.raises(PTXError, match="out= for y is a part of the memory of x: pass a copy"):
+        both(both_of[:32], out=(both_of[16:], z))
     y.flags.writeable = False
     with pytest.raises(PTXError, match="read-only"):
         both(x, out=(y, z))
