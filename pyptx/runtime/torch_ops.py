@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ..diagnostics import PTXError
+from ..types import PtxType
 from .call import (
     TORCH_NAMES,
     _dims,
@@ -67,10 +68,15 @@ def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     scalars = _given_scalars(kernel, kwargs)
     static = tuple((n, _constant(v)) for n, v in kwargs.items() if n not in scalars)
     name = kernel._torch_operator(static, scalars, len(outputs) > 0)
-    result = getattr(torch.ops.pyptx, name)(*args, *outputs, *[kwargs[n] for n in scalars])
+    result = getattr(torch.ops.pyptx, name)(*args, *outputs, *[_number(kwargs[n]) for n in scalars])
     if outputs:
         return outputs[0] if len(outputs) == 1 else outputs
     return result
+
+
+def _number(value: Any) -> Any:
+    """A raw parameter as the number that the operator takes: tensors and NumPy's numbers give theirs."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _constant(value: Any) -> Any:
@@ -224,6 +230,7 @@ def _free_name(
     parts = (
         getattr(function, "__module__", ""), getattr(function, "__qualname__", ""), _name(kernel),
         *(f"{n}={v!r}" for n, v in sorted(static.items())), *scalars, *map(describe_tile, _specs(kernel, True)),
+        *_enclosed(function),
     )  # fmt: skip
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
     base = f"{_name(kernel)}_{digest}" + ("_diff" if gradient else "") + ("_into" if into else "")
@@ -232,6 +239,24 @@ def _free_name(
         number += 1
         name = f"{base}_{number}"
     return name
+
+
+def _enclosed(function: Any) -> list[str]:
+    """What tells kernels of one factory apart in every process, in whatever order they are made: the plain values that
+    the function takes from around it.
+    """
+    found: list[str] = []
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return found
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+        if isinstance(value, (bool, int, float, str, PtxType)):
+            found.append(f"{name}={value!r}")
+    return found
 
 
 def _schema(kernel: Any, scalars: tuple[str, ...], into: bool) -> str:
@@ -244,7 +269,7 @@ def _schema(kernel: Any, scalars: tuple[str, ...], into: bool) -> str:
     for name in _safe([*names, *scalars])[len(names) :] if scalars else []:
         original = scalars[len([a for a in arguments if not a.startswith("Tensor")])]
         kind = types[original].lstrip(".").partition(".")[0]
-        arguments.append(f"{'float' if kind[0] in 'ft' else 'SymInt'} {name}")
+        arguments.append(f"{'Scalar' if kind[0] in 'ft' else 'SymInt'} {name}")
     returned = "()" if into else "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
     return f"({', '.join(arguments)}) -> {returned}"
 

@@ -68,3 +68,14 @@ def described(**options: Any) -> Any:
         ptx.ret()
 
     return described
+
+
+def offset_by(amount: int) -> Any:
+    """y[n] = x[n] + amount: kernels of one name and one signature."""
+
+    @kernel(arch="sm_80", in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=1, block=lambda N: N)
+    def offset(x, y):
+        tid = ptx.special.tid.x()
+        (ptx.pointer(y) + tid).store((ptx.pointer(x) + tid).load() + float(amount))
+
+    return offset

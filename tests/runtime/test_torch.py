@@ -110,6 +110,20 @@ print(len(graphs))
     assert done.stdout.strip() == "1", done.stderr[-3000:]
 
 
+def test_numbers_in_tensors_and_of_numpy_in_compiled_code() -> None:
+    """Dynamo sees both as tensors: one graph all the same, and no new one for the next number."""
+    import numpy as np
+    from torch._dynamo.testing import CompileCounter
+
+    k, (x, w) = scaled_sum(), arrays()
+    for make in (torch.tensor, np.float32):
+        counter = CompileCounter()
+        compiled = torch.compile(lambda scale: k(x, w, scale=scale), fullgraph=True, backend=counter)
+        for number in (2.0, -0.5, 3.0):
+            close(compiled(make(number)), expected(x, w, number))
+        assert counter.frame_count == 1
+
+
 def test_export() -> None:
     kernel = scaled_sum()
 
@@ -407,3 +421,14 @@ def test_operator_names_are_the_same_in_every_process() -> None:
         for _ in range(2)
     }
     assert len(names) == 1
+
+
+def test_kernels_of_one_factory_have_names_of_their_own() -> None:
+    """A package made by AOTInductor finds the right one, whatever order the other process makes them in."""
+    from pyptx.runtime.torch_ops import operator_name
+
+    from .kernels import offset_by
+
+    names = {n: operator_name(offset_by(n)) for n in (1, 2, 3)}
+    assert len(set(names.values())) == 3
+    assert not any(name.endswith(f"_{n}") for name in names.values() for n in (2, 3)), "told apart by order only"
