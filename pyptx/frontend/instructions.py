@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import struct
 from functools import lru_cache
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..diagnostics import PTXError
 from ..dialects.ptx import all as all_chapters
-from ..dialects.ptx.instruction import Instruction, find_opcode, unknown_opcode
+from ..dialects.ptx.instruction import OPCODES, Instruction, find_opcode, unknown_opcode
 from ..dialects.ptx.syntax import (
     Address,
     Arguments,
@@ -81,6 +82,18 @@ class Opcode:
 
     def __repr__(self) -> str:
         return "ptx.inst." + ".".join(self._words)
+
+    def __dir__(self) -> list[str]:
+        """What may follow, for completion in notebooks: the rest of longer opcodes, and the modifiers of those forms
+        that know all that is written.
+        """
+        root, *rest = self._words
+        dotted = [*self._words, ""]
+        found = {o.split(".")[len(self._words)] for o in OPCODES if o.startswith(".".join(dotted))}
+        if (known := find_opcode(root, rest)) is not None:
+            written = set(rest[known[1] :])
+            found |= {word for form in known[0].forms if written <= form.tokens for word in form.tokens - written}
+        return sorted(map(python_name, found))
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any:
         trace = _current.get()
@@ -196,6 +209,9 @@ class InstructionNamespace:
         self.__dict__[name] = found
         return found
 
+    def __dir__(self) -> list[str]:
+        return sorted({python_name(o.partition(".")[0]) for o in OPCODES})
+
     def _raw_emit(self, text: str) -> None:
         from .raw import raw
 
@@ -209,6 +225,8 @@ def _path(words: tuple[str, ...]) -> Opcode:
     found = _paths.get(words)
     if found is None:
         found = _paths[words] = Opcode(words)
+        if (known := find_opcode(words[0], words[1:])) is not None:
+            found.__doc__ = known[0].__doc__  # for help in notebooks
     return found
 
 
@@ -225,6 +243,14 @@ def spelled(name: str) -> str:
     if name[0] == "_" and name[1:2].isdigit():
         name = name[1:]
     return name.replace("__", "::")
+
+
+def python_name(word: str) -> str:
+    """The attribute for a word of PTX, the opposite of `spelled`: `and` -> `and_`, `2d` -> `_2d`, `shared::cta` ->
+    `shared__cta`.
+    """
+    word = word.replace("::", "__")
+    return f"{word}_" if iskeyword(word) else f"_{word}" if word[0].isdigit() else word
 
 
 def emit(text: str, *operands: Any, pred: Any = None) -> Any:

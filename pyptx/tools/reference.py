@@ -12,13 +12,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Sequence
-from keyword import iskeyword
 from pathlib import Path
 
 from ..dialects.ptx import all as all_chapters
 from ..dialects.ptx.forms import Form
 from ..dialects.ptx.instruction import OPCODES, Instruction
 from ..dialects.ptx.target import ANYWHERE, Need, condition_text, version_text
+from ..frontend.instructions import python_name
 
 CHAPTERS = all_chapters
 """Importing it registers every op class."""
@@ -132,11 +132,6 @@ def pages() -> dict[str, str]:
 def python_path(opcode: str) -> str:
     """An opcode as attribute path: keywords get a trailing `_`, a leading digit a leading one."""
     return ".".join(python_name(word) for word in opcode.split("."))
-
-
-def python_name(word: str) -> str:
-    word = word.replace("::", "__")
-    return f"{word}_" if iskeyword(word) else f"_{word}" if word[0].isdigit() else word
 
 
 _SYNTAX_LINES = 6

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyptx import PTXError, intrinsic, kernel, ptx, reg, smem
+from pyptx.dialects.ptx.instruction import OPCODES
+from pyptx.frontend.instructions import python_name, spelled
 from pyptx.types import b32, b64, bf16, f16, f32, f64, pred, s8, s32, u8, u16, u32, u64
 from tests.frontend.tracing import assembled, body, ptx_of
 
@@ -26,6 +28,21 @@ def test_spelling_of_attributes():
         "and.b32 %r0, %r0, 1;", "fence.proxy.async.shared::cta;", "cp.async.wait_all;", "add.u32 %r0, %r0, 1;",
         "bar.sync 0;",
     ]  # fmt: skip
+
+
+def test_completion_names_every_word_once():
+    """`dir()` leads from `ptx.inst` to every modifier of every form, in names that come back as they are in PTX."""
+    for opcode, cls in OPCODES.items():
+        path = ptx.inst
+        for word in opcode.split("."):
+            assert python_name(word) in dir(path), opcode
+            path = getattr(path, python_name(word))
+        assert path.__doc__ == cls.__doc__
+        words = {word for form in cls.forms for word in form.tokens}
+        assert {spelled(python_name(word)) for word in words} == words
+        assert {python_name(word) for word in words} <= set(dir(path))
+    assert "wide" not in dir(ptx.inst.mul.lo)
+    assert dir(ptx.inst.nothing) == []
 
 
 def test_operands():
