@@ -62,7 +62,6 @@ from .syntax import (
     Symbol,
     Target,
     Vector,
-    evaluate,
 )
 from .target import ANYWHERE, Need, need
 from .types import SCALAR_TYPES, register_fits
@@ -162,7 +161,6 @@ class Use:
 
 
 _SIGNED_HEX = re.compile(r"[-+]\s*0[fFdD][0-9a-fA-F]{8,16}").fullmatch
-_FLOAT_OFFSET = re.compile(r"\.|0[fFdD]|\d[eE]").search
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
     r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#>]*)$"
@@ -579,8 +577,6 @@ class _OperandMatcher:
             return f"operand {spec.name} takes no offset"
         if operand.offset[:1] == "-":
             return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
-        if _FLOAT_OFFSET(operand.offset) and isinstance(evaluate(operand.offset[1:]), float):
-            return f"the offset in operand {spec.name} must be an integer"
         if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
             return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
         if len(operand.rest) != len(wanted):

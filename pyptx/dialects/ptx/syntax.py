@@ -12,8 +12,10 @@ has the layout `{=, =}, [$+8]`.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +23,7 @@ from functools import lru_cache
 from .special_registers import is_special_register as is_special_register
 
 _COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
-_STRING = r'"(?:\\.|[^"\\\n])*"'
+_STRING = r'"[^"]*"'  # ptxas knows no escapes
 _FRACTION = r"(?<![\w)$%])\.\d+(?![\w:])(?:[eE][+-]?\d+)?"
 _NUMBER = (
     r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
@@ -438,11 +440,15 @@ class OperandParser:
             self.at += 1
         text = "".join(t for _, t in self.tokens[start : self.at])
         try:
-            evaluate(f"0{text}")
+            value = evaluate(f"0{text}")
         except RecursionError:
             raise SyntaxProblem("this offset is nested too deeply", start) from None
-        except (ValueError, OverflowError):
+        except OverflowError as error:
+            raise SyntaxProblem(str(error), start) from None
+        except ValueError:
             raise SyntaxProblem(f"{text!r} is not a constant offset", start) from None
+        if isinstance(value, float):
+            raise SyntaxProblem(f"an address offset is an integer, not {text}", start)
         return text
 
     def _address(self) -> Operand:
@@ -491,7 +497,9 @@ class OperandParser:
             evaluate(text)
         except RecursionError:
             raise SyntaxProblem("this constant is nested too deeply", start) from None
-        except (ValueError, OverflowError):
+        except OverflowError as error:
+            raise SyntaxProblem(str(error), start) from None
+        except ValueError:
             raise SyntaxProblem(f"{text!r} is not a constant", start) from None
         return Immediate(text)
 
@@ -532,7 +540,10 @@ def _divide(a: int, b: int) -> int:
 
 @lru_cache(maxsize=8192)
 def evaluate(text: str) -> int | float:
-    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped); ValueError if malformed."""
+    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped).
+
+    ValueError if malformed, OverflowError where a number is beyond 64 bits or the range of normal .f64 values.
+    """
     tokens = [t for _, t in lex(text)[0]]
     position = 0
 
@@ -606,7 +617,7 @@ def _float_binary(operator: str, a: float, b: float) -> float:
 
 
 def literal(token: str) -> int | float:
-    """Value of one number token. ValueError if it is not a number."""
+    """Value of one number token. ValueError if it is not a number, OverflowError if it is too large (or tiny)."""
     if token == "WARP_SZ":
         return 32
     lead = token[:2]
@@ -616,11 +627,22 @@ def literal(token: str) -> int | float:
         return struct.unpack(">d", bytes.fromhex(token[2:]))[0]
     digits = token.removesuffix("U")
     if lead in ("0x", "0X"):
-        return int(digits, 16)
+        return _whole(digits, 16)
     if lead in ("0b", "0B"):
-        return int(digits, 2)
+        return _whole(digits, 2)
     if not digits or not (digits[0].isdigit() or digits[0] == "."):
         raise ValueError(f"{token!r} is not a number")
     if digits.isdigit():
-        return int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits)
-    return float(digits)
+        return _whole(digits, 8 if digits[0] == "0" else 10)
+    value = float(digits)
+    if math.isinf(value) or 0 < value < sys.float_info.min or (value == 0 and re.match(r"[.0]*[1-9]", digits)):
+        raise OverflowError(f"{token} is out of the range of a normal .f64")
+    return value
+
+
+def _whole(digits: str, base: int) -> int:
+    """A whole number. It may have a digit more than fits: ptxas keeps the low 64 bits where the others are below 2**63."""
+    value = int(digits, base)
+    if value // base >> 63:
+        raise OverflowError(f"{digits} does not fit in 64 bits")
+    return value
