@@ -20,7 +20,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
-_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _RELEASES = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8, 8: 8, 9: 5}
 """The last minor version of each major PTX version."""
 
@@ -188,6 +188,8 @@ def _item_faults(
     version: Version, known: dict[str, Entity],
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
+    if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
+        yield Fault(f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name)
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
     if place == "module" and name[0] == "%" and is_special_register(name):

@@ -182,6 +182,8 @@ class Names:
                 return self._address(use, entity)
             case "value" | "displaced":
                 return self._value(use, entity)
+            case "number":
+                return None if entity.kind == "variable" else self._wrong(use, entity.what)
             case "constant":
                 return None if entity.kind in _ADDRESSES else self._wrong(use, entity.what)
             case "":

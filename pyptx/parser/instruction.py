@@ -110,7 +110,7 @@ def _operands(
         if kind == "id" and token not in _NO_NAMES:
             if is_register(token):
                 names.append(token)
-                token = "%"
+                token = "\3"
             else:
                 token = f"\0{token}" if is_special(token) else f"\1{token}"
         elif kind == "num" and token[0] == ".":

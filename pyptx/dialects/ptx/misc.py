@@ -54,7 +54,7 @@ class NanoSleep(Instruction):
     effect = "order"
     polls = True
     unit = "control"
-    forms = (form("nanosleep.u32 t", ptx="6.2", sm="70+"),)
+    forms = (form("nanosleep.u32 t:u32", ptx="6.2", sm="70+"),)
 
 
 @instruction
