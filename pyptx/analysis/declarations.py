@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, judge_directive, judge_together
+from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, UNSIZED_PARAMETER, judge_directive, judge_together
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.syntax import SyntaxProblem, evaluate
@@ -20,7 +20,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
-_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _RELEASES = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8, 8: 8, 9: 5}
 """The last minor version of each major PTX version."""
 
@@ -188,6 +188,8 @@ def _item_faults(
     version: Version, known: dict[str, Entity],
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
+    if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
+        yield Fault(f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name)
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
     if place == "module" and name[0] == "%" and is_special_register(name):
@@ -202,7 +204,7 @@ def _item_faults(
     sizes = extents(tail) if array else []
     if any(e is None for e in sizes[1:]):
         yield Fault("only the first size of an array may be left out", word=name)
-    behind = tail[len(_sizes(tail)) :]
+    behind = tail[len(_sizes(tail)) if array else 3 * (tail[:1] == ("<",)) :]
     if behind and behind[0] != "=":
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
@@ -391,18 +393,31 @@ def function_faults(
         if formal.name in seen and formal.name != "_":
             yield Fault(f"{formal.name} is declared twice", word=formal.name)
         seen.add(formal.name)
-    for formal in inputs:
-        if len(formal.extents) > 1:
-            yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
-    for i, formal in enumerate(inputs):
-        if formal.incomplete and (entry or i < len(inputs) - 1):
-            what = (
-                "a kernel parameter needs a size" if entry else "only the last parameter may be an array without a size"
-            )
-            yield Fault(what, word=formal.name)
+    yield from _dimension_faults((*flat, *inputs))
+    if entry and (unsized := next((f for f in inputs if f.incomplete), None)) is not None:
+        yield Fault("a kernel parameter needs a size", word=unsized.name)
+    elif not entry:
+        yield from _unsized_faults(flat, inputs, version, target)
     if entry:
         yield from _parameter_space(name, inputs, version, target)
     yield from _directive_faults(directives, place, bool(flat), version, target)
+
+
+def _dimension_faults(parameters: Iterable[Formal]) -> Iterator[Fault]:
+    for formal in parameters:
+        if len(formal.extents) > 1:
+            yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
+
+
+def _unsized_faults(
+    returns: Sequence[Formal], inputs: Sequence[Formal], version: Version, target: str
+) -> Iterator[Fault]:
+    """Parameters without a size: the last input may be one."""
+    for formal in (*returns, *inputs[:-1]):
+        if formal.incomplete:
+            yield Fault("only the last parameter may be an array without a size", word=formal.name)
+    if inputs and inputs[-1].incomplete and not UNSIZED_PARAMETER.met(version, target):
+        yield Fault(UNSIZED_PARAMETER.why_not(version, target, "a parameter without a size"), word=inputs[-1].name)
 
 
 def _parameter_space(name: str, inputs: Sequence[Formal], version: Version, target: str) -> Iterator[Fault]:
@@ -419,28 +434,33 @@ def _parameter_space(name: str, inputs: Sequence[Formal], version: Version, targ
 def _directive_faults(
     words: Sequence[str], place: str, returns: bool, version: Version, target: str
 ) -> Iterator[Fault]:
-    groups: list[tuple[str, list[str], bool]] = []
+    groups: list[list[str]] = []
     for word in words:
-        if word.startswith("."):
-            groups.append((word, [], False))
-        elif not groups:
+        if word[0] == ".":
+            groups.append([word])
+        elif groups:
+            groups[-1].append(word)
+        else:
             yield Fault(f"{word!r} may not stand here", word=word)
             return
-        elif word == ";":
-            if groups[-1][0] != ".pragma":
-                yield Fault(f"{groups[-1][0]} takes no semicolon", word=groups[-1][0])
-        elif word != ",":
-            groups[-1][1].append(word.strip('"') if groups[-1][0] == ".pragma" else word)
-    for name, arguments, _ in groups:
+    for name, *rest in groups:
         if name in (".visible", ".extern", ".weak", ".common"):
             yield Fault(f"{name} stands before .entry or .func", word=name)
             continue
-        problem = judge_directive(name, arguments, place, version, target)
+        pragma = name == ".pragma"
+        if (rest[-1:] == [";"]) != pragma:
+            yield Fault(f"{name} takes {'a' if pragma else 'no'} semicolon", word=name)
+        arguments = rest[:-1] if pragma else [w for w in rest if w != ";"]
+        if arguments and (len(arguments) % 2 == 0 or {*arguments[1::2]} - {","} or "," in arguments[::2]):
+            yield Fault(f"the arguments of {name} have commas between them: {' '.join(arguments)}", word=name)
+            continue
+        values = [w.strip('"') if pragma else w for w in arguments[::2]]
+        problem = judge_directive(name, values, place, version, target)
         if problem is not None:
             yield Fault(problem.message, problem.hint or _legal(name, place), word=name)
         elif name == ".noreturn" and returns:
             yield Fault(".noreturn is for functions without results", word=name)
-    problem = judge_together([name for name, _, _ in groups])
+    problem = judge_together([group[0] for group in groups])
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=groups[0][0])
 
@@ -458,11 +478,11 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     """`.callprototype (results) _ (parameters) directives`."""
     if len(signature.returns) > 1 and any(f.space != "reg" for f in signature.returns):
         yield Fault("several return values must all be .reg", word=".callprototype")
-    for i, formal in enumerate((*signature.returns, *signature.inputs)):
+    yield from _dimension_faults((*signature.returns, *signature.inputs))
+    yield from _unsized_faults(signature.returns, signature.inputs, version, target)
+    for formal in (*signature.returns, *signature.inputs):
         if formal.space not in ("reg", "param"):
             yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
-        if formal.incomplete and i != len(signature.returns) + len(signature.inputs) - 1:
-            yield Fault("only the last parameter may be an array without a size", word=formal.name)
     if not any(w == "_" and (i == 0 or words[i - 1] in (")", ".callprototype")) for i, w in enumerate(words)):
         yield Fault(
             "the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype"

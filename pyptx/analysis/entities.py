@@ -66,7 +66,7 @@ class Formal:
 
     @property
     def incomplete(self) -> bool:
-        return None in self.extents
+        return None in self.extents or self.extents[:1] == (0,)
 
     @property
     def bytes(self) -> int:

@@ -12,6 +12,7 @@ from ..dialects.ptx.structure import DeclarationAttr
 from ..dialects.ptx.target import Version
 from .declarations import declaration_faults, function_faults, prototype_faults
 from .entities import Entity, Fault, Signature, formals, prototype_difference, signature_of
+from .sections import section_faults
 from .symbols import Names
 
 _LINKING = (".visible", ".extern", ".weak", ".common")
@@ -26,6 +27,7 @@ class ModuleRules:
         self.version, self.target, self.options = version, target, options
         self.known: dict[str, Entity] = {}
         self._aliases: set[str] = set()
+        self._section_labels: set[str] = set()
         self._noreturn: dict[str, bool] = {}
 
     def variable(self, declaration: DeclarationAttr) -> Iterator[Fault]:
@@ -114,13 +116,15 @@ class ModuleRules:
         """`.pragma`, `.alias`, `.section`, ... in a place such as `module` or `entry body`."""
         name = words[0]
         if name in (".alias", ".pragma", ".section", ".file"):
-            arguments = [w.strip('"') for w in words[1:] if w not in (",", ";")] if name == ".pragma" else ()
+            arguments = [w.strip('"') for w in words[1:-1:2]] if name == ".pragma" else ()
             problem = judge_directive(name, arguments, place, self.version, self.target)
             if problem is not None:
                 yield Fault(problem.message, problem.hint, word=name)
                 return
-        if name == ".pragma" and not all(w[:1] == '"' for w in words[1:] if w not in (",", ";")):
-            yield Fault(".pragma takes strings", '.pragma "nounroll";', word=name)
+        if name == ".pragma" and not _strings(words[1:-1]):
+            yield Fault(".pragma takes strings, with commas between them", '.pragma "nounroll";', word=name)
+        if name == ".section":
+            yield from section_faults(words, self._section_labels)
         if name == ".file" and sum(w[:1] == '"' for w in words) != 1:
             yield Fault(".file takes one name", '.file 1 "folder/name.cu"', word=name)
         if name == ".alias":
@@ -150,6 +154,11 @@ class ModuleRules:
         elif difference is not None:
             yield Fault(f"{alias} and {aliased} have different signatures: {difference}", word=alias)
         self._aliases.add(alias)
+
+
+def _strings(words: Sequence[str]) -> bool:
+    """Whether the words are strings with commas between them."""
+    return len(words) % 2 == 1 and all((w == ",") if i % 2 else (w[0] == '"') for i, w in enumerate(words))
 
 
 def _variable_again(earlier: Entity, later: Entity) -> Fault | None:

@@ -103,7 +103,10 @@ class Names:
 
     def _in_range(self, name: str) -> bool:
         ranges = self._ranges[-1]
-        return bool(ranges) and any(name.startswith(stem) and _numbered(name, stem, n) for stem, n in ranges.items())
+        if not ranges or not name[-1].isdecimal():
+            return False
+        # `%r01` is a name of %r1 for ptxas
+        return any(name.startswith(s) and (d := name[len(s) :]).isdecimal() and int(d) < n for s, n in ranges.items())
 
     # ------------------------------------------------------------------------------------------------------ labels
 
@@ -179,6 +182,8 @@ class Names:
                 return self._address(use, entity)
             case "value" | "displaced":
                 return self._value(use, entity)
+            case "number":
+                return None if entity.kind == "variable" else self._wrong(use, entity.what)
             case "constant":
                 return None if entity.kind in _ADDRESSES else self._wrong(use, entity.what)
             case "":

@@ -1916,7 +1916,7 @@ class _pmevent(Opcode):
     Operand: a, the event's number 0 to 15, or (`.mask`) a mask of 16 events.
 
         pmevent a:imm
-        pmevent.mask a:imm
+        pmevent.^mask a:imm
 
     PTX ISA 9.7.19.3.
     """
@@ -2117,7 +2117,7 @@ class _setmaxnreg(Opcode):
 
     Operand: count, a constant multiple of 8 from 24 to 256. All warps of the warpgroup run it.
 
-        setmaxnreg.^action.sync.aligned.u32 count:imm
+        setmaxnreg.^action.sync.aligned.type count:imm
 
     PTX ISA 9.7.19.5.
     """

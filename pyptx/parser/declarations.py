@@ -59,7 +59,7 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
         tail = tuple(t for _, t in tokens[first + 1 : last])
         try:
             extents(tail)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise SyntaxProblem(f"bad size in the declaration of {tokens[first][1]}: {error}", first) from None
         items.append((tokens[first][1], tail))
     return DeclarationAttr((tuple(head), tuple(items)))

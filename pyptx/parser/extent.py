@@ -88,4 +88,7 @@ def section_end(tokens: list[Token], at: int) -> int:
 
 def pragma_before(tokens: list[Token], start: int, semicolon: int) -> bool:
     """Whether the semicolon ends a `.pragma` between a function's parameters and its body."""
-    return semicolon - 2 >= start and tokens[semicolon - 1][0] == "str" and tokens[semicolon - 2][1] == ".pragma"
+    at = semicolon - 1
+    while at > start and (tokens[at][0] == "str" or tokens[at][1] == ","):
+        at -= 1
+    return at < semicolon - 1 and tokens[at][1] == ".pragma"

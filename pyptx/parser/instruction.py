@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
@@ -74,16 +74,23 @@ def read_instruction(
         at += 1
     found = find_opcode(root, words)
     cls, used = found if found is not None else (None, 0)
-
-    def is_operand(name: str) -> bool:  # a label may have the name of an outer register
-        return name[0] == "%" and is_register(name)
-
-    jumps = cls is not None and cls.jumps
-    registers = is_operand if jumps else is_register
-    layout, names, constants = _operands(tokens, at, end, registers, is_special, root == "call", gaps)
+    if gaps is not None and cls is not None and any(gaps[opcode_at + 1 : at]):
+        _check_gaps(cls, words[used:], gaps[opcode_at + 1 : at], opcode_at + 1)
+    layout, names, constants = _operands(tokens, at, end, is_register, is_special, root == "call", gaps)
     return InstructionText(
         cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, constants
     )
+
+
+def _check_gaps(cls: type[Instruction], modifiers: Sequence[str], gaps: Sequence[str], at: int) -> None:
+    """Gaps between the opcode's words: it is one word for ptxas, and so is a modifier that must come first (`mul.lo`)."""
+    whole = cls.opcode.count(".")
+    if modifiers and any(s.first and modifiers[0] in s.values for f in cls.forms for s in f.slots):
+        whole += 1
+    for i, gap in enumerate(gaps[:whole]):
+        if gap:
+            name = ".".join((cls.opcode, *modifiers)[: 1 + (whole > cls.opcode.count("."))])
+            raise SyntaxProblem(f"{name} is one word, without a gap", at + i)
 
 
 _lists: dict[tuple[str, ...], Layout] = {}
@@ -103,7 +110,7 @@ def _operands(
         if kind == "id" and token not in _NO_NAMES:
             if is_register(token):
                 names.append(token)
-                token = "%"
+                token = "\3"
             else:
                 token = f"\0{token}" if is_special(token) else f"\1{token}"
         elif kind == "num" and token[0] == ".":

@@ -243,7 +243,7 @@ class Reader:
         assert self.function is not None and self.environment is not None
         if not names:
             match = _LABEL(line)
-            if match is not None:
+            if match is not None and match[1] not in self.environment:
                 key: object = ("label", match[2])
                 shape = _lines.get(key)
                 if shape is None:
@@ -468,6 +468,8 @@ class Reader:
             elif token == ";":
                 raise SyntaxProblem("a ';' alone: PTX has no empty statement", start)
             elif kind == "id" and end - start == 2 and words[1] == ":":
+                assert self.environment is not None
+                self.environment.hide(token)
                 self._record(label_shape(token, gaps[-1], words, gaps), (), line, token)
             elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
                 self._directive(tokens, start, end, words, gaps, position, single and bool(newline), text)
@@ -587,10 +589,12 @@ class Reader:
 
     def _declare_symbols(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
-            if tail[:1] == ("<",):  # `.param .b64 %p<2>` declares %p0 and %p1
-                self._symbols.update(f"{name}{n}" for n in range(declaration.count(i) or 0))
-            else:
-                self._symbols.add(name)
+            ranged = tail[:1] == ("<",)  # `.param .b64 %p<2>` declares %p0 and %p1
+            names = [f"{name}{n}" for n in range(declaration.count(i) or 0)] if ranged else [name]
+            self._symbols.update(names)
+            if self.environment is not None:
+                for hidden in names:
+                    self.environment.hide(hidden)
 
     # ----------------------------------------------------------------------------------------------------- directives
 
@@ -634,6 +638,8 @@ class Reader:
         if label:
             shape.properties["label"] = string_attr(label)
             self._symbols.add(label)
+            assert self.environment is not None
+            self.environment.hide(label)
         if branches:
             shape.kind = Kind.TABLE
             shape.payload = [w for w in words[list_at + 1 :] if _IDENTIFIER(w)]

@@ -157,12 +157,15 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
     commented = "//" in text or "/*" in text
     events: list[Event] = []
     declared: set[str] = set()
+    labels: set[str] = set()
     words: set[str] = set()
     at = depth = lowest = 0
     for shape, regs, _, number, name in statements:
         if shape.op_class in (UnknownOp, LabelListOp):
             return None
-        if shape.kind == Kind.OPEN:
+        if shape.kind == Kind.LABEL:
+            labels.add(name)
+        elif shape.kind == Kind.OPEN:
             depth, name = depth + 1, ""
         elif shape.kind == Kind.CLOSE:
             depth -= 1
@@ -184,7 +187,7 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
                     places.append(next(i for i, n in remaining if n == reg.name))
         at += len(spelled)
         events.append(Event(shape, tuple(places), number - line, name))
-    if declared & known:
+    if (declared | labels) & known:
         return None  # it hides a register: which of them a name means depends on the place
     assert commented or at == len(names)
     for event in events:  # registers that the chunk declares go by their names
@@ -202,7 +205,7 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
         events,
         tuple(free),
         tuple(sorted(used - declared)),
-        tuple(sorted(others | declared)),
+        tuple(sorted(others | declared | labels)),
         tuple(sorted(symbols)),
         -lowest,
     )

@@ -8,7 +8,7 @@ from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.structure import TokensAttr
 from ..dialects.ptx.style import Style
-from ..dialects.ptx.syntax import Layout, Symbol, Target, registers
+from ..dialects.ptx.syntax import Layout, Symbol, SyntaxProblem, Target, registers
 from .statement import Kind, Shape
 
 
@@ -64,6 +64,8 @@ def branch_target(layout: Layout) -> tuple[Layout, str]:
     """Take the label out of a branch's operand list: the layout with `^0` in its place, and the label."""
     for i, operand in enumerate(layout):
         if isinstance(operand, Symbol):
+            if operand.offset:
+                raise SyntaxProblem(f"a branch goes to a label, without an offset ({operand.offset})", 0)
             return (*layout[:i], Target("0"), *layout[i + 1 :]), operand.name
         if isinstance(operand, Target):
             return (*layout[:i], Target("0"), *layout[i + 1 :]), operand.name

@@ -116,6 +116,7 @@ class Environment(dict[str, Reg]):
         self._opened = 0
         self._ranges: dict[str, tuple[str, int, int]] = {}
         self._declared: set[tuple[str, int]] = set()  # (range, scope)
+        self._hidden: set[str] = set()  # names that a label or variable has taken from a register
         self._stack: list[tuple[int, dict[str, Reg | None], dict[str, tuple[str, int, int]]]] = []
 
     def __missing__(self, name: str) -> Reg:
@@ -123,6 +124,8 @@ class Environment(dict[str, Reg]):
         digits = name[len(stem) :]
         found = self._ranges.get(stem)
         if found is None or not digits or (digits[0] == "0" and len(digits) > 1) or int(digits) >= found[1]:
+            raise KeyError(name)
+        if name in self._hidden:
             raise KeyError(name)
         reg = self[name] = Reg(name, found[0], found[2])
         return reg
@@ -160,6 +163,15 @@ class Environment(dict[str, Reg]):
         self._ranges[name] = (register_class, count, self.scope)
         return None
 
+    def hide(self, name: str) -> None:
+        """A label or variable of an inner scope has the name of an outer register, which it hides up to the scope's end."""
+        reg = self[name] if self.known(name) else None
+        if reg is None or reg.scope == self.scope:  # in one scope it is an error, which `Names` reports
+            return
+        self._log(name)
+        del self[name]
+        self._hidden.add(name)
+
     def open(self) -> int:
         """Enter a `{ }` scope; returns its ordinal."""
         self._stack.append((self.scope, {}, dict(self._ranges)))
@@ -171,6 +183,7 @@ class Environment(dict[str, Reg]):
         """Leave the innermost scope; its declarations go."""
         self.scope, log, self._ranges = self._stack.pop()
         for name, old in log.items():
+            self._hidden.discard(name)
             if old is None:
                 self.pop(name, None)
             else:

@@ -72,13 +72,14 @@ def header(version: str, target: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verdicts(lines: Sequence[str], version: str, target: str) -> list[list[str]]:
+def verdicts(lines: Sequence[str], version: str, target: str, declarations: str = "") -> list[list[str]]:
     """What ptxas says against each instruction: an empty list where it accepts it.
 
-    `version` is the PTX version (`"8.7"`), `target` the `.target` (`"sm_90a"`). Raises `ToolNotFound`
+    `version` is the PTX version (`"8.7"`), `target` the `.target` (`"sm_90a"`), `declarations` lines that stand before
+    the instructions. Raises `ToolNotFound`
     without a ptxas, RuntimeError when it refuses the declarations themselves.
     """
-    probe = _Probe(header(version, target), checking_arch(target))
+    probe = _Probe(header(version, target) + declarations, checking_arch(target))
     flat = [line.replace("\r", " ").replace("\n", " ") for line in lines]
     out: list[list[str]] = []
     for start in range(0, len(flat), _MOST_LINES):

@@ -6,7 +6,8 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.fuzz_verdicts import EXPLAINED, Disagreement, explanation, rounds
+from benchmarks.explained import EXPLAINED, Disagreement, explanation
+from benchmarks.fuzz_verdicts import rounds
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
 
 ROUNDS = 12
@@ -20,7 +21,7 @@ def test_random_instructions_are_judged_as_ptxas_judges_them() -> None:
         pytest.skip("no ptxas")
     accepted = 0
     wrong: list[Disagreement] = []
-    for legal, found in islice(rounds(seed=20, size=SIZE), ROUNDS):
+    for _, legal, found in islice(rounds(seed=20, size=SIZE), ROUNDS):
         accepted += legal
         wrong += [d for d in found if explanation(d) is None]
     assert accepted > 3000, "hardly anything was legal: the generator is broken"

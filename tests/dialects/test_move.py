@@ -36,7 +36,7 @@ def test_legal(text: str):
         ("mov.u32 %r0, %tid;", "%tid.x"),
         ("mov.u32 %r0, %laneid.x;", "no elements"),
         ("mov.f32 %f0, %laneid;", "special register"),
-        ("mov.u64 %d0, table-16;", "table+-16"),
+        ("mov.u64 %d0, table-16;", "+-16"),
         ("mov.u32 {%h0,%h1}, %r1;", ""),
         ("mov.b64 {_,_}, %d1;", "sink"),
         ("mov.b64 %d0, {%r1,%h2};", "one type"),

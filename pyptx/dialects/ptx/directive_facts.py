@@ -171,6 +171,8 @@ DECLARATIONS: dict[str, Places] = {
 """State space -> where variables of it are declared."""
 OPAQUE = {".texref": need("1.5"), ".samplerref": need("1.5"), ".surfref": need("1.5")}
 TYPE_NEEDS = {".b128": need("8.3", "70+"), ".f16x2": need("4.2", "53+")}
+UNSIZED_PARAMETER = need("6.0")
+"""A last parameter whose size is open: `.param .b8 rest[]`."""
 ALIGNED = ("global", "shared", "const", "local", "reg", "entry param", "func param")
 
 

@@ -62,6 +62,7 @@ from .syntax import (
     Symbol,
     Target,
     Vector,
+    constant_problem,
     evaluate,
 )
 from .target import ANYWHERE, Need, need
@@ -163,8 +164,6 @@ class Use:
         return None
 
 
-_SIGNED_HEX = re.compile(r"[-+]\s*0[fFdD][0-9a-fA-F]{8,16}").fullmatch
-_FLOAT_OFFSET = re.compile(r"\.|0[fFdD]|\d[eE]").search
 _SLOT = re.compile(r"(\{)?\.(\^?[\w:]+)(\})?")
 _SPEC = re.compile(
     r"(?P<name>\w*[^\W_])(?P<role>[=~$])?(?::(?P<type>(?:2\*)?[\w:]*[^\W_](?:\(\w+\))?))?(?:\[(?P<count>\w+)\])?(?P<flags>[-+_!%&@?*#>]*)$"
@@ -570,6 +569,8 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be a register or a variable: constants are .local only"
             if base.is_float:
                 return f"the address in operand {spec.name} must be an integer"
+            if (problem := constant_problem(base.text)) is not None:
+                return f"the address in operand {spec.name} is no constant: {problem}"
         elif isinstance(base, SpecialRegister) and "%" not in spec.parts[0].flags:
             found = SPECIAL_REGISTERS.get(base.name)
             if wanted:
@@ -581,10 +582,8 @@ class _OperandMatcher:
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
         if operand.offset and (wanted or (exact and "&" in spec.parts[0].flags)):
             return f"operand {spec.name} takes no offset"
-        if operand.offset[:1] == "-":
-            return f"write the offset in operand {spec.name} as +-{operand.offset[1:]}"
-        if _FLOAT_OFFSET(operand.offset) and isinstance(evaluate(operand.offset[1:]), float):
-            return f"the offset in operand {spec.name} must be an integer"
+        if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
+            return f"operand {spec.name}: {problem}"
         if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
             return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
         if len(operand.rest) != len(wanted):
@@ -595,6 +594,11 @@ class _OperandMatcher:
         for part, item in zip(wanted, operand.rest, strict=True):
             if isinstance(item, Immediate):
                 return f"operand {spec.name}: inside the brackets a constant stands in braces, {{{item.text}}}"
+            if isinstance(item, Register) and item.member:
+                return f"operand {spec.name}: inside the brackets an element of a vector register stands in braces"
+            for part_of in item.elements if isinstance(item, Vector) else (item,):
+                if isinstance(part_of, Symbol) and part_of.offset:
+                    return f"operand {spec.name} takes {part_of.name}{part_of.offset} nowhere inside its brackets"
             result = self.operand(part, item)
             if isinstance(result, str):
                 return result
@@ -661,12 +665,16 @@ class _OperandMatcher:
         members: list[str] = []  # the class of each register; `int`, `float` or `float32` for a constant
         for element in operand.elements:
             if isinstance(element, Register):
-                members.append(next(classes).rpartition(".")[2])
+                vector, _, scalar = next(classes).rpartition(".")
+                if vector and not element.member:
+                    return f"operand {spec.name}: a vector register does not stand in braces"
+                members.append(scalar)
             elif isinstance(element, SpecialRegister):
                 members.append("b64" if own_bits(element.name) == 64 else "b32")
             elif isinstance(element, Immediate):
-                single = element.text[:2] in ("0f", "0F")
-                members.append("float32" if single else "float" if element.is_float else "int")
+                if (problem := constant_problem(element.text)) is not None:
+                    return f"operand {spec.name}: {element.text} is no constant: {problem}"
+                members.append("float32" if element.is_single else "float" if element.is_float else "int")
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
         common = _common_class(members)
@@ -724,15 +732,20 @@ class _OperandMatcher:
             case Not(inner, mark):
                 if mark not in spec.flags or (mark == "!" and wanted != "pred"):
                     return f"operand {spec.name} may not be negated with '{mark}'"
+                if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
+                    return f"operand {spec.name}: there is no minus of a .f16x2 register"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
             case Symbol():
-                if wanted in ("symbol", "label") or "&" in spec.flags:
-                    if operand.offset.startswith("-"):
-                        return f"an offset is added, write {operand.name}+{operand.offset}"
+                if wanted in ("symbol", "label"):
+                    return f"operand {spec.name} is {describe(wanted, spec)}, without an offset" if operand.offset else operand
+                if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
+                    return f"operand {spec.name}: {problem}"
+                if "&" in spec.flags:
                     return operand
                 if operand.offset and spec.role == "$" and "%" not in spec.flags and _is_whole(wanted):
-                    return operand  # an address plus an offset is an integer constant
+                    if spec.type not in SCALAR_TYPES or SCALAR_TYPES[wanted].bits < 64:
+                        return operand  # an address plus an offset is an integer constant
             case Target():
                 if wanted == "label":
                     return operand
@@ -758,7 +771,7 @@ class _OperandMatcher:
 
     def _register(self, spec: OperandSpec, wanted: str, operand: Register, common: str = "") -> Operand | str:
         """`common` is the type of the vector that the register stands in."""
-        register_class = common or self.classes[self.at]
+        register_class = self.classes[self.at]
         self.at += 1
         selector = self.form.selectors.get(spec.name)
         if operand.member and selector and "." not in register_class:
@@ -766,8 +779,11 @@ class _OperandMatcher:
                 return f"operand {spec.name} has no part {operand.member}, legal is {selector}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
-            if operand.member not in _MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
-                return f"operand {spec.name}: a .{register_class} register has no element {operand.member}"
+            if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
+                own = self.classes[self.at - 1]
+                return f"operand {spec.name}: a .{own} register has no element {operand.member}"
+        if common:
+            register_class = common
         role = spec.role
         if role == "=" and operand.member and not selector:
             role = "~"  # writing one element keeps the others
@@ -795,8 +811,8 @@ class _OperandMatcher:
             return f"operand {spec.name} is written and cannot be a constant"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
-        if _SIGNED_HEX(operand.text):
-            return f"operand {spec.name}: {operand.text} has a sign; write it into the hexadecimal digits"
+        if not operand.text.isalnum() and (problem := constant_problem(operand.text)) is not None:
+            return f"operand {spec.name}: {operand.text} is no constant: {problem}"
         if wanted == "imm":
             if operand.is_float:
                 return f"operand {spec.name} must be an integer constant"
@@ -815,7 +831,7 @@ class _OperandMatcher:
             if scalar.kind == "bits" and operand.is_float:
                 if scalar.bits not in (32, 64):
                     return f"operand {spec.name} of type .{wanted} needs an integer constant"
-                if scalar.bits != (32 if operand.text[:2] in ("0f", "0F") else 64):
+                if scalar.bits != (32 if operand.is_single else 64):
                     spelling = "0f3F800000" if scalar.bits == 32 else "1.0 or 0d3FF0000000000000"
                     return f"operand {spec.name} of type .{wanted} needs an integer or one such as {spelling}"
         return self._in_range(spec, operand)
@@ -841,6 +857,17 @@ class _OperandMatcher:
         return f"operand {spec.name} must be in {legal[0]}..{legal[1]}, not {operand.text}"
 
 
+def _offset_problem(offset: str) -> str | None:
+    """Why what stands behind an address (`+8`) is no offset, or None."""
+    if offset[0] == "-":
+        return f"an offset is added, write +{offset}"
+    if offset[1:].isdecimal():
+        return None
+    if isinstance(evaluate(offset[1:]), float):
+        return f"an offset is an integer, not {offset[1:]}"
+    return constant_problem(offset[1:])
+
+
 def _present(name: str, spec: OperandSpec, operand: Operand) -> bool:
     """Whether the operand of that name is there, possibly as the optional half of a pair."""
     if spec.optional_part and isinstance(operand, Pair):
@@ -849,8 +876,10 @@ def _present(name: str, spec: OperandSpec, operand: Operand) -> bool:
 
 
 def _bits_of(register_class: str) -> int:
-    """The size that ptxas sees where size is all that counts: a predicate is a 32-bit register."""
-    return 32 if register_class == "pred" else SCALAR_TYPES[register_class].bits
+    """The size that ptxas sees where size is all that counts: a predicate is a 32-bit register. 0 for a vector register."""
+    if register_class == "pred":
+        return 32
+    return SCALAR_TYPES[register_class].bits if register_class in SCALAR_TYPES else 0
 
 
 def _common_class(members: Sequence[str]) -> str | None:
@@ -877,7 +906,7 @@ def _alike(first: str, second: str) -> bool:
     return "bits" in kinds or kinds == {"float"} or kinds <= {"signed", "unsigned"}
 
 
-_MEMBERS = (".x", ".r", ".y", ".g", ".z", ".b", ".w", ".a")
+MEMBERS = (".x", ".r", ".y", ".g", ".z", ".b", ".w", ".a")
 """The elements of a vector register, two spellings each."""
 
 

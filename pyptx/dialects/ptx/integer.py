@@ -378,7 +378,7 @@ class Fns(Instruction):
     name = "ptx.fns"
     section = "9.7.1.17"
     unit = "logic"
-    forms = (form("fns.^b32 d, mask, base, offset", ptx="5.1", sm="30+"),)
+    forms = (form("fns.b32 d, mask, base, offset", ptx="5.1", sm="30+"),)
 
 
 @instruction
@@ -470,7 +470,7 @@ class Dp4a(Instruction):
     unit = "arithmetic"
     forms = (
         form(
-            "dp4a.atype.btype d:u32, a:u32, b:u32, c:u32",
+            "dp4a.atype.btype d:u32, a:atype, b:btype, c:u32",
             atype="u32 s32",
             btype="u32 s32",
             ptx="5.0",
@@ -491,7 +491,7 @@ class Dp2a(Instruction):
     unit = "arithmetic"
     forms = (
         form(
-            "dp2a.^mode.atype.btype d:u32, a:u32, b:u32, c:u32",
+            "dp2a.^mode.atype.btype d:u32, a:atype, b:btype, c:u32",
             mode="lo hi",
             atype="u32 s32",
             btype="u32 s32",

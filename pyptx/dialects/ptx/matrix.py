@@ -11,7 +11,7 @@ from typing import Any
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .syntax import Immediate, SpecialRegister, Vector
+from .syntax import Immediate, SpecialRegister, Vector, registers
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -65,7 +65,7 @@ def plain_fragment(use: Use) -> str | None:
                 return f"a fragment that starts with a floating-point constant takes no integer such as {element.text}"
             if isinstance(element, SpecialRegister):
                 return f"a fragment takes no special register such as {element.name}"
-            if isinstance(element, Immediate) and element.is_float and element.text[:2].lower() != "0f":
+            if isinstance(element, Immediate) and element.is_float and not element.is_single:
                 return f"a floating-point constant in a fragment is written as 0f and 8 digits, not {element.text}"
     return None
 
@@ -302,6 +302,18 @@ def _wmma_fragment(name: str, shape: str, element: str) -> tuple[str, int]:
     return {"u8": "s32", "s8": "s32", "f64": "f64"}.get(element, register), count
 
 
+def _double_fragment(use: Use) -> str | None:
+    """Each register of a fragment of doubles is one, also where others of its vector are of a bit type."""
+    at = 0
+    for operand in use.layout:
+        count = len(registers((operand,)))
+        foreign = set(use.classes[at : at + count]) - {"b64", "f64"}
+        if isinstance(operand, Vector) and foreign:
+            return f"a fragment of .f64 takes registers of .f64 and .b64, not .{min(foreign)}"
+        at += count
+    return plain_fragment(use)
+
+
 def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: str = "row col") -> tuple[Form, ...]:
     """Forms of a load or store by (shapes, types, PTX, targets); `narrow` is the layout of the sub-byte types."""
     return tuple(
@@ -314,7 +326,7 @@ def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: 
             ptx=ptx,
             sm=sm,
             needs=SHARED_CTA,
-            rule=plain_fragment,
+            rule=_double_fragment if type_ == "f64" else plain_fragment,
         )
         for shape, type_, ptx, sm in rows
     )

@@ -41,7 +41,7 @@ class PmEvent(Instruction):
     unit = "control"
     forms = (
         form("pmevent a:imm", ranges={"a": (0, 15)}, ptx="1.4"),
-        form("pmevent.mask a:imm", ranges={"a": (0, 0xFFFF)}, ptx="3.0"),
+        form("pmevent.^mask a:imm", ranges={"a": (0, 0xFFFF)}, ptx="3.0"),
     )
 
 
@@ -54,7 +54,7 @@ class NanoSleep(Instruction):
     effect = "order"
     polls = True
     unit = "control"
-    forms = (form("nanosleep.u32 t", ptx="6.2", sm="70+"),)
+    forms = (form("nanosleep.u32 t:u32", ptx="6.2", sm="70+"),)
 
 
 @instruction
@@ -71,7 +71,7 @@ class SetMaxRegisters(Instruction):
     unit = "control"
     forms = (
         form(
-            "setmaxnreg.^action.sync.aligned.u32 count:imm", action="inc dec",
+            "setmaxnreg.^action.sync.aligned.type count:imm", action="inc dec", type="u32 s32",
             ranges={"count": range(24, 257, 8)},
             ptx="8.0", sm="90a 100af 103af 107af 110af 120af 121af",
         ),

@@ -214,12 +214,16 @@ def extents(tail: Sequence[str]) -> list[int | None]:
             end += 1
         if end == len(tail):
             raise ValueError(f"{tail[at]!r} is not closed")
-        inner = "".join(tail[at + 1 : end])
+        inner = tail[at + 1 : end]
         if not inner and close == ">":
             raise ValueError("a register range needs its size")
-        value = evaluate(inner) if inner else None
-        if isinstance(value, float) or (value is not None and value < 0):
-            raise ValueError(f"a size must be a whole number, not {inner}")
+        if len(inner) > 1:
+            raise ValueError(f"a size is one whole number, not {''.join(inner)}")
+        value = evaluate(inner[0]) if inner else None
+        if isinstance(value, float):
+            raise ValueError(f"a size must be a whole number, not {inner[0]}")
+        if value is not None and close == ">" and value >> 32:
+            raise ValueError(f"a range has less than 2**32 registers, not {inner[0]}")
         found.append(value)
         at = end + 1
     return found

@@ -8,6 +8,7 @@ from typing import cast
 from .forms import OperandSpec, Use
 from .instruction import OPCODES
 from .syntax import Address, Not, Operand, Pair, Symbol, Vector
+from .types import SCALAR_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class SymbolUse:
     """A symbol in an instruction: its operand, and what it must be.
 
     `wanted` is `address` (in brackets), `value` (a variable's address), `displaced` (a variable's address plus an
-    offset), `constant` (a symbol plus an offset, a mere number), `label`, `branch targets`, `call`, or a kind of
+    offset), `constant` (a symbol plus an offset, a mere number), `number` (that of a variable), `label`, `branch targets`, `call`, or a kind of
     reference such as `texref`. `places` are those of legal variables, `references` whether a texture or surface
     reference will do too.
     """
@@ -63,7 +64,7 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
             elif spec.type == "symbol":
                 add(operand, cls.symbol_kind)
             elif offset and ("&" not in spec.flags or cls.numbers_with_offset):
-                add(operand, "constant")
+                add(operand, "number" if spec.type in SCALAR_TYPES else "constant")
             elif offset:
                 add(operand, "displaced", *cls.variables(spec.name, use.slots, alone))
             else:

@@ -12,8 +12,10 @@ has the layout `{=, =}, [$+8]`.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,14 +23,14 @@ from functools import lru_cache
 from .special_registers import is_special_register as is_special_register
 
 _COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
-_STRING = r'"(?:\\.|[^"\\\n])*"'
+_STRING = r'"[^"]*"'  # ptxas knows no escapes
 _FRACTION = r"(?<![\w)$%])\.\d+(?![\w:])(?:[eE][+-]?\d+)?"
 _NUMBER = (
     r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
     r"|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
 )
 _MODIFIER = r"\.[A-Za-z_]\w*(?:::\w+(?::\d+)?)*|\.\d\w*(?:::\w+)*"
-_IDENTIFIER = r"%?[A-Za-z_$%][\w$]*(?:::\w+)*"
+_IDENTIFIER = r"(?:[A-Za-z_$]|%[\w$])[\w$]*(?:::\w+)*"
 _PUNCTUATION = r"<<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$]"
 TOKEN = re.compile(
     rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING})|(?P<num>{_NUMBER}|{_FRACTION})"
@@ -78,6 +80,9 @@ class Register:
     member: str = ""
 
 
+_SINGLE = re.compile(r"(?:\+?\s*\(\s*)*0[fF]\w{8}[\s)]*").fullmatch
+
+
 @dataclass(frozen=True, slots=True)
 class Immediate:
     """A constant expression, spelled as written: `0f3F800000`, `0xFFU`, `1<<4`, `-1.5`. It prints as one token."""
@@ -92,6 +97,11 @@ class Immediate:
     @property
     def is_float(self) -> bool:
         return isinstance(self.value, float)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is the bits of an .f32, `0f3F800000` or that in parentheses."""
+        return _SINGLE(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +386,7 @@ class OperandParser:
         if token == "!" and self._next_kind() in ("id", "p") and not self._is_number_after(1):
             self.at += 1
             return Not(self._single())
-        if token == "-" and self._next_kind() == "id":
+        if token == "-" and self._next_kind() == "id" and not self._is_number_after(1):
             self.at += 1
             return Not(self._single(), "-")
         if token == "^" and self._next_kind() in ("id", "num"):
@@ -438,11 +448,11 @@ class OperandParser:
             self.at += 1
         text = "".join(t for _, t in self.tokens[start : self.at])
         try:
-            evaluate(f"0{text}")
+            evaluate("0" + " ".join(t for _, t in self.tokens[start : self.at]))  # `+1 2` is not +12
         except RecursionError:
             raise SyntaxProblem("this offset is nested too deeply", start) from None
-        except (ValueError, OverflowError):
-            raise SyntaxProblem(f"{text!r} is not a constant offset", start) from None
+        except (ValueError, OverflowError) as error:
+            raise SyntaxProblem(f"{text!r} is not a constant offset: {error}", start) from None
         return text
 
     def _address(self) -> Operand:
@@ -491,8 +501,8 @@ class OperandParser:
             evaluate(text)
         except RecursionError:
             raise SyntaxProblem("this constant is nested too deeply", start) from None
-        except (ValueError, OverflowError):
-            raise SyntaxProblem(f"{text!r} is not a constant", start) from None
+        except (ValueError, OverflowError) as error:
+            raise SyntaxProblem(f"{text!r} is not a constant: {error}", start) from None
         return Immediate(text)
 
 
@@ -530,27 +540,44 @@ def _divide(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-@lru_cache(maxsize=8192)
 def evaluate(text: str) -> int | float:
-    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped); ValueError if malformed."""
+    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped).
+
+    ValueError if malformed, OverflowError where a number is beyond 64 bits or the range of normal .f64 values.
+    """
+    return _evaluated(text)[0]
+
+
+def constant_problem(text: str) -> str | None:
+    """Why ptxas refuses a well-formed constant expression, or None.
+
+    Integers and floats do not mix, and of operators floats have - + * / and comparisons only. `0f3F800000` is a constant of its
+    own: an operator takes it in parentheses only.
+    """
+    return _evaluated(text)[1]
+
+
+@lru_cache(maxsize=8192)
+def _evaluated(text: str) -> tuple[int | float, str | None]:
     tokens = [t for _, t in lex(text)[0]]
     position = 0
+    problems: list[str] = []
 
     def unary() -> int | float:
         nonlocal position
         if position >= len(tokens):
-            raise ValueError(f"{text!r} ends early")
+            raise ValueError("it ends early")
         token = tokens[position]
         position += 1
         if token == "(":
             if position + 1 < len(tokens) and tokens[position] in (".s64", ".u64"):
                 cast = tokens[position]
                 position += 2
-                value = int(unary()) & _M64
+                value = whole(unary()) & _M64
                 return value - (1 << 64) if cast == ".s64" and value >> 63 else value
             value = binary(0)
             if position >= len(tokens) or tokens[position] != ")":
-                raise ValueError(f"missing ) in {text!r}")
+                raise ValueError("a ')' is missing")
             position += 1
             return value
         if token == "-":
@@ -558,10 +585,19 @@ def evaluate(text: str) -> int | float:
         if token == "+":
             return unary()
         if token == "~":
-            return ~int(unary())
+            return ~whole(unary())
         if token == "!":
-            return int(not unary())
+            return int(not whole(unary()))
+        if token[:2] in ("0f", "0F"):
+            before, behind = tokens[position - 2 : position - 1], tokens[position : position + 1]
+            if (position > 1 and before != ["("]) or behind not in ([], [")"]):
+                problems.append(f"{token} takes no sign or operator: write its value into the hexadecimal digits")
         return literal(token)
+
+    def whole(value: float) -> int:
+        if isinstance(value, float):
+            problems.append(f"an operator of integers, or an integer beside it, meets {value}")
+        return int(value)
 
     def binary(level: int) -> int | float:
         nonlocal position
@@ -572,16 +608,20 @@ def evaluate(text: str) -> int | float:
                 position += 1
                 yes = binary(0)
                 if position >= len(tokens) or tokens[position] != ":":
-                    raise ValueError(f"missing : in {text!r}")
+                    raise ValueError("a ':' is missing")
                 position += 1
                 no = binary(0)
-                return yes if left else no
+                chosen, other = (yes, no) if whole(left) else (no, yes)
+                whole(other)
+                return whole(chosen)
             if entry is None or entry[0] <= level:
                 break
             operator = tokens[position]
             position += 1
             right = binary(entry[0])
             if isinstance(left, float) or isinstance(right, float):
+                if isinstance(left, int) or isinstance(right, int):
+                    problems.append(f"{left} {operator} {right} mixes an integer with a floating-point number")
                 left = _float_binary(operator, float(left), float(right))
             else:
                 left = entry[1](left, right)
@@ -589,11 +629,11 @@ def evaluate(text: str) -> int | float:
 
     value = binary(0)
     if position != len(tokens):
-        raise ValueError(f"{text!r} is not a constant expression")
-    return value
+        raise ValueError(f"{tokens[position]!r} is no operator")
+    return value, problems[0] if problems else None
 
 
-def _float_binary(operator: str, a: float, b: float) -> float:
+def _float_binary(operator: str, a: float, b: float) -> int | float:
     if operator == "+":
         return a + b
     if operator == "-":
@@ -602,11 +642,13 @@ def _float_binary(operator: str, a: float, b: float) -> float:
         return a * b
     if operator == "/" and b:
         return a / b
+    if operator in ("<", ">", "<=", ">=", "==", "!="):
+        return _BINARY[operator][1](a, b)  # pyright: ignore[reportArgumentType]
     raise ValueError(f"{operator} of floating-point constants")
 
 
 def literal(token: str) -> int | float:
-    """Value of one number token. ValueError if it is not a number."""
+    """Value of one number token. ValueError if it is not a number, OverflowError if it is too large (or tiny)."""
     if token == "WARP_SZ":
         return 32
     lead = token[:2]
@@ -616,11 +658,25 @@ def literal(token: str) -> int | float:
         return struct.unpack(">d", bytes.fromhex(token[2:]))[0]
     digits = token.removesuffix("U")
     if lead in ("0x", "0X"):
-        return int(digits, 16)
+        return _whole(digits, 16)
     if lead in ("0b", "0B"):
-        return int(digits, 2)
+        return _whole(digits, 2)
     if not digits or not (digits[0].isdigit() or digits[0] == "."):
         raise ValueError(f"{token!r} is not a number")
     if digits.isdigit():
-        return int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits)
-    return float(digits)
+        return _whole(digits, 8 if digits[0] == "0" else 10)
+    value = float(digits)
+    if math.isinf(value) or 0 < value < sys.float_info.min or (value == 0 and re.match(r"[.0]*[1-9]", digits)):
+        raise OverflowError(f"{token} is out of the range of a normal .f64")
+    return value
+
+
+def _whole(digits: str, base: int) -> int:
+    """A whole number. It may have a digit more than fits: ptxas keeps the low 64 bits where the others are below 2**63."""
+    try:
+        value = int(digits, base)
+    except ValueError:
+        raise ValueError(f"{digits} is no number of base {base}") from None
+    if value // base >> 63:
+        raise OverflowError(f"{digits} does not fit in 64 bits")
+    return value

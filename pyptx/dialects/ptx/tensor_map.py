@@ -90,6 +90,6 @@ class TensormapQueryAllocClassLarge(Instruction):
     effect = "read"
     unit = "async copy"
     forms = (
-        form("tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map]",
+        form("tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map:u64+]",
              space="const global param param::entry shared::cta", ptx="9.5", sm=MODIFIABLE),
     )  # fmt: skip

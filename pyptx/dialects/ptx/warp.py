@@ -27,8 +27,8 @@ class Shuffle(Instruction):
     differs = "thread"
     unit = "warp"
     forms = (
-        form("shfl.sync.mode.b32 d{|p:pred_}, a, b:u32, c:u32, membermask:u32", mode=SHUFFLE, ptx="5.1"),
-        form("shfl.mode.b32 d{|p:pred_}, a, b:u32, c:u32", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
+        form("shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1"),
+        form("shfl.mode.b32 d{|p:pred_}, a, b, c", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
     )
 
 
@@ -108,11 +108,11 @@ class Redux(Instruction):
     unit = "warp"
     forms = (
         form(
-            "redux.sync.op.type d, a, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
+            "redux.sync.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
         ),
         form("redux.sync.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
         form(
-            "redux.sync.op{.abs}{.NaN}.f32 d, a, membermask:u32", op="min max",
+            "redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32", op="min max",
             ptx="8.6", sm="100af 103af 107af",
         ),
     )  # fmt: skip

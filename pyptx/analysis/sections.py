@@ -1,0 +1,74 @@
+"""The contents of a `.section`: DWARF data as labels and numbers (PTX ISA 11.5).
+
+.section .debug_info { L: .b8 1, 2, -3 .b32 .debug_abbrev+4 .b64 L .b32 L-M }
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..dialects.ptx.syntax import literal
+from ..dialects.ptx.types import SCALAR_TYPES
+from .entities import Fault
+
+_NAME = re.compile(r"\.[A-Za-z_]\w*(?:::\w+)*").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
+_TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
+_LEGAL = ".b8 .b16 .b32 .b64, followed by numbers, a label or a section"
+
+
+def section_faults(words: Sequence[str], labels: set[str]) -> Iterator[Fault]:
+    """What is wrong with `.section .name { ... }`, given as its tokens; `labels` are those of all sections so far."""
+    if len(words) < 4 or not _NAME(words[1]) or words[1][1:] in SCALAR_TYPES or words[2] != "{":
+        yield Fault("a .section has a name with a dot, and its data in braces", ".section .debug_info { .b8 1 }")
+        return
+    at, end = 3, len(words) - 1
+    while at < end:
+        word = words[at]
+        if _IDENTIFIER(word) and words[at + 1] == ":":
+            if word in labels:
+                yield Fault(f"label {word} stands twice in the sections of this module", word=word)
+            labels.add(word)
+            at += 2
+            continue
+        if word not in _TYPES:
+            yield Fault(f"{word} may not stand in a .section", f"legal: {_LEGAL}", word=word)
+            return
+        bits, at = _TYPES[word], at + 1
+        length = _reference(words, at)
+        if length:
+            if bits < 32:
+                yield Fault(f"the address {words[at]} in a .section needs .b32 or .b64, not {word}", word=words[at])
+            at += length
+            continue
+        while True:
+            sign = words[at] == "-"
+            number = words[at + sign] if at + sign < end else ""
+            if not _NUMBER(number):
+                yield Fault(f"{word} in a .section needs a number, not {number or 'its end'}", _LEGAL, word=word)
+                return
+            try:
+                value = -int(literal(number)) if sign else int(literal(number))
+            except (ValueError, OverflowError) as error:
+                yield Fault(str(error), word=number)
+                return
+            lowest = -(1 << bits - 1) + (bits == 64)
+            if value < lowest or (bits < 32 and value >= 1 << bits):  # .b32 and .b64 take the low bits
+                yield Fault(f"{'-' * sign}{number} does not fit in {word}", word=number)
+            at += sign + 1
+            if words[at] != ",":
+                break
+            at += 1
+
+
+def _reference(words: Sequence[str], at: int) -> int:
+    """The number of words of an address: `.debug_abbrev+4`, `L`, `L+4`, `L-M`; 0 if there is none."""
+    if _IDENTIFIER(words[at]) and words[at] != "WARP_SZ":
+        behind, other = words[at + 1], words[at + 2 : at + 3]
+        if behind == "-" and other and _IDENTIFIER(other[0]):
+            return 3
+    elif not (_NAME(words[at]) and words[at] not in _TYPES):
+        return 0
+    return 3 if words[at + 1] == "+" and len(words) > at + 2 and _NUMBER(words[at + 2]) else 1

@@ -1,0 +1,92 @@
+"""Rules of the text itself: words, constants, strings, sections, hidden names. Each is put to ptxas, too, when it is there."""
+
+from __future__ import annotations
+
+import pytest
+
+import pyptx
+from pyptx.runtime.ptxas import ToolNotFound, assemble, find_tool
+
+BODY = """.version 9.0
+.target sm_90a
+.address_size 64
+.entry k(.param .b64 p) {{
+.reg .b32 %r<8>;
+.reg .b64 %d<4>;
+.reg .pred %p<4>;
+.reg .b32 a;
+.shared .align 16 .b8 s[64];
+{}
+ret;
+}}
+"""
+MODULE = """.version {version}
+.target {target}
+.address_size 64
+{text}
+"""
+LEGAL = (
+    # an opcode is one word, its modifiers may stand apart
+    "add .s32 %r1, %r2, %r3;", "mul.lo .s32 %r1, %r2, %r3;", "mbarrier.init .shared.b64 [s], %r1;",
+    "cp.async .ca.shared.global [%r1], [%d2], 4;", "add.s32 /* c */ %r1, %r2, %r3;", "cvta.to .shared.u64 %d1, %d2;",
+    "setmaxnreg.inc.sync.aligned.s32 64;",
+    # a constant may have one digit more than fits
+    "mov.b64 %d1, 18446744073709551616;", "mov.b64 %d1, 0x7FFFFFFFFFFFFFFFF;", "mov.b64 %d1, 07777777777777777777777;",
+    "mov.f64 %d1, 2.2250738585072014e-308;", "mov.f64 %d1, 0e400;", "mov.b64 %d1, 0x0000000000000000000000001;",
+    # strings
+    r'.pragma "a\\";', '.pragma "a\nb";', '.pragma "a", "b";',
+    # a label or variable hides an outer register
+    "{ %r1: bra %r1; }", "{ a: bra a; }", "{ .shared .b32 a; mov.u32 %r1, a; }", "{ .shared .b32 %r1; } mov.b32 %r1, 1;",
+    "{ %r1: } mov.b32 %r1, 1;", "{ a: } mov.b32 a, 1;",
+)  # fmt: skip
+ILLEGAL = (
+    "add. s32 %r1, %r2, %r3;", "mul .lo.s32 %r1, %r2, %r3;", "mul/* c */.lo.s32 %r1, %r2, %r3;", "pmevent .mask 3;",
+    "mbarrier .init.shared.b64 [s], %r1;", "cp .async.ca.shared.global [%r1], [%d2], 4;", "cvta .to.shared.u64 %d1, %d2;",
+    "wmma.store .d.sync.aligned.row.m16n16k16.shared.f16 [%d1], {%r1, %r2, %r3, %r4};", "setmaxnreg.inc.sync.aligned.b32 64;",
+    "mov.b64 %d1, 0x80000000000000000;", "mov.b64 %d1, 92233720368547758080;", "mov.b64 %d1, 010000000000000000000000;",
+    f"mov.b64 %d1, 0b1{64 * '0'};", "mov.f64 %d1, 1e309;", "mov.f64 %d1, 2.2e-308;", "mov.u64 %d1, s+1.0;",
+    r'.pragma "a\"b";', '.pragma "a" "b";',
+    "{ a: mov.b32 a, 1; }", "{ %r1: mov.b32 %r1, 1; }", "{ bra a; a: }", "{ .shared .b32 a; mov.b32 a, 2; }",
+    ".reg .b32 %q<1+1>;", ".reg .b32 %q<4294967296>;", ".reg .b32 %q<2>[3];", ".shared .b8 x[(2)];",
+    ".reg .b32 %q<2>; .reg .b32 %q01;", "L: .callprototype _ (.param .b8 _[2][2]);",
+)  # fmt: skip
+LEGAL_MODULES = (
+    ("6.0", "sm_52", ".func f(.param .b32 y, .param .b8 x[]);"), ("6.0", "sm_52", ".func f(.param .b8 x[0]);"),
+    ("9.0", "sm_90", ".section .debug_info { L: .b8 1, -2 .b16 65535 .b32 .debug_abbrev+4 .b64 L .b32 L-M M: }"),
+    ("9.0", "sm_90", ".section .foo { }"), ("9.0", "sm_90", '.entry k() .pragma "a", "b"; { ret; }'),
+    ("9.0", "sm_90", r'.file 1 "a\\b"'),
+)  # fmt: skip
+ILLEGAL_MODULES = (
+    ("5.0", "sm_52", ".func f(.param .b8 x[]);"), ("5.0", "sm_52", ".func f(.param .b8 x[0]);"),
+    ("9.0", "sm_90", ".func (.param .b8 x[]) f();"), ("9.0", "sm_90", ".func (.param .b32 x[2][3]) f();"),
+    ("9.0", "sm_90", ".entry e(.param .b8 x[0]) { ret; }"), ("9.0", "sm_90", r'.file 1 "a\"b"'),
+    *(("9.0", "sm_90", f".section .debug_info {{ {data} }}") for data in (
+        ".b8 1 { .b8 2 }", "{ .b8 1 }", ".b8 256", ".b8 -129", ".b16 L", ".u8 1", ".b8 1;", ".b8 1,", ".b8", "1",
+        '.b8 "a"', ".b32 1.0", ".b32 L-1", ".b32 L-M+1", ".b32 1, L", "L: L:", ".align 4 .b8 1",
+    )),
+    ("9.0", "sm_90", ".section foo { .b8 1 }"), ("9.0", "sm_90", ".section .b8 { .b8 1 }"),
+    *(("9.0", "sm_90", f".entry k() {directives} {{ ret; }}") for directives in (
+        ".maxntid 32,", ".maxntid 1 2", ".maxntid ,1", '.pragma "x"', '.pragma "x" "y";', ".maxntid 32;",
+    )),
+)  # fmt: skip
+TEXTS = [
+    *((BODY.format(t), True) for t in LEGAL), *((BODY.format(t), False) for t in ILLEGAL),
+    *((MODULE.format(version=v, target=t, text=x), True) for v, t, x in LEGAL_MODULES),
+    *((MODULE.format(version=v, target=t, text=x), False) for v, t, x in ILLEGAL_MODULES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "legal"), TEXTS)
+def test_the_text_is_judged_as_ptxas_judges_it(text: str, legal: bool) -> None:
+    found = [d.message for d in pyptx.diagnose(text) if d.severity == "error"]
+    assert bool(found) != legal, found
+    try:
+        find_tool("ptxas")
+    except ToolNotFound:
+        return
+    assert assemble(text, "sm_90a", check_only=True).ok == legal
+
+
+@pytest.mark.parametrize("text", [t for t, legal in TEXTS if legal])
+def test_legal_texts_print_as_they_were(text: str) -> None:
+    assert pyptx.to_ptx(pyptx.parse(text)) == text
