@@ -9,6 +9,7 @@ import operator
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
-from ..diagnostics import Diagnostic, PTXError, suggest
+from ..diagnostics import Diagnostic, PTXError, TraceWarning, suggest
 from ..dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
 from .barrier_use import uninitialised_barriers
 from .build import build_module
@@ -415,7 +416,9 @@ class Kernel:
                     raise
                 raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
-        findings = (*uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
+        for found in trace.warnings.values():
+            _warn(found, self._fn)
+        findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -569,6 +572,13 @@ def _judged(diagnostic: Diagnostic) -> Diagnostic:
         if f"({code})" in diagnostic.message:
             return replace(diagnostic, severity="error", hint=diagnostic.hint or hint)
     return diagnostic
+
+
+def _warn(found: Diagnostic, fn: Callable[..., Any]) -> None:
+    """Python's warning for a finding, at its place; shown once for each, as those of the kernel's module are."""
+    text = f"{found.message}\nhint: {found.hint}"
+    registry = getattr(fn, "__globals__", {}).setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, TraceWarning, found.filename or "<kernel>", found.line or 1, registry=registry)
 
 
 def _values(values: Any) -> tuple[Any, ...]:
