@@ -327,3 +327,37 @@ def test_grids_of_other_names(grid: Callable[..., int], message: str) -> None:
 def test_arguments_of_the_wrong_kind(use: Callable[[], Any], message: str) -> None:
     with pytest.raises(PTXError, match=message):
         kernel(lambda: use()).ptx()
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda: bool(smem.alloc(f32, (4, 4))[0]), "smem_0[0], a place in shared memory, has no truth value"),
+        (lambda: bool(ptx.special.tid.x), "call it: ptx.special.tid.x()"),
+        (lambda: ptx.special.tid.x == 0, "call it: ptx.special.tid.x()"),
+        (lambda: 0 == ptx.special.tid, "it has elements: ptx.special.tid.x()"),
+        (lambda: bool((reg.scalar(u32) == 1) | (reg.scalar(u32) == 2)), "p or q is ptx.or_(pred, p, q)"),
+        (lambda: reg.array(f32, 4) == 0.0, "compute with its elements"),
+        (lambda: reg.scalar(f32) == reg.array(f32, 4), "compute with its elements"),
+        (lambda: smem.alloc(f32, (4, 4))[0] != 0, "all indices together load an element"),
+        (lambda: ptx.addr(reg.scalar(u64)) == 0, "an address in brackets is no value"),
+        (lambda: bool(ptx.elect_sync(None, reg.scalar(pred))), "with ptx.if_(p):"),
+    ],
+)
+def test_comparisons_and_conditions(use: Callable[[], object], says: str) -> None:
+    with pytest.raises(PTXError) as caught:
+        kernel(lambda: use() and None).ptx()
+    assert says in str(caught.value)
+
+
+def test_optional_arguments_may_be_tested() -> None:
+    @kernel
+    def fine():
+        for given in (reg.array(f32, 2), smem.alloc(f32, 4), smem.mbarrier(1), smem.mbarrier(1)[0]):
+            assert given
+            assert given == given
+            assert given != None  # noqa: E711
+            assert given in [given]
+            assert {given: 1}[given] == 1
+
+    fine.ptx()
