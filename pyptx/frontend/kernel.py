@@ -62,6 +62,7 @@ class Traced:
     findings: tuple[Diagnostic, ...] = ()
     """What is wrong with it though it can be printed; `Kernel.check` says so."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
+    launched: list[bool] = None  # pyright: ignore[reportAssignmentType]  # not empty once a launch was asked for
 
 
 class Kernel:
@@ -331,7 +332,7 @@ class Kernel:
             traced = self.trace(**kw)
         except PTXError as error:
             return list(error.diagnostics)
-        found = [*traced.findings, *module_diagnostics(traced.module)]
+        found = [*traced.findings, *self._spec_problems(traced), *module_diagnostics(traced.module)]
         if any(d.severity == "error" for d in found):
             return found
         try:
@@ -339,6 +340,16 @@ class Kernel:
         except ToolNotFound:
             return found
         return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
+
+    def _spec_problems(self, traced: Traced) -> list[Diagnostic]:
+        """Inputs that it writes and outputs that it does not."""
+        from .spec_use import spec_problems
+
+        if not self.specs:
+            return []
+        count = len(self.in_specs or ())
+        line = getattr(getattr(self._fn, "__code__", None), "co_firstlineno", 1)
+        return spec_problems(traced.module, self._positional[:count], self._positional[count:], (self.filename, line))
 
     def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
         """The statements of the entry, each with the number (from 1) of the line of `ptx(**kw)` where it starts."""
@@ -432,7 +443,7 @@ class Kernel:
         smem = self.smem if built.has_extern else 0
         return Traced(
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
-            findings=findings, text=[],
+            findings=findings, text=[], launched=[],
         )  # fmt: skip
 
     def _launch_problem(self) -> str | None:
@@ -489,6 +500,10 @@ class Kernel:
         given = {n: v for n, v in {**kw, **template}.items() if isinstance(v, int) and not isinstance(v, bool)}
         names = {**given, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
+        if not traced.launched:
+            traced.launched.append(True)
+            for problem in self._spec_problems(traced):
+                _warn(problem, self._fn)
         launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
             self._extent("block", self.block, names, env),

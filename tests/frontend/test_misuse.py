@@ -198,6 +198,7 @@ TMA_RULES = [
 
 
 @pytest.mark.parametrize(("tile", "dtype", "message"), TMA_RULES, ids=[m for *_, m in TMA_RULES])
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_each_rule_of_tma_has_its_message(tile: Tile, dtype: Any, message: str) -> None:
     @kernel(in_specs=[tile], out_specs=[Tile(1, f32)])
     def described(x, y):
