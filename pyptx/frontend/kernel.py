@@ -28,6 +28,7 @@ from .shared import STATIC_LIMIT
 from .tensor_copy_use import tensor_copy_problems
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
+from .uncalled import note_uncalled
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -427,6 +428,7 @@ class Kernel:
                     raise
                 raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
+        note_uncalled(trace, self._fn)
         for found in trace.warnings.values():
             _warn(found, self._fn)
         findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
@@ -677,15 +679,27 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
         return function(**{p.name: names[p.name] for p in wanted if p.name in names})
     unknown = [p.name for p in wanted if p.name not in names]
     needed = [p for p in parameters if p.default is p.empty]
-    if any(p.kind == p.VAR_POSITIONAL for p in parameters) or (
-        all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env))
-    ):
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return function(*env.values())
+    if all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env)):
+        if len(env) > 1 and any(p.name.lower() != d.lower() for p, d in zip(needed, env, strict=True)):
+            _tell_order(function, [p.name for p in needed], list(env), what)
         return function(*env.values())
     near = suggest(unknown[0], names) if unknown else []
     raise TypeError(
         f"the {what} is a function of {', '.join(unknown)}, and the dimensions are {', '.join(names) or 'none'}"
         + (f"; did you mean {' or '.join(near)}?" if near else "")
     )
+
+
+def _tell_order(function: Callable[..., Any], parameters: Sequence[str], dims: Sequence[str], what: str) -> None:
+    """Warn of a launch function whose names say nothing about which dimension each parameter is."""
+    code: Any = getattr(function, "__code__", None)
+    taken = ", ".join(f"{p} = {d}" for p, d in zip(parameters, dims, strict=True))
+    message = f"the {what} is a function of {', '.join(parameters)}, none of them a dimension: taken in order, {taken}"
+    hint = f"call them as the specs do: lambda {', '.join(dims)}: ..."
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else (None, None)
+    _warn(Diagnostic("warning", message, file, line, 1, hint), function)
 
 
 def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:

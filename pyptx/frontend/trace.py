@@ -225,6 +225,10 @@ class Trace:
             found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
 
+    def codes(self) -> list[CodeType]:
+        """The functions of the author's that have recorded something."""
+        return [code for code, _ in self._codes.values()]
+
     def add_place(self, filename: str, line: int, column: int) -> int:
         """The index of a new location."""
         self.locations.append(_location(filename, line, column))

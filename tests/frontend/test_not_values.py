@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pyptx import Kernel, PTXError, Tile, fat_kernel, kernel, ptx, reg, simulate, smem
+from pyptx.diagnostics import TraceWarning
 from pyptx.types import bf16, f32, pred, s32, u32, u64
 from tests.frontend.tracing import assembled
 
@@ -287,7 +288,6 @@ def launched(grid: Any) -> Kernel:
     [
         lambda M, N: M,
         lambda m, n: m,
-        lambda rows, columns: rows,
         lambda M: M,
         lambda *d: d[0],
         lambda m, n, each=1: m,
@@ -297,6 +297,14 @@ def launched(grid: Any) -> Kernel:
 def test_grids_of_the_dimensions(grid: Callable[..., int]) -> None:
     x = np.random.default_rng().standard_normal((6, 4), dtype=np.float32)
     assert np.array_equal(launched(grid)(x), x)
+
+
+def test_a_grid_of_names_that_say_nothing_is_taken_in_order_with_a_warning() -> None:
+    x = np.random.default_rng().standard_normal((6, 4), dtype=np.float32)
+    with pytest.warns(TraceWarning, match="none of them a dimension: taken in order, rows = M, columns = N") as caught:
+        got = launched(lambda rows, columns: rows)(x)
+    assert np.array_equal(got, x)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
