@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["Diagnostic", "PTXError", "Severity", "SimulationError", "SimulationWarning", "did_you_mean", "suggest"]
+__all__ = [
+    "Diagnostic",
+    "PTXError",
+    "Severity",
+    "SimulationError",
+    "SimulationWarning",
+    "TraceWarning",
+    "did_you_mean",
+    "suggest",
+]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -161,3 +170,9 @@ def _distance(a: str, b: str, most: int) -> int | None:
 
 class SimulationWarning(UserWarning):
     """A kernel that was called on CPU arrays broke a rule (a race, an uninitialised read): its results are not defined."""
+
+
+class TraceWarning(UserWarning):
+    """A kernel's Python is probably not what its author means: a number that changes at trace time where a register was
+    meant, an instruction without its call. At the kernel's line.
+    """

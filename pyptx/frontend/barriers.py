@@ -80,9 +80,10 @@ def setmaxnreg_dec(n: int, *, pred: Any = None) -> None:
     setmaxnreg(n, inc=False, pred=pred)
 
 
-def elect_sync(dst: Any, pred: Any, mask: Any = -1) -> None:
-    """`elect.sync dst|pred, mask`: pred holds in one lane of the mask; dst (or None) is that lane's number."""
+def elect_sync(dst: Any, pred: Any, mask: Any = -1) -> Any:
+    """`elect.sync dst|pred, mask`: pred holds in one lane of the mask; dst (or None) is that lane's number. Returns pred."""
     emit("elect.sync", PipeRef(dst, pred), mask)
+    return pred
 
 
 class Fence:

@@ -70,6 +70,11 @@ def _condition(trace: Trace, pred: Any) -> Any:
     return pred
 
 
+def _held(pred: Reg | NegPred) -> tuple[str, bool]:
+    """The name of a predicate register, and whether it is negated."""
+    return (pred.reg.name, True) if isinstance(pred, NegPred) else (pred.name, False)
+
+
 class _Block:
     """A `with` block. The trace remembers it until it is closed: one that never is, or was not entered, is an error."""
 
@@ -112,7 +117,7 @@ class _If(_Block):
         if self.close(sys._getframe(1), error):
             assert self.before is not None
             trace = current()
-            branch = close_branch(trace, self.before)
+            branch = close_branch(trace, self.before, _held(self.pred))
             trace.label(self.names[0])
             trace.label(self.names[1])
             trace.last_if = (len(trace.statements), *self.names, branch)
@@ -143,7 +148,9 @@ class _Else(_Block):
         if self.close(sys._getframe(1), error):
             assert self.before is not None
             trace = current()
-            close_branch(trace, self.before, self.branch)
+            assert self.branch is not None
+            name, negated = self.branch.condition
+            close_branch(trace, self.before, (name, not negated), self.branch)
             trace.label(self.end)
 
 
@@ -343,7 +350,7 @@ def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_l
     emit("setp.lt.u32", less, count, unroll)
     _BRA(end, pred=less)
     trace.label(name)
-    start = before(trace, sys._getframe(1))
+    start = before(trace, sys._getframe(1), body)
     rounds(unroll)
     check_loop(trace, start)
     emit("sub.u32", count, count, unroll)

@@ -42,7 +42,7 @@ from ..ssa.shapes import branch_target, fill_instruction, table_name
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType
-from .not_a_value import NotAValue
+from .not_a_value import NotAValue, NoTruth
 from .spaces import pointer_problem
 from .trace import FINISHED, Trace, _current, current
 
@@ -261,7 +261,7 @@ def emit(text: str, *operands: Any, pred: Any = None) -> Any:
 # ------------------------------------------------------------------------------------------------------------ operands
 
 
-class AddressOperand(NotAValue):
+class AddressOperand(NoTruth):
     """`[base+offset]`, from `ptx.addr`. `rest` are further parts inside the brackets (tensor coordinates); `space` is
     the state space where that is known (`generic` too), else empty.
     """

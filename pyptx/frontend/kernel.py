@@ -9,6 +9,7 @@ import operator
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
-from ..diagnostics import Diagnostic, PTXError, suggest
+from ..diagnostics import Diagnostic, PTXError, TraceWarning, suggest
 from ..dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
 from ..ssa.fastir import gc_paused
 from .barrier_use import uninitialised_barriers
@@ -28,6 +29,7 @@ from .shared import STATIC_LIMIT
 from .tensor_copy_use import tensor_copy_problems
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
+from .uncalled import note_uncalled
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -62,6 +64,7 @@ class Traced:
     findings: tuple[Diagnostic, ...] = ()
     """What is wrong with it though it can be printed; `Kernel.check` says so."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
+    launched: list[bool] = None  # pyright: ignore[reportAssignmentType]  # not empty once a launch was asked for
 
 
 class Kernel:
@@ -332,7 +335,7 @@ class Kernel:
             traced = self.trace(**kw)
         except PTXError as error:
             return list(error.diagnostics)
-        found = [*traced.findings, *module_diagnostics(traced.module)]
+        found = [*traced.findings, *self._spec_problems(traced), *module_diagnostics(traced.module)]
         if any(d.severity == "error" for d in found):
             return found
         try:
@@ -340,6 +343,16 @@ class Kernel:
         except ToolNotFound:
             return found
         return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
+
+    def _spec_problems(self, traced: Traced) -> list[Diagnostic]:
+        """Inputs that it writes and outputs that it does not."""
+        from .spec_use import spec_problems
+
+        if not self.specs:
+            return []
+        count = len(self.in_specs or ())
+        line = getattr(getattr(self._fn, "__code__", None), "co_firstlineno", 1)
+        return spec_problems(traced.module, self._positional[:count], self._positional[count:], (self.filename, line))
 
     def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
         """The statements of the entry, each with the number (from 1) of the line of `ptx(**kw)` where it starts."""
@@ -417,7 +430,10 @@ class Kernel:
                     raise
                 raise _without_dims(trace, self.name, missing, error) from error
         check_branches(trace)
-        findings = (*uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
+        note_uncalled(trace, self._fn)
+        for found in trace.warnings.values():
+            _warn(found, self._fn)
+        findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -431,7 +447,7 @@ class Kernel:
         smem = self.smem if built.has_extern else 0
         return Traced(
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
-            findings=findings, text=[],
+            findings=findings, text=[], launched=[],
         )  # fmt: skip
 
     def _launch_problem(self) -> str | None:
@@ -488,6 +504,10 @@ class Kernel:
         given = {n: v for n, v in {**kw, **template}.items() if isinstance(v, int) and not isinstance(v, bool)}
         names = {**given, **bound, **env}
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
+        if not traced.launched:
+            traced.launched.append(True)
+            for problem in self._spec_problems(traced):
+                _warn(problem, self._fn)
         launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
             self._extent("block", self.block, names, env),
@@ -573,6 +593,13 @@ def _judged(diagnostic: Diagnostic) -> Diagnostic:
     return diagnostic
 
 
+def _warn(found: Diagnostic, fn: Callable[..., Any]) -> None:
+    """Python's warning for a finding, at its place; shown once for each, as those of the kernel's module are."""
+    text = f"{found.message}\nhint: {found.hint}"
+    registry = getattr(fn, "__globals__", {}).setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, TraceWarning, found.filename or "<kernel>", found.line or 1, registry=registry)
+
+
 def _values(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else () if values is None else (values,)
 
@@ -654,15 +681,27 @@ def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[s
         return function(**{p.name: names[p.name] for p in wanted if p.name in names})
     unknown = [p.name for p in wanted if p.name not in names]
     needed = [p for p in parameters if p.default is p.empty]
-    if any(p.kind == p.VAR_POSITIONAL for p in parameters) or (
-        all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env))
-    ):
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return function(*env.values())
+    if all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env)):
+        if len(env) > 1 and any(p.name.lower() != d.lower() for p, d in zip(needed, env, strict=True)):
+            _tell_order(function, [p.name for p in needed], list(env), what)
         return function(*env.values())
     near = suggest(unknown[0], names) if unknown else []
     raise TypeError(
         f"the {what} is a function of {', '.join(unknown)}, and the dimensions are {', '.join(names) or 'none'}"
         + (f"; did you mean {' or '.join(near)}?" if near else "")
     )
+
+
+def _tell_order(function: Callable[..., Any], parameters: Sequence[str], dims: Sequence[str], what: str) -> None:
+    """Warn of a launch function whose names say nothing about which dimension each parameter is."""
+    code: Any = getattr(function, "__code__", None)
+    taken = ", ".join(f"{p} = {d}" for p, d in zip(parameters, dims, strict=True))
+    message = f"the {what} is a function of {', '.join(parameters)}, none of them a dimension: taken in order, {taken}"
+    hint = f"call them as the specs do: lambda {', '.join(dims)}: ..."
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else (None, None)
+    _warn(Diagnostic("warning", message, file, line, 1, hint), function)
 
 
 def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:

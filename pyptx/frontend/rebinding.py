@@ -1,22 +1,30 @@
-"""Names that are bound anew inside a traced block: `s = s + v` in a loop, `s = t` under an `if_`.
+"""Names that are bound anew inside traced blocks: `s = s + v` in a loop, `s = t` under an `if_`, `phase ^= 1` in either.
 
 Python runs the block once, while it is traced. The name stands for another register afterwards, but that is no
 assignment in the kernel: the next round of the loop reads the old register, and threads that skip an `if_` read the new
 one unwritten. Both are refused where they are certain: the name is read again before it is bound again (in the author's
 bytecode), and so is the register (in the trace).
+
+A Python number that changes does so once, for all rounds and all threads. It may be meant (a counter of what was
+emitted), so it is a warning, and only where the number may get into the kernel again: read before it is bound, other
+than by a Python `if`, a text, or its own update; behind an `if_` also other than under an `if_`.
 """
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import CO_GENERATOR
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, cast
+from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ..diagnostics import Diagnostic, PTXError
+from ..ssa.statement import Kind
+from .author_code import READS, Reading, offset_of, place_of, places_of, reads, stored_globals, ways_on
 from .instructions import AddressOperand
 from .pointers import Pointer
 from .registers import NegPred, Reg, RegArray, SpecialReg
@@ -30,7 +38,9 @@ _Names = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Locals:
-    """The local names of one frame, what they were bound to, and the offset in its code."""
+    """The names of one frame (with the globals that its code binds), what they were bound to, and the offset in its
+    code.
+    """
 
     frame: FrameType
     offset: int
@@ -39,70 +49,160 @@ class _Locals:
 
 @dataclass(slots=True)
 class Before:
-    """What the author's names were bound to when a block began at statement `start`."""
+    """What the author's names were bound to when a block began at statement `start`. `body`: the code of the function
+    that is called for it.
+    """
 
     start: int
     frames: list[_Locals]
+    body: CodeType | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """The statements of an `if_` or `else_`, and what was bound anew in them. `of`: the `if_` of an `else_`."""
+    """The statements of an `if_` or `else_`, and what was bound anew in them. `of`: the `if_` of an `else_`.
+    `condition`: the predicate under which they run, negated or not. `spans`: where they are in the author's code.
+    """
 
     start: int
     end: int
     of: Branch | None
+    condition: tuple[str, bool]
+    spans: list[tuple[CodeType, int, int]]
     rebound: list[_Rebound] = field(default_factory=list["_Rebound"])
+
+
+class _Block(NamedTuple):
+    """A piece of the author's code: from `first` up to `end`, where it is entered at `start`; then it goes on at
+    `behind`.
+    """
+
+    code: CodeType
+    first: int
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
 class _Rebound:
-    """One name (or element of a list) whose registers changed from `old` to `new`, in the code between two offsets."""
+    """One name, attribute or element that stands for other registers, or another number, at the end of a block.
 
-    name: str
-    advice: str
+    `path`: as the author would write it; `key`: what the code calls it, see `author_code`; `readers`: functions that
+    read it. `old`, `new`: the registers, () for a number. `block`: the code that the block runs; `code` and `behind`:
+    where it goes on.
+    """
+
+    path: str
+    key: str
+    readers: _Names
     old: _Names
     new: _Names
+    values: tuple[Any, Any]
+    block: _Block
     code: CodeType
-    first: int
-    last: int
+    behind: int
 
-    def place(self, trace: Trace, start: int) -> int:
-        """Where the name is bound: its last assignment in the block's code, else what writes the register."""
-        end = self.last
-        if self.first == self.last:  # a `for`: its body lies between it and where it jumps at the end
-            following = _flow(self.code)[self.first][0]
-            end = following[1] if len(following) > 1 else self.first
-        bound = [
-            i.positions
-            for i in _instructions(self.code)
-            if self.first < i.offset < end and (True, self.name) in _accesses(i)
-        ]
-        if bound and bound[-1] is not None and bound[-1].lineno is not None:
-            return trace.add_place(self.code.co_filename, bound[-1].lineno, (bound[-1].col_offset or 0) + 1)
-        for statement in reversed(trace.statements[start:]):
-            if set(self.new) & set(_written(statement)):
-                return statement[3]
+    @property
+    def counted(self) -> tuple[Reading, ...]:
+        """The reads that matter: of a number those by which it gets into the kernel."""
+        return READS if self.old and self.new else ("read", "update") if self.new else ("read",)
+
+    def read_in_next_round(self) -> list[int]:
+        """Where the code of a loop reads it before binding it."""
+        code, first, start, end = self.block
+        return reads(code, (self.key, *self.readers), start, first if first == end else end, kinds=self.counted)[0]
+
+    def read_behind(self) -> list[int]:
+        """Where the code behind the block reads it before binding it."""
+        found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=self.counted)
+        if ends and self.new and self.key in (*self.code.co_freevars, *self.code.co_cellvars):
+            found.append(self.behind)  # another function may read it
+        return found
+
+    def place(self, trace: Trace, start: int, read: Sequence[int] = ()) -> int:
+        """Where it is bound: its last assignment in the block's code (its first where the `read`s before it matter), else
+        what writes the register, else where it is read.
+        """
+        code, first, _, end = self.block
+        bound = list(places_of(code, self.key, first, self.behind if first == end else end))
+        if not bound:
+            for statement in reversed(trace.statements[start:]):
+                if set(self.new) & set(_written(statement)):
+                    return statement[3]
+            bound = [p for p in (place_of(code, at) for at in read) if p is not None]
+        at = bound[0 if read else -1] if bound else None
+        if at is not None and at.lineno is not None:
+            return trace.add_place(code.co_filename, at.lineno, (at.col_offset or 0) + 1)
         return trace.place()
 
-
-def before(trace: Trace, frame: FrameType) -> Before:
-    """The author's names at the start of a block; `frame` is the one that entered it."""
-    frames = [_Locals(f, _offset(f), dict(map(_copied, f.f_locals.items()))) for f in _authors(frame)]
-    return Before(len(trace.statements), frames)
+    @property
+    def advice(self) -> str:
+        return _advice(self.path, *self.values)
 
 
-def _copied(item: tuple[str, Any]) -> tuple[str, Any]:
-    """A name and its value, of which lists and dictionaries may change: nested ones too (a grid of accumulators)."""
-    return item[0], _snapshot(item[1], 3)
+class _Object(NamedTuple):
+    """An object of the author's and what its attributes were."""
+
+    of: Any
+    attributes: dict[str, Any]
+
+
+def before(trace: Trace, frame: FrameType, body: Any = None) -> Before:
+    """The author's names at the start of a block; `frame` is the one that entered it, `body` a function that it is."""
+    frames = [_Locals(f, offset_of(f), dict(_bound(f))) for f in _authors(frame)]
+    return Before(len(trace.statements), frames, getattr(body, "__code__", None))
+
+
+def _bound(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Each name and its value, of which lists, dictionaries and objects may change: nested ones too."""
+    for name, value in frame.f_locals.items():
+        yield name, _snapshot(value, 3)
+    for name in stored_globals(frame.f_code):
+        if name in frame.f_globals:
+            yield name, _snapshot(frame.f_globals[name], 3)
 
 
 def _snapshot(value: Any, depth: int) -> Any:
-    if not depth or value.__class__ not in (list, tuple, dict):
+    cls = value.__class__
+    if cls in _PLAIN or not depth:
         return value
-    if value.__class__ is dict:
+    if cls is dict:
         return {k: _snapshot(v, depth - 1) for k, v in value.items()}
-    return tuple(_snapshot(v, depth - 1) for v in value)
+    if cls is list or cls is tuple:
+        return tuple([_snapshot(v, depth - 1) for v in value])
+    if (names := _attributes(cls)) is not None:
+        return _Object(value, {k: _snapshot(v, depth - 1) for k, v in _values(value, names)})
+    return value
+
+
+_PLAIN = frozenset((Reg, RegArray, Pointer, int, str, float, bool, type(None), FunctionType, ModuleType, type))
+
+
+@lru_cache(maxsize=4096)
+def _attributes(cls: type) -> _Names | None:
+    """The names of the slots, where objects of a class are the author's own with attributes that may change; else
+    None.
+    """
+    if cls is SimpleNamespace:
+        return ()
+    top = cls.__module__.partition(".")[0]
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    if top == "pyptx" or top in sys.stdlib_module_names or "site-packages" in file:
+        return None
+    if issubclass(cls, (type, tuple, dict, list, ModuleType)):
+        return None
+    return tuple(n for c in cls.__mro__ for n in _listed_names(c.__dict__.get("__slots__", ())))
+
+
+def _listed_names(slots: Any) -> _Names:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _values(value: Any, slots: _Names) -> Iterator[tuple[str, Any]]:
+    yield from getattr(value, "__dict__", {}).items()
+    for name in slots:
+        if name != "__dict__" and hasattr(value, name):
+            yield name, getattr(value, name)
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:
@@ -119,61 +219,104 @@ def _authors(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def check_loop(trace: Trace, start: Before, *, condition: Reg | None = None) -> None:
-    """At the end of a loop's body: PTXError for a name whose old register the next round would read. `condition`: the
-    register that the loop branches on.
+    """At the end of a loop's body: PTXError for a name whose old register the next round would read, a warning for a
+    number that changed. `condition`: the register that the loop branches on.
     """
     body = trace.statements[start.start :]
-    for was in start.frames:
-        for found in _changed(was):
-            stale = set(found.old)
-            if (
-                condition is not None
-                and condition.name in stale
-                and not any(condition.name in _written(s) for s in body)
-            ):
-                raise trace.error(
-                    f"the loop goes on while {condition.name} holds, and {found.name} stands for another register from here on",
-                    f"write the predicate that the loop was given: {found.name}.set(...)",
-                    at=found.place(trace, start.start),
-                )
-            if not _read_again(found.code, found.name, found.first, found.last):
-                continue
-            if any(stale & set(_read(trace, s)) for s in body):
-                raise trace.error(
-                    f"{found.name} stands for another register from here on ({_listed(found.new)}), and the next round of "
-                    f"the loop reads the old one ({_listed(found.old)}): Python runs the body once",
-                    found.advice,
-                    at=found.place(trace, start.start),
-                )
+    for found in _changed(start):
+        if not found.old:
+            _warn_of_loop(trace, start, found)
+            continue
+        if (
+            condition is not None
+            and condition.name in found.old
+            and not any(condition.name in _written(s) for s in body)
+        ):
+            raise trace.error(
+                f"the loop goes on while {condition.name} holds, and {found.path} stands for another register from here on",
+                f"write the predicate that the loop was given: {found.path}.set(...)",
+                at=found.place(trace, start.start),
+            )
+        if not found.read_in_next_round() or _renewed(body, found):
+            continue
+        stale = set(found.old)
+        if any(stale & set(_read(trace, s)) for s in body):
+            other = (
+                f"another register from here on ({_listed(found.new)})"
+                if found.new
+                else f"{found.values[1]!r} from here on"
+            )
+            raise trace.error(
+                f"{found.path} stands for {other}, and the next round of the loop reads the old one "
+                f"({_listed(found.old)}): Python runs the body once",
+                found.advice,
+                at=found.place(trace, start.start),
+            )
 
 
-def close_branch(trace: Trace, start: Before, of: Branch | None = None) -> Branch:
+def _renewed(body: list[Statement], found: _Rebound) -> bool:
+    """Whether the old register got the new value by its own name: `s = old + v; old.set(s)`."""
+    old, new = set(found.old), set(found.new)
+    defined = False
+    for statement in body:
+        written = set(_written(statement))
+        if written & old and (defined or new & {r.name for r in statement[1]}):
+            return True
+        defined = defined or bool(written & new)
+    return False
+
+
+def _warn_of_loop(trace: Trace, start: Before, found: _Rebound) -> None:
+    inside = found.read_in_next_round()
+    if not inside and not found.read_behind():
+        return
+    old, new = found.values
+    becomes = f"{found.path} is the Python number {old!r} and becomes {_listed(found.new) or repr(new)} here once, while the loop is traced"
+    trace.warn(
+        f"{becomes}: {f'all rounds of the kernel read {old!r}' if inside else 'however often the kernel goes round'}",
+        found.advice,
+        found.place(trace, start.start, inside),
+    )
+
+
+def close_branch(trace: Trace, start: Before, condition: tuple[str, bool], of: Branch | None = None) -> Branch:
     """At the end of an `if_` (or of its `else_`): note which names were bound anew and are read behind it."""
-    branch = Branch(start.start, len(trace.statements), of)
-    for was in start.frames:
-        for found in _changed(was):
-            if _read_again(found.code, found.name, found.last, None):
-                branch.rebound.append(found)
+    spans = [(was.frame.f_code, was.offset, offset_of(was.frame)) for was in start.frames]
+    rebound = [found for found in (*_changed(start), *_bound_first(start)) if found.read_behind()]
+    branch = Branch(start.start, len(trace.statements), of, condition, spans, rebound)
     trace.branches.append(branch)
     return branch
 
 
 def check_branches(trace: Trace) -> None:
     """At the end of the kernel: PTXError where the register of a name that was bound in an `if_` is read by threads
-    that skipped it.
+    that skipped it, a warning where a number that changed there may be.
     """
     rebound = [(branch, found) for branch in trace.branches for found in branch.rebound]
     uses: dict[str, list[int]] = {name: [] for _, found in rebound for name in found.new if name not in found.old}
-    if not uses:
+    if not rebound:
         return
-    for i, statement in enumerate(trace.statements):
-        for reg in statement[1]:
-            if reg.name in uses:
-                uses[reg.name].append(i)
+    if uses:
+        for i, statement in enumerate(trace.statements):
+            for reg in statement[1]:
+                if reg.name in uses:
+                    uses[reg.name].append(i)
     problems: list[Diagnostic] = []
     for branch, found in rebound:
-        if any(_is_read_by_all(trace, branch, name, uses[name]) for name in found.new if name in uses):
-            what = f"{found.name} stands for another register from here on ({_listed(found.new)}), in all threads"
+        if not found.new:
+            _warn_of_branch(trace, branch, found)
+        elif found.values[0] is None:
+            if any(_is_read_under_the_opposite(trace, branch, name, uses[name]) for name in found.new):
+                problems.append(
+                    trace.diagnostic(
+                        f"{found.path} is bound here, under {_held(branch)} only, and read where that does not hold: no "
+                        f"thread that comes there has written {_listed(found.new)}",
+                        f"have the register before the block, and change it here: {found.path}.set(...)",
+                        found.place(trace, branch.start),
+                    )
+                )
+        elif any(_is_read_by_others(trace, branch, name, uses[name]) for name in found.new if name in uses):
+            what = f"{found.path} stands for another register from here on ({_listed(found.new)}), in all threads"
             problems.append(
                 trace.diagnostic(
                     f"{what}: binding a name inside ptx.if_ is no assignment in the kernel, and threads that skip the "
@@ -186,15 +329,29 @@ def check_branches(trace: Trace) -> None:
         raise PTXError(problems)
 
 
-def _is_read_by_all(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
+def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
+    """A number is read behind an `if_`, other than in one: all threads have the new one."""
+    spans = [(first, last) for b in trace.branches for code, first, last in b.spans if code is found.code]
+    if all(any(first < at <= last for first, last in spans) for at in found.read_behind()):
+        return
+    trace.warn(
+        f"{found.path} is the Python number {found.values[1]!r} from here on in all threads, also in those that skip the block",
+        found.advice,
+        found.place(trace, branch.start),
+    )
+
+
+def _is_read_by_others(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
     """Whether a statement behind the branch reads the register before it is written again, other than under a condition
-    of its own. `uses`: the statements that name it.
+    of its own, unless that is the opposite one. `uses`: the statements that name it.
     """
     for i in uses:
         statement = trace.statements[i]
-        if i < branch.end or statement[0].guard >= 0:
+        if i < branch.end:
             continue
-        if any(b.start <= i < b.end and b.start >= branch.end and b.of is not branch for b in trace.branches):
+        guards = [b for b in trace.branches if b.start <= i < b.end and b.start >= branch.end and b.of is not branch]
+        opposite = any(_is_opposite(trace, branch, b) for b in guards)
+        if not opposite and (guards or statement[0].guard >= 0):
             continue
         if name in _read(trace, statement):
             return True
@@ -202,46 +359,120 @@ def _is_read_by_all(trace: Trace, branch: Branch, name: str, uses: list[int]) ->
     return False
 
 
-def _changed(was: _Locals) -> list[_Rebound]:
-    """The names of a frame whose registers are others now."""
-    now = was.frame.f_locals
-    found: list[_Rebound] = []
-    for name, old in was.bound.items():
-        new = now.get(name)
-        if new is old:
-            continue
-        in_place = False
-        if isinstance(new, (list, dict)) and isinstance(old, (tuple, dict)):
-            in_place = True
-            if len(cast("list[Any]", new)) != len(cast("tuple[Any, ...]", old)):
-                continue  # a queue: what was taken out or put in moved the others
-        for before_, after in _pairs(old, new):
-            if before_ is after:
-                continue
-            first, second = registers_of(before_), registers_of(after)
-            if not first or not second or first == second:
-                continue
-            if in_place and _held_elsewhere(now, name, set(first)):
-                continue
-            advice = _advice(name if before_ is old else f"{name}[i]", before_)
-            found.append(_Rebound(name, advice, first, second, was.frame.f_code, was.offset, _offset(was.frame)))
-            break
-    return found
+def _is_read_under_the_opposite(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
+    """Whether the first statement behind the branch that names the register reads it, where the condition of the branch
+    does not hold.
+    """
+    i = next((i for i in uses if i >= branch.end), None)
+    if i is None or any(i < branch.start for i in uses) or name not in _read(trace, trace.statements[i]):
+        return False
+    return any(_is_opposite(trace, branch, b) for b in trace.branches if branch.end <= b.start <= i < b.end)
 
 
-def _pairs(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
+def _held(branch: Branch) -> str:
+    name, negated = branch.condition
+    return f"~{name}" if negated else name
+
+
+def _is_opposite(trace: Trace, branch: Branch, later: Branch) -> bool:
+    """Whether a later branch runs in just the threads that skipped this one: on the same value of the predicate,
+    negated.
+    """
+    (name, negated), (other, otherwise) = branch.condition, later.condition
+    if name != other or negated == otherwise:
+        return False
+    writes = [i for i, s in enumerate(trace.statements[: later.end]) if name in _written(s)]
+    return len(writes) == 1 and writes[0] < branch.start and not _in_one_loop(trace, writes[0], later.end)
+
+
+def _in_one_loop(trace: Trace, first: int, last: int) -> bool:
+    """Whether a branch from behind `last` goes back to before `first`: then there are several rounds of them."""
+    labels = {s[4] for s in trace.statements[: first + 1] if s[0].kind == Kind.LABEL}
+    return any(s[4] in labels for s in trace.statements[last:] if s[0].kind == Kind.TERMINATOR)
+
+
+def _changed(start: Before) -> Iterator[_Rebound]:
+    """The names of the author's (attributes and elements, too) whose registers or numbers are others now."""
+    for was in start.frames:
+        frame = was.frame
+        code, last = frame.f_code, offset_of(frame)
+        block = _Block(code, was.offset, ways_on(code, was.offset)[0], last)
+        if start.body is not None:
+            block = _Block(start.body, -1, 0, sys.maxsize)
+        behind = ways_on(code, last)[1]
+        now = frame.f_locals
+        for name, old in was.bound.items():
+            new = now[name] if name in now else frame.f_globals.get(name)
+            if new is old:
+                continue
+            keys = set[str]()
+            for key, path, a, b in _pairs(name, name, old, new):
+                first, second = registers_of(a), registers_of(b)
+                if key in keys or not _differ(a, b, first, second):
+                    continue
+                if path.endswith("]") and first and _held_elsewhere(was.bound, name, set(first)):
+                    continue
+                keys.add(key)
+                yield _Rebound(path, key, _readers(now, key), first, second, (a, b), block, code, behind)
+
+
+def _bound_first(start: Before) -> Iterator[_Rebound]:
+    """The names that stand for registers now and for nothing when the block began."""
+    for was in start.frames:
+        frame = was.frame
+        code, last = frame.f_code, offset_of(frame)
+        block = _Block(code, was.offset, ways_on(code, was.offset)[0], last)
+        for name, value in frame.f_locals.items():
+            if name not in was.bound and (new := registers_of(value)):
+                yield _Rebound(name, name, (), (), new, (None, value), block, code, ways_on(code, last)[1])
+
+
+def _differ(old: Any, new: Any, first: _Names, second: _Names) -> bool:
+    """Whether both are registers or numbers, and not the same."""
+    if first and second:
+        return first != second
+    if not (first or _is_number(old)) or not (second or _is_number(new)):
+        return False
+    return bool(first or second or old != new)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
+def _readers(now: dict[str, Any], key: str) -> _Names:
+    """The names of functions that read a variable of the frame when they are called."""
+    return tuple(
+        name
+        for name, value in now.items()
+        if value.__class__ is FunctionType and key in value.__code__.co_freevars and reads(value.__code__, (key,), 0)[0]
+    )
+
+
+def _pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str, str, Any, Any]]:
+    """(what the code calls it, its path, old and new value) of all that may have changed."""
+    if old is new:
+        return
+    if isinstance(old, _Object):
+        names = _attributes(new.__class__)
+        current = {} if names is None else dict(_values(new, names))
+        for name, value in old.attributes.items():
+            if name in current:
+                called = f".{name}" if old.of is new else key
+                yield from _pairs(called, f"{path}.{name}", value, current[name])
+        return
     first, second = _elements(old), _elements(new)
     if first is None or second is None:
-        yield old, new
-        return
-    for a, b in zip(first, second, strict=False):
-        yield from _pairs(a, b)
+        yield key, path, old, new
+    elif len(first) == len(second):  # else a queue: what was taken out or put in moved the others
+        for a, b in zip(first, second, strict=True):
+            yield from _pairs(key, f"{path}[i]", a, b)
 
 
 def _elements(value: Any) -> list[Any] | None:
     if isinstance(value, dict):
         return list(value.values())
-    return list(value) if isinstance(value, (list, tuple)) else None
+    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, _Object) else None
 
 
 def registers_of(value: Any) -> _Names:
@@ -257,9 +488,9 @@ def registers_of(value: Any) -> _Names:
     return registers_of(value.base) if isinstance(value, AddressOperand) else ()
 
 
-def _held_elsewhere(now: dict[str, Any], name: str, old: set[str]) -> bool:
-    """Whether another name still stands for an old register, by which it may be read on purpose."""
-    for other, value in now.items():
+def _held_elsewhere(bound: dict[str, Any], name: str, old: set[str]) -> bool:
+    """Whether another name stood for an old register already, by which it may be read on purpose."""
+    for other, value in bound.items():
         parts = [value] if (elements := _elements(value)) is None else elements
         if other != name and any(old & set(registers_of(p)) for p in parts):
             return True
@@ -270,8 +501,15 @@ def _listed(names: _Names) -> str:
     return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
 
 
-def _advice(name: str, old: Any) -> str:
+def _advice(name: str, old: Any, new: Any) -> str:
     """How to change in place what the name stood for."""
+    if _is_number(old):
+        kind = "f32" if isinstance(new, float) or (isinstance(new, Reg) and new.dtype.is_float) else "s32"
+        kind = new.dtype.name if isinstance(new, Reg) else kind
+        return (
+            f"a number that changes in the kernel is a register: {name} = reg.scalar({kind}, init={old!r}) before the "
+            f"block, {name} += ... or {name}.set(...) in it (for the phase of an mbarrier ptx.mbarrier.phased or ptx.pipeline)"
+        )
     if isinstance(old, SpecialReg):
         return f"have a register of your own before the block, {name} = reg.from_({name}, u32), and change that: {name} += ..."
     if isinstance(old, RegArray):
@@ -298,87 +536,3 @@ def _read(trace: Trace, statement: Statement) -> Iterator[str]:
 def _written(statement: Statement) -> list[str]:
     shape, regs = statement[0], statement[1]
     return [regs[i].name for i in shape.written]
-
-
-# ------------------------------------------------------------------------------------------------ reads in the bytecode
-
-
-@lru_cache(maxsize=4096)
-def _read_again(code: CodeType, name: str, offset: int, stop: int | None) -> bool:
-    """Whether the code behind `offset` reads the name before binding it, on a path that does not pass `stop`."""
-    if name in code.co_freevars or (name in code.co_cellvars and not _only_comprehensions(code, name)):
-        return True  # a closure may read it
-    steps = _flow(code)
-    if offset not in steps:
-        return False
-    waiting, seen = list(steps[offset][0][:1]), set[int]()
-    while waiting:
-        at = waiting.pop()
-        if at in seen or at == stop or at not in steps:
-            continue
-        seen.add(at)
-        following, accesses = steps[at]
-        uses = [stores for stores, accessed in accesses if accessed == name]
-        if uses and not uses[0]:
-            return True
-        if not uses:
-            waiting += following
-    return False
-
-
-def _only_comprehensions(code: CodeType, name: str) -> bool:
-    """Whether the functions that read a name of this code run where they stand (comprehensions before Python 3.12)."""
-    inner = [c for c in code.co_consts if isinstance(c, CodeType) and name in c.co_freevars]
-    return all(c.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>") for c in inner)
-
-
-@lru_cache(maxsize=256)
-def _flow(code: CodeType) -> dict[int, tuple[tuple[int, ...], tuple[tuple[bool, str], ...]]]:
-    """Offset of each instruction -> offsets of those that may follow it (the next one first), and its accesses."""
-    instructions = _instructions(code)
-    steps: dict[int, tuple[tuple[int, ...], tuple[tuple[bool, str], ...]]] = {}
-    for i, instruction in enumerate(instructions):
-        following: list[int] = []
-        if instruction.opname not in _NO_NEXT and i + 1 < len(instructions):
-            following.append(instructions[i + 1].offset)
-        if instruction.opcode in _JUMPS:
-            following.append(instruction.argval)
-        steps[instruction.offset] = tuple(following), _accesses(instruction)
-    return steps
-
-
-def _offset(frame: FrameType) -> int:
-    """Where the frame's code is: `f_lasti` may stand on the cache of its instruction."""
-    at = frame.f_lasti
-    if at in _flow(frame.f_code):
-        return at
-    return max((offset for offset in _flow(frame.f_code) if offset <= at), default=at)
-
-
-@lru_cache(maxsize=256)
-def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    return tuple(dis.get_instructions(code))
-
-
-_NO_NEXT = frozenset(
-    "JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT RETURN_VALUE RETURN_CONST RAISE_VARARGS RERAISE".split()
-)
-_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
-
-
-def _accesses(instruction: dis.Instruction) -> tuple[tuple[bool, str], ...]:
-    """(whether it binds, name) for each local variable that an instruction accesses, in order."""
-    kinds = _LOCALS.get(instruction.opname)
-    if kinds is None:
-        return ()
-    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return tuple(zip(kinds, names, strict=False))
-
-
-_LOCALS = {
-    "LOAD_FAST": (False,), "LOAD_FAST_CHECK": (False,), "LOAD_FAST_BORROW": (False,), "LOAD_DEREF": (False,),
-    "LOAD_CLOSURE": (False,), "LOAD_FAST_LOAD_FAST": (False, False), "STORE_FAST_LOAD_FAST": (True, False),
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": (False, False), "STORE_FAST_STORE_FAST": (True, True), "STORE_FAST": (True,),
-    "STORE_FAST_MAYBE_NULL": (True,), "STORE_DEREF": (True,), "DELETE_FAST": (True,), "DELETE_DEREF": (True,),
-}  # fmt: skip
-"""What the instructions of CPython 3.11 and later do with local variables."""

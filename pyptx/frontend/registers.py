@@ -12,7 +12,7 @@ from typing import Any, overload
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, b32, pred
 from .arithmetic import Arithmetic
-from .not_a_value import NotAValue
+from .not_a_value import NotAValue, NoTruth
 from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, OutOfRange, Trace, current
 
 __all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
@@ -119,7 +119,7 @@ class NegPred:
         return PipeRef(self, other)
 
 
-class PipeRef(NotAValue):
+class PipeRef(NoTruth):
     """`p | q`: two destinations of one instruction, as `setp` has them."""
 
     __slots__ = ("left", "right")

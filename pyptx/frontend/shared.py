@@ -20,7 +20,7 @@ from ..ssa.statement import Shape, Statement
 from ..types import PtxType, b16, u32
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
-from .not_a_value import NotAValue
+from .not_a_value import NotAValue, NoTruth
 from .registers import Reg, checked_type, temporary
 from .trace import OutOfRange, Trace, current, declaration_shape
 
@@ -133,8 +133,8 @@ class SharedAlloc(Allocation):
         return _element(self, 0, None, self.shape, _indices(index))
 
 
-@dataclass(frozen=True)
-class SharedSlice(NotAValue):
+@dataclass(frozen=True, eq=False)
+class SharedSlice(NoTruth):
     """`alloc[stage]`: the part of an allocation at one index of its first dimension; `stage` is an int or a
     register.
     """

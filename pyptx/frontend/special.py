@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..diagnostics import suggest
 from ..dialects.ptx.special_registers import ELEMENTS, SPECIAL_REGISTERS
 from ..types import PtxType, pred, u32, u64
-from .not_a_value import NotAValue
+from .not_a_value import NoTruth
 from .registers import SpecialReg
 from .trace import current
 
 __all__ = ["Special", "sreg", "target"]
 
 
-class _Named(NotAValue):
+class _Named(NoTruth):
     """A special register by name, not read yet."""
 
     def __init__(self, name: str):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -127,6 +127,7 @@ class Trace:
         self.last_if: tuple[int, str, str, Branch] | None = None
         self.branches: list[Branch] = []  # the closed if_ and else_ blocks
         self.failures: list[PTXError] = []
+        self.warnings: dict[str, Diagnostic] = {}  # place -> what is probably a mistake
         self._counters: dict[str, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._codes: dict[int, tuple[CodeType, list[_Position]]] = {}  # keeps the ids in `_places` valid
@@ -226,6 +227,10 @@ class Trace:
             found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
 
+    def codes(self) -> list[CodeType]:
+        """The functions of the author's that have recorded something."""
+        return [code for code, _ in self._codes.values()]
+
     def add_place(self, filename: str, line: int, column: int) -> int:
         """The index of a new location."""
         self.locations.append(_location(filename, line, column))
@@ -312,6 +317,11 @@ class Trace:
     def error(self, message: str, hint: str | None = None, *, at: int | None = None) -> PTXError:
         """An error at the kernel's own line (or at a place recorded before)."""
         return PTXError(self.diagnostic(message, hint, at))
+
+    def warn(self, message: str, hint: str, at: int) -> None:
+        """Note what is probably a mistake, once for each place."""
+        found = replace(self.diagnostic(message, hint, at), severity="warning")
+        self.warnings.setdefault(found.location, found)
 
     def diagnostic(self, message: str, hint: str | None = None, at: int | None = None) -> Diagnostic:
         location = self.locations[self.place() if at is None else at]

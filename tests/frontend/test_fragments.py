@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pyptx import PTXError, Tile, kernel, ptx, reg, smem
-from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, f64, s8, s32, tf32, u32
+from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, f64, s8, s32, tf32, u8, u32
 from tests.frontend.tracing import assembled, ptx_of
 
 LAYOUTS = Path(__file__).parents[1] / "data" / "layouts"
@@ -157,7 +157,9 @@ def test_what_fragments_refuse() -> None:
         with pytest.raises(PTXError, match="2 elements share a register"):
             a[0, 1] = reg.scalar(b32)
         for wrong in (lambda: reg.mma_frag("E", (16, 8, 16), f16), lambda: reg.mma_frag("A", (16, 8, 12), f16),
-                      lambda: reg.mma_frag("D", (16, 16, 16), s32)):  # fmt: skip
+                      lambda: reg.mma_frag("D", (16, 16, 16), s32), lambda: reg.mma_frag("D", (16, 8, 12), f32),
+                      lambda: reg.mma_frag("C", (8, 8, 8), f32), lambda: reg.mma_frag("A", (16, 8, 64), u8),
+                      lambda: reg.mma_frag("D", (8, 8, 4), f32)):  # fmt: skip
             with pytest.raises(PTXError, match=r"mma\.sync has no operand"):
                 wrong()
         smem.alloc(f32, 1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pyptx import PTXError, Tile, kernel, ptx, reg, smem
-from pyptx.diagnostics import Diagnostic
+from pyptx.diagnostics import Diagnostic, TraceWarning
 from pyptx.types import b32, bf16, f16, f32, tf32, u8, u32
 
 
@@ -198,6 +198,7 @@ TMA_RULES = [
 
 
 @pytest.mark.parametrize(("tile", "dtype", "message"), TMA_RULES, ids=[m for *_, m in TMA_RULES])
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_each_rule_of_tma_has_its_message(tile: Tile, dtype: Any, message: str) -> None:
     @kernel(in_specs=[tile], out_specs=[Tile(1, f32)])
     def described(x, y):
@@ -293,6 +294,39 @@ def test_a_return_that_skips_nothing_is_fine() -> None:
         ptx.bar.sync(1)
 
     assert kernel(lambda: right(True)).ptx().count("bar.sync") == 4
+
+
+def helper_that_forgets() -> None:
+    ptx.bar.sync(0)
+    ptx.fence.proxy_async_shared_cta
+
+
+def test_an_instruction_without_its_call() -> None:
+    around = ptx
+
+    @kernel
+    def wrong():
+        v = reg.scalar(u32, init=1)
+        ptx.bar.sync  # here
+        with ptx.if_(v > 0):
+            ptx.inst.bar.sync  # here
+            ptx.ret  # here
+            around.fence.mbarrier_init  # here
+        helper_that_forgets()
+        barrier = ptx.bar.sync
+        barrier(0)
+        v.dtype
+        len(ptx.bar.__class__.__name__)
+
+    with pytest.warns(TraceWarning, match="is named here and not called: no instruction comes of it") as caught:
+        found = [d for d in wrong.check() if d.severity == "warning"]
+    code, first = inspect.getsourcelines(wrong)
+    here = [first + i for i, text in enumerate(code) if "# here" in text]
+    assert [d.line for d in found] == [*here, inspect.getsourcelines(helper_that_forgets)[1] + 2]
+    assert found[0].message.startswith("ptx.bar.sync is named")
+    assert found[0].column == 9
+    assert len(caught) == 5
+    assert wrong.ptx().count("bar.sync") == 2
 
 
 # Habits of Python, NumPy and CUDA C++: (what a kernel does with a f32 register v, an integer i and shared memory s;

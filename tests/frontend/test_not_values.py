@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pyptx import Kernel, PTXError, Tile, fat_kernel, kernel, ptx, reg, simulate, smem
+from pyptx.diagnostics import TraceWarning
 from pyptx.types import bf16, f32, pred, s32, u32, u64
 from tests.frontend.tracing import assembled
 
@@ -287,7 +288,6 @@ def launched(grid: Any) -> Kernel:
     [
         lambda M, N: M,
         lambda m, n: m,
-        lambda rows, columns: rows,
         lambda M: M,
         lambda *d: d[0],
         lambda m, n, each=1: m,
@@ -297,6 +297,14 @@ def launched(grid: Any) -> Kernel:
 def test_grids_of_the_dimensions(grid: Callable[..., int]) -> None:
     x = np.random.default_rng().standard_normal((6, 4), dtype=np.float32)
     assert np.array_equal(launched(grid)(x), x)
+
+
+def test_a_grid_of_names_that_say_nothing_is_taken_in_order_with_a_warning() -> None:
+    x = np.random.default_rng().standard_normal((6, 4), dtype=np.float32)
+    with pytest.warns(TraceWarning, match="none of them a dimension: taken in order, rows = M, columns = N") as caught:
+        got = launched(lambda rows, columns: rows)(x)
+    assert np.array_equal(got, x)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -327,3 +335,37 @@ def test_grids_of_other_names(grid: Callable[..., int], message: str) -> None:
 def test_arguments_of_the_wrong_kind(use: Callable[[], Any], message: str) -> None:
     with pytest.raises(PTXError, match=message):
         kernel(lambda: use()).ptx()
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda: bool(smem.alloc(f32, (4, 4))[0]), "smem_0[0], a place in shared memory, has no truth value"),
+        (lambda: bool(ptx.special.tid.x), "call it: ptx.special.tid.x()"),
+        (lambda: ptx.special.tid.x == 0, "call it: ptx.special.tid.x()"),
+        (lambda: 0 == ptx.special.tid, "it has elements: ptx.special.tid.x()"),
+        (lambda: bool((reg.scalar(u32) == 1) | (reg.scalar(u32) == 2)), "p or q is ptx.or_(pred, p, q)"),
+        (lambda: reg.array(f32, 4) == 0.0, "compute with its elements"),
+        (lambda: reg.scalar(f32) == reg.array(f32, 4), "compute with its elements"),
+        (lambda: smem.alloc(f32, (4, 4))[0] != 0, "all indices together load an element"),
+        (lambda: ptx.addr(reg.scalar(u64)) == 0, "an address in brackets is no value"),
+        (lambda: bool(ptx.elect_sync(None, reg.scalar(pred))), "with ptx.if_(p):"),
+    ],
+)
+def test_comparisons_and_conditions(use: Callable[[], object], says: str) -> None:
+    with pytest.raises(PTXError) as caught:
+        kernel(lambda: use() and None).ptx()
+    assert says in str(caught.value)
+
+
+def test_optional_arguments_may_be_tested() -> None:
+    @kernel
+    def fine():
+        for given in (reg.array(f32, 2), smem.alloc(f32, 4), smem.mbarrier(1), smem.mbarrier(1)[0]):
+            assert given
+            assert given == given
+            assert given != None  # noqa: E711
+            assert given in [given]
+            assert {given: 1}[given] == 1
+
+    fine.ptx()

@@ -129,12 +129,14 @@ def shaped(**options: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_launches_that_cannot_be(options: Any, words: str, framework: str) -> None:
     module = pytest.importorskip({"jax": "jax.numpy"}.get(framework, framework))
     with pytest.raises(PTXError, match=words):
         shaped(**options)(module.ones(32, dtype=module.float32), n=1)
 
 
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_grids_of_zero_and_of_raw_parameters() -> None:
     assert shaped(grid=lambda N: N)(np.empty(0, np.float32), n=1).shape == (0,)
     assert shaped(grid=lambda n: n, block=lambda N: N)(np.empty(32, np.float32), n=2).shape == (32,)

@@ -192,6 +192,7 @@ def test_tiles_are_checked(way: str) -> None:
         kernel(x, w)
 
 
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_a_fault_comes_back_with_its_place(way: str) -> None:
     import pyptx
     from pyptx import Tile, ptx, reg

@@ -113,6 +113,7 @@ def test_descriptors_are_made_once(fake: FakeDriver, launcher: str) -> None:
     assert sum(line.startswith("alloc") for line in fake.lines) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_shared_memory_cluster_cooperative(fake: FakeDriver, launcher: str) -> None:
     import pyptx
     from pyptx import Tile, ptx, reg, smem

@@ -68,6 +68,7 @@ def test_the_best_target() -> None:
 @pytest.mark.parametrize(
     ("capability", "arch"), [((9, 0), "sm_90a"), ((10, 0), "sm_100a"), ((8, 6), "sm_80"), ((12, 0), "sm_80")]
 )
+@pytest.mark.filterwarnings("ignore:.*never writes it")
 def test_a_launch_takes_the_target_of_the_gpu(fake: FakeDriver, launcher: str, capability: Any, arch: str) -> None:
     torch = pytest.importorskip("torch")
     fake.set("major", capability[0])
