@@ -31,6 +31,9 @@ Array = Any
 PATIENCE = 2048
 """Segments that may run before a group that was passed over gets its turn."""
 
+NOT_SUBMITTED = "this fabric operation was not submitted, so that it never begins"
+SUBMIT = "the thread that issues it executes fabric.submit"
+
 
 BindBody: TypeAlias = Callable[[Machine, Segment], "list[tuple[Full, Masked]]"]
 """How the body of a segment becomes steps: instruction by instruction, or by runs of them (`jit`)."""
@@ -149,6 +152,8 @@ class Engine:
         pending.force_all()
         if self.alive_count:
             self._deadlock()
+        for copy in pending.held:
+            machine.fault(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT)
         for observer in machine.observers:
             observer.finished(self)
 
@@ -889,6 +894,8 @@ class Engine:
             if other is not None:
                 lanes = np.flatnonzero(mask)
                 found.append(self.machine.diagnostic(other, f"{lanes.size} threads were here", int(lanes[0])))
+        for copy in self.machine.pending.held[:1]:
+            found.append(self.machine.diagnostic(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT))
         raise SimulationError(found)
 
 

@@ -19,6 +19,7 @@ from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
 from .arithmetic import Arithmetic
+from .endpoint import Endpoint, Members
 from .engine import Engine
 from .engines import body_binder, chosen_engine
 from .image import Image, build_image
@@ -292,6 +293,16 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
             top = (top + max(data.size, 1) + 255) // 256 * 256 + 4096
         return placed[key]
 
+    def endpoint_number(endpoint: Endpoint) -> int:
+        """The number of an endpoint, whose memories become allocations."""
+        found = [as_array(a, f"{what}: the memory") for a in endpoint.arrays]
+        arrays = [a for a in found if a is not None and a.flags.writeable]
+        if len(arrays) < len(found) or len({a.nbytes for a in arrays}) > 1:
+            raise SimulationError(f"{what}: the memories of an endpoint are writable arrays of one size")
+        bases = tuple(place(a, f"memory {i} of {parameter.name}", number) for i, a in enumerate(arrays))
+        memory.endpoints[len(memory.endpoints) + 1] = Members(bases, arrays[0].nbytes)
+        return len(memory.endpoints)
+
     for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
         what = f"argument {number} ({parameter.name}) of {program.entry}"
         if isinstance(value, TensorArgument):
@@ -312,6 +323,12 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
                 raise SimulationError(f"{what} is a .{parameter.type}, not a {type(value).__name__}")
             raw = memory.handles.add(value).to_bytes(8, "little")
             buffer[parameter.offset : parameter.offset + 8] = np.frombuffer(raw, np.uint8)
+            continue
+        if isinstance(value, Endpoint):
+            if parameter.size != 4 or parameter.type[0] == "f":
+                raise SimulationError(f"{what} is a .{parameter.type}; an endpoint is passed for a .u32")
+            bytes_ = endpoint_number(value).to_bytes(4, "little")
+            buffer[parameter.offset : parameter.offset + 4] = np.frombuffer(bytes_, np.uint8)
             continue
         array = as_array(value, what)
         if array is not None and not parameter.array:
