@@ -37,8 +37,6 @@ from .texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 STATIC_SHARED_LIMIT = 48 * 1024
-DEFAULT_STEPS = 10_000_000
-"""Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
 TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
 MOST_LOCAL = 512 << 10
@@ -147,7 +145,7 @@ def simulate_entry(
     with quiet():
         machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
         bind_body = body_binder(engine, bool(watching))
-        runner = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps, bind_body)
+        runner = Engine(machine, max_steps, bind_body)
         try:
             while machine.next_cta < machine.grid_end:
                 runner.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
