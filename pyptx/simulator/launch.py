@@ -124,6 +124,9 @@ def simulate_entry(
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
+    seed = whole_number(seed, "seed")
+    if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
+        raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
     launch = checked_launch(program, grid, block, cluster, smem)
     memory = GlobalMemory()
     for variable in loaded.image.variables.values():
@@ -178,6 +181,14 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
 # ------------------------------------------------------------------------------------------------------------- launch
 
 
+def whole_number(value: Any, what: str) -> int:
+    """An option as an integer, NumPy's too. SimulationError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise SimulationError(f"{what} must be an integer, not {value!r}") from None
+
+
 def _triple(value: Any, what: str) -> tuple[int, int, int]:
     parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     try:
@@ -228,6 +239,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
     most = limits_of(program.target).shared_per_cta
+    smem = whole_number(smem, "smem")
     if smem < 0:
         raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
     if program.dynamic_offset - 0x400 + smem > most:
@@ -235,7 +247,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
-    return Launch(g, b, c, int(smem), explicit)
+    return Launch(g, b, c, smem, explicit)
 
 
 def _batch_size(program: Program, launch: Launch) -> int:
