@@ -265,8 +265,7 @@ def tell(report: Any) -> None:
     if report.output:
         sys.stdout.write(report.output)
     for finding in report.findings:
-        if finding.severity == "error":
-            warnings.warn(finding.render(), SimulationWarning, stacklevel=_callers_level())
+        warnings.warn(finding.render(), SimulationWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:

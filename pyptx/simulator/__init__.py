@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import EntryOp
+from .endpoint import Endpoint
 from .launch import LoadedModule, load_module, simulate_entry
 from .loaded import LoadedKernel, load
 from .observe import Observer
@@ -28,6 +29,7 @@ from .timeline import Timeline
 from .trace import Step, Stored, ThreadName, watchers
 
 __all__ = [
+    "Endpoint",
     "Line",
     "LoadedKernel",
     "Observer",
@@ -71,7 +73,7 @@ def simulate(
     parameter order: NumPy arrays and CPU
     torch tensors (contiguous; changed in place) for pointers, numbers for scalars, bytes for structs,
     `tensor_map(array, box, ...)` for tensor maps (those of a traced kernel follow from its tiles), `Texture`,
-    `Surface` and `Sampler` for handles.
+    `Surface` and `Sampler` for handles, `Endpoint` for endpoints of the fabric.
     `grid`, `block`, `cluster`: an
     integer or up to three; `smem`: bytes of dynamic shared memory; `max_steps`: instructions that may be
     issued to one batch of CTAs.

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..diagnostics import Diagnostic, SimulationError
+from .endless import Endless, changes
 from .machine import Full, Machine, Masked
 from .program import Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink
 from .semantics import load_all
@@ -30,6 +31,9 @@ load_all()
 Array = Any
 PATIENCE = 2048
 """Segments that may run before a group that was passed over gets its turn."""
+
+NOT_SUBMITTED = "this fabric operation was not submitted, so that it never begins"
+SUBMIT = "the thread that issues it executes fabric.submit"
 
 
 BindBody: TypeAlias = Callable[[Machine, Segment], "list[tuple[Full, Masked]]"]
@@ -54,6 +58,7 @@ class _Chain:
     """Index in `steps` at which each segment begins."""
     end: Callable[[], int]
     length: int
+    changes: bool
 
 
 class Engine:
@@ -71,8 +76,10 @@ class Engine:
         self._chained: dict[int, int] = {}
         self._chains: list[_Chain | None] = [None] * count
         self._masked: list[list[Masked] | None] = [None] * count
-        self.max_steps = max_steps
+        self.endless = Endless(self, max_steps)
         self.steps = 0
+        self.changed_at = 0
+        """The step at which something other than registers was last changed."""
         self.groups: dict[int, np.ndarray] = {}
         self.waiting: dict[int, np.ndarray] = {}
         self.yielded: set[int] = set()
@@ -80,6 +87,7 @@ class Engine:
         self.turn = 0
         self.alive_count = 0
         self.polls = [self._polls(s) for s in self.segments]
+        self.changes = [any(map(changes, _instructions(s))) or s.ends in ("exit", "return") for s in self.segments]
         self.at = 0
         # per (CTA, barrier): threads that have arrived without waiting
         self.arrived = np.zeros((16, machine.ctas), np.int64)
@@ -98,10 +106,7 @@ class Engine:
         self.has_calls = any(s.ends == "call" for s in self.segments)
 
     def _polls(self, segment: Segment) -> bool:
-        for inst in (*segment.body, *((segment.last,) if segment.last else ())):
-            if inst.polls:
-                return True
-        return False
+        return any(inst.polls for inst in _instructions(segment))
 
     #
     #
@@ -118,7 +123,8 @@ class Engine:
         self.waiting.clear()
         self.yielded.clear()
         self.passed = {}
-        self.steps = 0
+        self.steps = self.changed_at = 0
+        self.endless.start()
         self.arrived[...] = 0
         self.barrier_of[...] = -1
         self.at_barrier.clear()
@@ -149,6 +155,8 @@ class Engine:
         pending.force_all()
         if self.alive_count:
             self._deadlock()
+        for copy in pending.held:
+            machine.fault(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT)
         for observer in machine.observers:
             observer.finished(self)
 
@@ -192,11 +200,15 @@ class Engine:
         self.passed[best] = self.turn
         return best
 
-    def _count_steps(self, count: int, segment: int) -> None:
+    def _count_steps(self, count: int, segment: int, changes: bool) -> None:
         self.steps += count
         self.machine.clock += count
-        if self.max_steps is not None and self.steps > self.max_steps:
-            self._too_long(segment)
+        if changes:
+            self.changed_at = self.steps
+        if self.steps >= self.endless.next_look:
+            why = self.endless.look(segment, self.steps, self.changed_at)
+            if why:
+                self._too_long(segment, why)
 
     # --------------------------------------------------------------------------------------------------- all
     # together
@@ -219,12 +231,12 @@ class Engine:
                 # the body of that segment has run; only its last instruction is left
                 self.executed[at] += self.alive_count
                 self.at = at
-                self._count_steps(sum(len(self.segments[s].body) + 1 for s in chain.segments[: done + 1]), at)
+                self._count_steps(sum(len(self.segments[s].body) + 1 for s in chain.segments[: done + 1]), at, True)
                 self._end(at, self.segments[at], self.machine.executing(None))
                 return
             chained[segment] = chained.get(segment, 0) + self.alive_count
             self.at = segment
-            self._count_steps(chain.length, segment)
+            self._count_steps(chain.length, segment, chain.changes)
             segment = chain.end()
 
     def _chain(self, first: int) -> _Chain:
@@ -247,7 +259,8 @@ class Engine:
             if segment.ends == "next" and segment.after not in segments:
                 at = segment.after
                 continue
-            return _Chain(segments, steps, starts, self._end_all(at, segment), length)
+            changed = any(self.changes[s] for s in segments)
+            return _Chain(segments, steps, starts, self._end_all(at, segment), length, changed)
 
     def _bind(self, at: int) -> list[tuple[Full, Masked]]:
         """What executes the body of a segment."""
@@ -351,7 +364,7 @@ class Engine:
         self.at = at
         count = int(np.count_nonzero(mask))
         self.executed[at] += count
-        self._count_steps(len(steps) + 1, at)
+        self._count_steps(len(steps) + 1, at, self.changes[at])
         self._end(at, segment, mask)
 
     def _tell(self, inst: Inst, mask: np.ndarray) -> None:
@@ -878,9 +891,8 @@ class Engine:
             found.append(machine.diagnostic(inst, message, int(lanes[0]), hint))
         raise SimulationError(found or [Diagnostic("error", "deadlock")])
 
-    def _too_long(self, segment: int) -> None:
+    def _too_long(self, segment: int, message: str) -> None:
         inst = self._place(segment)
-        message = f"stopped after {self.max_steps} steps (max_steps): the kernel may not end"
         if inst is None:
             raise SimulationError(message)
         found = [self.machine.diagnostic(inst, message)]
@@ -889,7 +901,13 @@ class Engine:
             if other is not None:
                 lanes = np.flatnonzero(mask)
                 found.append(self.machine.diagnostic(other, f"{lanes.size} threads were here", int(lanes[0])))
+        for copy in self.machine.pending.held[:1]:
+            found.append(self.machine.diagnostic(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT))
         raise SimulationError(found)
+
+
+def _instructions(segment: Segment) -> tuple[Inst, ...]:
+    return (*segment.body, segment.last) if segment.last is not None else tuple(segment.body)
 
 
 def _call_operands(inst: Inst) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:

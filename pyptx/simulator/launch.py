@@ -19,6 +19,7 @@ from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
 from . import decode as decoding
 from .arithmetic import Arithmetic
+from .endpoint import Endpoint, Members
 from .engine import Engine
 from .engines import body_binder, chosen_engine
 from .image import Image, build_image
@@ -36,8 +37,6 @@ from .texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
 STATIC_SHARED_LIMIT = 48 * 1024
-DEFAULT_STEPS = 10_000_000
-"""Instructions issued to one batch of CTAs after which a launch without `max_steps` is given up."""
 TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
 MOST_LOCAL = 512 << 10
@@ -125,6 +124,9 @@ def simulate_entry(
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
     program = loaded.program(name)
+    seed = whole_number(seed, "seed")
+    if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
+        raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
     launch = checked_launch(program, grid, block, cluster, smem)
     memory = GlobalMemory()
     for variable in loaded.image.variables.values():
@@ -146,7 +148,7 @@ def simulate_entry(
     with quiet():
         machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
         bind_body = body_binder(engine, bool(watching))
-        runner = Engine(machine, DEFAULT_STEPS if max_steps is None else max_steps, bind_body)
+        runner = Engine(machine, max_steps, bind_body)
         try:
             while machine.next_cta < machine.grid_end:
                 runner.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
@@ -177,6 +179,14 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
 #
 #
 # ------------------------------------------------------------------------------------------------------------- launch
+
+
+def whole_number(value: Any, what: str) -> int:
+    """An option as an integer, NumPy's too. SimulationError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise SimulationError(f"{what} must be an integer, not {value!r}") from None
 
 
 def _triple(value: Any, what: str) -> tuple[int, int, int]:
@@ -229,6 +239,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
     most = limits_of(program.target).shared_per_cta
+    smem = whole_number(smem, "smem")
     if smem < 0:
         raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
     if program.dynamic_offset - 0x400 + smem > most:
@@ -236,7 +247,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
-    return Launch(g, b, c, int(smem), explicit)
+    return Launch(g, b, c, smem, explicit)
 
 
 def _batch_size(program: Program, launch: Launch) -> int:
@@ -292,6 +303,16 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
             top = (top + max(data.size, 1) + 255) // 256 * 256 + 4096
         return placed[key]
 
+    def endpoint_number(endpoint: Endpoint) -> int:
+        """The number of an endpoint, whose memories become allocations."""
+        found = [as_array(a, f"{what}: the memory") for a in endpoint.arrays]
+        arrays = [a for a in found if a is not None and a.flags.writeable]
+        if len(arrays) < len(found) or len({a.nbytes for a in arrays}) > 1:
+            raise SimulationError(f"{what}: the memories of an endpoint are writable arrays of one size")
+        bases = tuple(place(a, f"memory {i} of {parameter.name}", number) for i, a in enumerate(arrays))
+        memory.endpoints[len(memory.endpoints) + 1] = Members(bases, arrays[0].nbytes)
+        return len(memory.endpoints)
+
     for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
         what = f"argument {number} ({parameter.name}) of {program.entry}"
         if isinstance(value, TensorArgument):
@@ -312,6 +333,12 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
                 raise SimulationError(f"{what} is a .{parameter.type}, not a {type(value).__name__}")
             raw = memory.handles.add(value).to_bytes(8, "little")
             buffer[parameter.offset : parameter.offset + 8] = np.frombuffer(raw, np.uint8)
+            continue
+        if isinstance(value, Endpoint):
+            if parameter.size != 4 or parameter.type[0] == "f":
+                raise SimulationError(f"{what} is a .{parameter.type}; an endpoint is passed for a .u32")
+            bytes_ = endpoint_number(value).to_bytes(4, "little")
+            buffer[parameter.offset : parameter.offset + 4] = np.frombuffer(bytes_, np.uint8)
             continue
         array = as_array(value, what)
         if array is not None and not parameter.array:

@@ -19,12 +19,14 @@ from ..diagnostics import Diagnostic, SimulationError
 from .arithmetic import Arithmetic
 from .memory import Access, GlobalMemory
 from .observe import Observer
+from .payload import Payload
 from .pending import Pending
 from .program import (
     CLUSTER_SHIFT,
     LOCAL_BASE,
     Imm,
     Inst,
+    Name,
     Not,
     Operand,
     Place,
@@ -142,6 +144,8 @@ class Machine:
         self.accesses: dict[Inst, Access] = {}
         """The memory operand of each bound instruction; of several, or several bindings, the last."""
         self.output: list[str] = []
+        self.payloads: dict[int, Payload] = {}
+        """The mbarriers of the batch with `.layout::v1`, by their 8-byte word in the flat shared memory."""
         self.tmem: TensorMemory | None = None
         self.pending = Pending(self, seed)
         self.observers = list(observers)
@@ -164,6 +168,7 @@ class Machine:
         self.local[...] = POISON
         self.stack_top[...] = self.program.dynamic_start
         self.pending.reset()
+        self.payloads.clear()
         if self.tmem is not None:
             self.tmem.reset()
         for reg in self.program.frame_pointers:
@@ -268,7 +273,8 @@ class Machine:
                     return row.view(dtype)
                 if row.dtype.itemsize > dtype.itemsize:
                     return row.view(dtype)[:: row.dtype.itemsize // dtype.itemsize]
-                raise SimulationError(f"a {row.dtype.itemsize * 8}-bit register is read as .{type_name}")
+                what = "predicate" if operand.pool == "p" else f"{row.dtype.itemsize * 8}-bit register"
+                raise SimulationError(f"a {what} is read as .{type_name}")
             case Imm():
                 array = operand.array(dtype)
             case Place():
@@ -285,6 +291,8 @@ class Machine:
                 return special.view(np.dtype(f"u{dtype.itemsize}"))[:: special.dtype.itemsize // dtype.itemsize].view(
                     dtype
                 )
+            case Name(name):
+                raise SimulationError(f"{name} is a place in the code, which has no address in memory")
             case _:
                 raise SimulationError(f"this operand cannot be read: {operand}")
         if whole or self.lanes <= SMALL:
@@ -460,6 +468,14 @@ class Machine:
         return action
 
     def _bind(self, inst: Inst) -> tuple[Full, Masked]:
+        try:
+            return self._bound(inst)
+        except SimulationError as error:
+            if error.diagnostics[0].line is not None:
+                raise
+            self.fault(inst, error.diagnostics[0].message)
+
+    def _bound(self, inst: Inst) -> tuple[Full, Masked]:
         what = self.meaning(inst)
         if isinstance(what, Pure):
             full, masked = self._bind_pure(inst, what)

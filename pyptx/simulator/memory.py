@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .endpoint import Members
 from .program import (
     CLUSTER_SHIFT,
     HANDLE_BASE,
@@ -27,6 +28,7 @@ from .program import (
     Operand,
     Place,
     Reg,
+    Special,
 )
 from .texture import Handles
 
@@ -59,6 +61,8 @@ class GlobalMemory:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
         self.handles = Handles(HANDLE_BASE)
+        self.endpoints: dict[int, Members] = {}
+        """The fabric endpoints of the launch by their number."""
 
     def add(self, allocation: Allocation) -> None:
         at = bisect_right(self._bases, allocation.base)
@@ -172,8 +176,7 @@ class Access:
         elif isinstance(base, Imm):
             self.row = np.full(machine.lanes, int(base.value) & (2**64 - 1), np.uint64)
         else:
-            assert isinstance(base, Reg)
-            self.row = machine.row(base)
+            self.row = address_row(machine, inst, base)
         if self.space.startswith("shared"):
             self.space = self.space.replace("shared::cta", "shared")
         if self.space.startswith("param"):
@@ -447,6 +450,15 @@ class Access:
         self.machine.fault(self.inst, f"{verb} of {size} at 0x{int(full[at]):x} is {why}", int(numbers[at]))
 
 
+def address_row(machine: Machine, inst: Inst, base: Operand) -> np.ndarray:
+    """A register, special ones too, as addresses of all lanes. SimulationError if it cannot hold one."""
+    if isinstance(base, Special):
+        return machine.special(base.name)
+    if not isinstance(base, Reg) or base.pool in ("p", "8", "128"):
+        machine.fault(inst, "an address needs a register of 16, 32 or 64 bits")
+    return machine.row(base)
+
+
 def span(
     machine: Machine, inst: Inst, address: int, space: str, lane: int, size: int, *, write: bool, align: int = 1
 ) -> np.ndarray:
@@ -520,6 +532,6 @@ def address_of(machine: Machine, operand: Operand, lane: int) -> int:
         return start + operand.offset
     if isinstance(base, Imm):
         return int(base.value) + operand.offset
-    assert isinstance(base, Reg)
-    row = machine.row(base)
+    assert isinstance(base, (Reg, Special))
+    row = machine.row(base) if isinstance(base, Reg) else machine.special(base.name)
     return (int(row[lane]) + operand.offset) & ((1 << (8 * row.itemsize)) - 1)

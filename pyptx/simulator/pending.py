@@ -48,6 +48,8 @@ class Copy:
     """Addresses and length in bytes of the rows of a tensor in global memory that it reads."""
     written_rows: tuple[Array, int] | None = None
     done: bool = False
+    fetches: bool = False
+    """Of a fabric operation: whether it reads memory behind the fabric."""
     time: int = 0
     """When it was issued, in the sanitizer's time."""
 
@@ -68,10 +70,16 @@ class Pending:
         self.groups = np.zeros(machine.lanes, np.int64)
         """cp.async groups each lane has committed."""
         self.bulk_groups = np.zeros(machine.lanes, np.int64)
+        self.held: list[Copy] = []
+        """Fabric operations that their threads have not submitted."""
+        self.submitted: list[Copy] = []
+        """Fabric operations that may not be complete."""
 
     def reset(self) -> None:
         """A new batch begins."""
         self.copies.clear()
+        self.held.clear()
+        self.submitted.clear()
         self.groups[...] = 0
         self.bulk_groups[...] = 0
 
@@ -118,3 +126,28 @@ class Pending:
             if (limit[copy.lanes] > copy.group).any():
                 self.copies.remove(copy)
                 self._complete(copy)
+
+    # -------------------------------------------------------------------------------------------- fabric operations
+
+    def hold(self, copy: Copy, *, fetches: bool) -> None:
+        """Take a fabric operation of one lane, which begins when that submits it."""
+        copy.fetches = fetches
+        self.held.append(copy)
+
+    def submit(self, lanes: Array, *, fetching: bool) -> None:
+        """Begin what these lanes hold; with `fetching` only what fetches."""
+        if not self.held:
+            return
+        mine = set(lanes.tolist())
+        begun = [c for c in self.held if int(c.lanes[0]) in mine and (c.fetches or not fetching)]
+        self.held = [c for c in self.held if c not in begun]
+        self.submitted = [c for c in self.submitted if not c.done] + begun
+        for copy in begun:
+            self.issue(copy)
+
+    def finish_submitted(self, lanes: Array) -> None:
+        """Complete the fabric operations that these lanes have submitted."""
+        mine = set(lanes.tolist())
+        for copy in [c for c in self.submitted if not c.done and int(c.lanes[0]) in mine]:
+            self.copies.remove(copy)
+            self._complete(copy)

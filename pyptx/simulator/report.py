@@ -39,6 +39,13 @@ class Report:
     profile: Profile | None = None
     """Bytes, sectors, bank conflicts and operations per line, if it was asked for: a model, not a measurement."""
 
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """The findings that are no warnings: what may go wrong on a GPU. A warning works on the GPUs and with the ptxas
+        that there are, and the manual does not promise it.
+        """
+        return [f for f in self.findings if f.severity == "error"]
+
     def __str__(self) -> str:
         lines = [
             f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: "

@@ -6,7 +6,7 @@ cube and per sample of a multi-sample texture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,17 @@ FILTERS = ("nearest", "linear")
 ADDRESSES = ("wrap", "mirror", "clamp_ogl", "clamp", "border")
 """In the order of the values of `txq.addr_mode_*` (PTX ISA 5.3); `clamp_ogl` is executed as `clamp`."""
 READS = ("element", "normalized")
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+    "never": lambda f, texel: np.zeros(np.broadcast(f, texel).shape, np.bool_),
+    "less": np.less,
+    "equal": np.equal,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "not_equal": np.not_equal,
+    "greater_equal": np.greater_equal,
+    "always": lambda f, texel: np.ones(np.broadcast(f, texel).shape, np.bool_),
+}
+"""How a depth comparison compares its operand with a texel."""
 _KINDS = {
     "float16": 0x10DD, "float32": 0x10DE, "int8": 0x10D7, "int16": 0x10D8, "int32": 0x10D9, "uint8": 0x10DA,
     "uint16": 0x10DB, "uint32": 0x10DC,
@@ -43,7 +54,9 @@ class Sampler:
     `filter`: `nearest` or `linear`; `address`: what coordinates outside do, `clamp`, `border` (zeros), `wrap` or
     `mirror`, one for all dimensions or one for each, x first. `wrap` and `mirror` need normalized coordinates and act
     as `clamp` without, as in CUDA. `normalized`: False forces coordinates in texels, whatever the texture says
-    (`force_unnormalized_coords`). `mip_filter`: how levels are chosen; `lod_bias`: added to the level.
+    (`force_unnormalized_coords`). `mip_filter`: how levels are chosen; `lod_bias`: added to the level. `compare`: how
+    instructions with a depth operand f compare it, `less_equal` for "1 where f <= texel" and so on, which PTX leaves to
+    the graphics API that made the sampler.
     """
 
     filter: str = "nearest"
@@ -51,8 +64,11 @@ class Sampler:
     normalized: bool = True
     mip_filter: str = "nearest"
     lod_bias: float = 0.0
+    compare: str | None = None
 
     def __post_init__(self) -> None:
+        if self.compare is not None and self.compare not in COMPARISONS:
+            raise SimulationError(f"a sampler's compare is one of {', '.join(COMPARISONS)}, not {self.compare!r}")
         for name in (self.filter, self.mip_filter):
             if name not in FILTERS:
                 raise SimulationError(f"a sampler's filter is {' or '.join(FILTERS)}, not {name!r}")
@@ -147,7 +163,7 @@ class Texture(_Image):
     as zero.
 
     `normalized`: coordinates run from 0 to 1 (cubes: always directions). `filter`, `address`, `mip_filter`,
-    `lod_bias`: its `Sampler`, where an instruction has none of its own. `read`: `element`, or `normalized` for
+    `lod_bias`, `compare`: its `Sampler`, where an instruction has none of its own. `read`: `element`, or `normalized` for
     8 and 16 bit integers read as floats in 0 to 1 or -1 to 1. `mipmaps`: the arrays of the levels after the first.
     The memory is shared with the array.
     """
@@ -164,11 +180,12 @@ class Texture(_Image):
         mipmaps: Sequence[Any] = (),
         mip_filter: str = "nearest",
         lod_bias: float = 0.0,
+        compare: str | None = None,
     ):
         first, self.geometry = _canonical(array, geometry, "texture")
         self.shape = tuple(array.shape)
         self.levels = [first, *(_canonical(a, self.geometry, "mipmap level")[0] for a in mipmaps)]
-        self.sampler = Sampler(filter, address, normalized or "cube" in self.geometry, mip_filter, lod_bias)
+        self.sampler = Sampler(filter, address, normalized or "cube" in self.geometry, mip_filter, lod_bias, compare)
         self.read = read
         for i, (finer, coarser) in enumerate(zip(self.levels, self.levels[1:], strict=False)):
             half = tuple(max(1, n // 2) for n in finer.shape[1:4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,25 @@ def test_warnings_are_at_the_call() -> None:
             call()
         assert {w.filename for w in caught} == {__file__}
         assert {w.lineno for w in caught} == {call.__code__.co_firstlineno}
+
+
+@pytest.mark.parametrize("leaving", [40, 32])
+def test_calls_show_warnings_of_the_sanitizer_too(leaving: int) -> None:
+    """Threads of a warp that have ended at an aligned barrier: a warning, which a call must not swallow."""
+
+    @kernel(in_specs=[], out_specs=[Tile(64, u32)], grid=1, block=64)
+    def ending(y):
+        tid = ptx.special.tid.x()
+        with ptx.if_(tid >= leaving):
+            ptx.ret()
+        ptx.bar.sync(0)
+        (ptx.pointer(y) + tid).store(tid)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ending()
+    found = [str(w.message) for w in caught if issubclass(w.category, SimulationWarning)]
+    assert [": warning: " in text for text in found] == ([True] if leaving == 40 else [])
 
 
 @pytest.mark.parametrize("grid", ["1", 1.0, (1, 1, 1, 1), ("1",)])

@@ -9,6 +9,7 @@ import pytest
 
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load
+from tests.simulator.assembling import assembled
 
 
 def kernel(body: str, variables: str = "") -> LoadedKernel:
@@ -234,3 +235,28 @@ $store:
     out = np.zeros(128, np.uint32)
     kernel(body, RING).simulate(source, out, 0, grid=4, block=32, cluster=2)
     assert np.array_equal(out, np.tile(source[::4], 4))
+
+
+def test_cp_async_that_ignores_its_source() -> None:
+    """With a predicate, plain or negated, zeros are written where it holds."""
+    source = np.random.default_rng().integers(1, 1 << 32, 128, dtype=np.uint32)
+    for negated in ("", "!"):
+        out = np.full(128, 7, np.uint32)
+        assembled(f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 src, .param .u64 dst)
+{{
+    .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 16 .b8 box[512];
+    ld.param.u64 %rd1, [src]; ld.param.u64 %rd2, [dst]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3; mov.u32 %r2, box; mad.lo.u32 %r2, %r1, 4, %r2;
+    and.b32 %r3, %r1, 3; setp.eq.u32 %p1, %r3, 1;
+    cp.async.ca.shared.global [%r2], [%rd4], 4, {negated}%p1;
+    cp.async.wait_all;
+    ld.shared.u32 %r4, [%r2]; st.global.u32 [%rd5], %r4;
+    ret;
+}}
+""").simulate(source, out, grid=1, block=128)
+        ignored = (np.arange(128) % 4 == 1) != bool(negated)
+        assert np.array_equal(out, np.where(ignored, 0, source))

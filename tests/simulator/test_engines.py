@@ -84,6 +84,10 @@ def _cases() -> list[str]:
                 for name in ("add", "sub", "mul", "fma.rn"):
                     add(f"{name}{ftz}{sat}.{kind} {{d}}, {{a}}, {{b}}" + ", {c}" * (name == "fma.rn"), kind)
             add(f"div.rn{ftz}.{kind} {{d}}, {{a}}, {{b}}", kind)
+            for rounding in ("rn", "rz", "rm", "rp"):
+                add(f"sqrt.{rounding}{ftz}.{kind} {{d}}, {{a}}", kind)
+            if kind == "f32":
+                add(f"sqrt.approx{ftz}.f32 {{d}}, {{a}}", kind)
             add(f"neg{ftz}.{kind} {{d}}, {{a}}", kind)
             add(f"abs{ftz}.{kind} {{d}}, {{a}}", kind)
             for name in ("min", "max"):
@@ -271,8 +275,10 @@ $done:
 
 
 @needs_llvmlite
-@pytest.mark.parametrize(("grid", "block"), [(1, 64), (3, 100), (5, 128)])
-def test_memory_gives_the_same_bits(grid: int, block: int) -> None:
+@pytest.mark.parametrize(
+    ("grid", "block", "cluster"), [(1, 64, None), (3, 100, None), (5, 128, None), (4, 100, 2), (6, 64, 3)]
+)
+def test_memory_gives_the_same_bits(grid: int, block: int, cluster: int | None) -> None:
     assemble(_HEAD + MEMORY, "sm_90a").raise_on_error()
     kernel = load(_HEAD + MEMORY)["k"]
     rng = np.random.default_rng()
@@ -280,10 +286,56 @@ def test_memory_gives_the_same_bits(grid: int, block: int) -> None:
     found: list[np.ndarray] = []
     for engine in ("numpy", "jit", "jit"):
         out = np.full((grid * block, 4), 0xCDCDCDCD, np.uint32)
-        kernel.simulate(x, y, out, 0, grid=grid, block=block, check=False, engine=engine)
+        kernel.simulate(x, y, out, 0, grid=grid, block=block, cluster=cluster, check=False, engine=engine)
         found.append(out)
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+
+
+PEERS = """
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %q;
+    .reg .b32 %r<20>;
+    .reg .b64 %rd<12>;
+    .shared .align 16 .b8 words[1024];
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; mov.u32 %r3, %cluster_nctarank; mov.u32 %r17, %ctaid.x;
+    mov.u32 %r4, words; mad.lo.u32 %r4, %r1, 4, %r4; mov.u32 %r18, 0;
+    mad.lo.u32 %r16, %r17, 128, %r1; mul.wide.u32 %rd2, %r16, 4; add.s64 %rd2, %rd1, %rd2;
+    st.global.u32 [%rd2], 0;
+$again:
+    mad.lo.u32 %r5, %r2, 1000, %r1; add.u32 %r5, %r5, %r18;
+    st.shared.u32 [%r4], %r5; ld.shared.u32 %r6, [%r4]; st.shared.u32 [words+512], %r18;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    add.u32 %r7, %r2, 1; rem.u32 %r7, %r7, %r3;
+    mapa.shared::cluster.u32 %r8, %r4, %r7;
+    ld.shared::cluster.u32 %r9, [%r8]; ld.shared.u32 %r10, [words+512]; xor.b32 %r11, %r9, %r6; add.u32 %r11, %r11, %r10;
+    ld.global.u32 %r12, [%rd2]; mad.lo.u32 %r12, %r12, 7, %r11; st.global.u32 [%rd2], %r12;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    add.u32 %r18, %r18, 1; setp.lt.u32 %q, %r18, 5;
+    @%q bra $again;
+    ret;
+}
+"""
+
+
+@needs_llvmlite
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_clusters_give_the_same_bits(cluster: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own shared memory is native code's, that of peers NumPy's."""
+    assemble(_HEAD + PEERS, "sm_90a").raise_on_error()
+    kernel = load(_HEAD + PEERS)["k"]
+    stopped: list[int | None] = []
+    original = runs.Run._call
+    monkeypatch.setattr(runs.Run, "_call", lambda self, mask: stopped.append(original(self, mask)) or stopped[-1])
+    found: list[np.ndarray] = []
+    for engine in ("numpy", "jit"):
+        out = np.full((8, 128), 0xCDCDCDCD, np.uint32)
+        kernel.simulate(out, grid=8, block=128, cluster=cluster, check=False, engine=engine)
+        found.append(out)
+    assert np.array_equal(*found)
+    assert stopped.count(None) > len(stopped) // 2, "the runs go on in NumPy"
 
 
 @needs_llvmlite

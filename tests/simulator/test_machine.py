@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import LoadedKernel, load, simulate
+from pyptx.simulator import LoadedKernel, endless, load, simulate
 
 ENGINES = (None, "jit")
 
@@ -471,6 +471,57 @@ def test_endless_loops_stop() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "$l: bra $l;",
+        "$l: add.u32 %r5, %r1, 1; st.global.u32 [%rd3], %r5; setp.lt.u32 %p1, %r1, 64; @%p1 bra $l;",  # no increment
+        "$l: ld.volatile.global.u32 %r5, [%rd1]; setp.eq.u32 %p1, %r5, 0; @%p1 bra $l;",  # nobody writes it
+        "$l: xor.b32 %r1, %r1, 1; bra $l;",
+        "setp.lt.u32 %p2, %r1, 16; @%p2 bra $b; $l: xor.b32 %r5, %r1, 3; bra $l; $b: bar.sync 0;",
+    ],
+)
+def test_loops_that_come_back_to_the_same_state(body: str) -> None:
+    """It is a proof, so it comes long before any limit, without one."""
+    begin = time.monotonic()
+    text = fault(ptx(body + " ret;"), np.zeros(64, np.uint32), grid=1, block=64, check=False)
+    assert "never ends: all registers, memory and barriers are as they were" in text
+    assert "<ptx>:" in text
+    assert "bra $l" in text
+    assert time.monotonic() - begin < 20
+
+
+OVERSHOOT = "mov.u32 %r5, 0; $l: add.u32 %r5, %r5, 2;{} setp.ne.u32 %p1, %r5, 7; @%p1 bra $l; ret;"
+
+
+def test_loops_that_change_registers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless, "QUIET_STEPS", 200_000)
+    monkeypatch.setattr(endless, "QUIET_SECONDS", 0.1)
+    text = fault(ptx(OVERSHOOT.format("")), np.zeros(64, np.uint32), grid=1, block=64)
+    assert "nothing was stored, copied or exchanged" in text
+    assert "max_steps=" in text
+    monkeypatch.setattr(endless, "MOST_STEPS", 300_000)
+    text = fault(ptx(OVERSHOOT.format(" st.global.u32 [%rd3], %r5;")), np.zeros(64, np.uint32), grid=1, block=64)
+    assert "stopped after 300,000 steps" in text
+
+
+def test_loops_that_end_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops that wait for the clock, for another warp that computes for long, or toggle for a while."""
+    monkeypatch.setattr(endless, "FIRST_LOOK", 64)
+    out = np.zeros(64, np.uint32)
+    bodies = [
+        "mov.u32 %r5, %clock; $l: mov.u32 %r6, %clock; sub.u32 %r6, %r6, %r5; setp.lt.u32 %p1, %r6, 3000; @%p1 bra $l;",
+        "setp.lt.u32 %p2, %r1, 32; @%p2 bra $work; $l: ld.volatile.global.u32 %r5, [%rd1+128]; setp.eq.u32 %p1, %r5, 0;"
+        "@%p1 bra $l; bra $e; $work: mov.u32 %r5, 0; $m: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 5000; @%p1 bra $m;"
+        "st.volatile.global.u32 [%rd1+128], %r5; $e:",
+        "mov.u32 %r5, 0; $l: st.global.u32 [%rd3], %r1; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 5000; @%p1 bra $l;",
+    ]
+    for body in bodies:
+        ptx(body + " st.global.u32 [%rd3], 9; ret;").simulate(out, grid=1, block=64, check=False)
+        assert (out == 9).all()
+        out[...] = 0
+
+
+@pytest.mark.parametrize(
     ("args", "launch", "words"),
     [
         ((), {"grid": 1, "block": 32}, "takes 2 arguments, not 0"),
@@ -480,6 +531,10 @@ def test_endless_loops_stop() -> None:
         ((0, 1), {"grid": 32, "block": 32, "cluster": 32}, "at most 16"),
         ((0, 1), {"grid": 1, "block": 32, "smem": 300_000}, "exceed"),
         ((0, 1), {"grid": 1, "block": 32, "smem": -4}, "cannot be negative"),
+        ((0, 1), {"grid": 1, "block": 32, "smem": 1.5}, "smem must be an integer, not 1.5"),
+        ((0, 1), {"grid": 1, "block": 32, "seed": "a"}, "seed must be an integer, not 'a'"),
+        ((0, 1), {"grid": 1, "block": 32, "max_steps": "9"}, "max_steps must be an integer, not '9'"),
+        ((0, 1), {"grid": 1, "block": 32, "max_steps": 0}, "needs a step at least"),
         ((0, 1), {"grid": 1}, "needs grid= and block="),
         ((0, 2**40), {"grid": 1, "block": 32}, "does not fit"),
         ((0, 1.5), {"grid": 1, "block": 32}, "not a float"),

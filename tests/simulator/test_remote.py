@@ -153,6 +153,25 @@ def test_multicast_arrivals() -> None:
     assert out.tolist() == [0, 1, 0, 1]
 
 
+def test_multicast_arrivals_that_drop_out() -> None:
+    """CTA 2 arrives at CTAs 1 and 3 and takes no part in later phases: there the second phase waits for one less."""
+    out = np.zeros((4, 2), np.uint32)
+    body = """
+    @%p1 mbarrier.inval.shared.b64 [bar]; @%p1 mbarrier.init.shared.b64 [bar], 2; mov.u32 %r5, 10; mov.u32 %r6, 1;
+    fence.mbarrier_init.release.cluster; barrier.cluster.arrive; barrier.cluster.wait;
+    setp.eq.u32 %p3, %r2, 2;
+    @%p3 mbarrier.arrive_drop.release.cluster.shared::cluster.multicast::cluster::32b.b64 _, [bar], %r6, %r5;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    mbarrier.arrive.shared::cta.b64 _, [bar];
+    mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], 0; selp.u32 %r7, 1, 0, %p4;
+    mbarrier.arrive.shared::cta.b64 _, [bar];
+    and.b32 %r8, %r2, 1; mbarrier.test_wait.parity.shared::cta.b64 %p4, [bar], %r8; selp.u32 %r9, 1, 0, %p4;
+    mul.wide.u32 %rd3, %r2, 8; add.s64 %rd3, %rd2, %rd3; st.global.v2.u32 [%rd3], {%r7, %r9};"""
+    kernel(body, "sm_107a", "9.4").simulate(0, out, grid=4, block=1, cluster=4)
+    # elsewhere the first phase waits for both arrivals
+    assert out.tolist() == [[0, 1], [1, 1], [0, 1], [1, 1]]
+
+
 @pytest.mark.parametrize(("grid", "cluster"), [((7, 3, 2), 1), ((8, 3), 2), (1, 1)])
 def test_cluster_launch_control(grid: Any, cluster: int) -> None:
     """Clusters that run take over those that have not begun: each CTA of the grid is worked on exactly once."""

@@ -18,6 +18,7 @@ from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load
 from pyptx.simulator.semantics.tcgen05_mma import Shape, instruction_shape
 from pyptx.simulator.tensor_memory import accumulator_places, register_places
+from tests.simulator.assembling import assembled
 from tests.simulator.test_wgmma import layout_for, place
 
 LAYOUTS = Path(__file__).parents[1] / "data" / "layouts"
@@ -686,3 +687,55 @@ def test_tensor_memory_is_checked(text: str, words: str) -> None:
 """
     with pytest.raises(SimulationError, match=words):
         load(source)["k"].simulate(grid=1, block=32)
+
+
+# ------------------------------------------------------------------------------------------------------ compression
+
+
+@pytest.mark.parametrize("reduces", [False, True], ids=["plain", "red"])
+@pytest.mark.parametrize("count", [4, 32, 128])
+@pytest.mark.parametrize("operation", ["min", "max.abs"])
+def test_compressing_loads(count: int, operation: str, reduces: bool) -> None:
+    """Of every four values two are kept, in their order; two bits say which."""
+    meta, kept = max(count // 32, 1), count // 2
+    names = lambda letter, n: ", ".join(f"%{letter}{i}" for i in range(n))  # noqa: E731
+    name, _, absolute = operation.partition(".")
+    red, result = (".red", "%r9, ") if reduces else ("", "")
+    stores = [*(f"%m{i}" for i in range(meta)), *(f"%k{i}" for i in range(kept)), "%r9"]
+    k = assembled(f""".version 9.5
+.target sm_107a
+.address_size 64
+.visible .entry k(.param .u64 src, .param .u64 dst)
+{{
+    .reg .b32 %r<12>, %v<{count}>, %m<{meta}>, %k<{kept}>; .reg .b64 %rd<9>; .shared .align 4 .b32 where;
+    ld.param.u64 %rd1, [src]; ld.param.u64 %rd2, [dst]; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
+    mul.wide.u32 %rd3, %r1, {4 * count}; add.s64 %rd3, %rd1, %rd3;
+    mul.wide.u32 %rd4, %r1, {4 * len(stores)}; add.s64 %rd4, %rd2, %rd4;
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [where], 128;
+    bar.sync 0;
+    ld.shared.u32 %r2, [where];
+    {"".join(f"ld.global.b32 %v{i}, [%rd3+{4 * i}];" for i in range(count))}
+    tcgen05.st.sync.aligned.32x32b.x{count}.b32 [%r2], {{{names("v", count)}}};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.ld{red}.spcompress.sync.aligned.32x32b.x{count}.{name}.sp::2:4{"." * bool(absolute)}{absolute}.f32.b2
+        {{{names("m", meta)}}}, {{{names("k", kept)}}}, {result}[%r2];
+    tcgen05.wait::ld.sync.aligned;
+    {"".join(f"st.global.b32 [%rd4+{4 * i}], {r};" for i, r in enumerate(stores))}
+    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 128;
+    ret;
+}}
+""")
+    values = np.random.default_rng().standard_normal((32, count)).astype(np.float32)
+    out = np.zeros((32, len(stores)), np.uint32)
+    report = k.simulate(values, out, grid=1, block=32)
+    assert not report.findings
+    key = (lambda x: -abs(x)) if absolute else (lambda x: x)
+    for row, got in zip(values, out, strict=True):
+        codes = [int(got[i // 16]) >> 2 * (i % 16) & 3 for i in range(kept)]
+        for group in range(count // 4):
+            four = row[4 * group : 4 * group + 4]
+            best = sorted(sorted(range(4), key=lambda i: key(four[i]))[:2])
+            assert codes[2 * group : 2 * group + 2] == best
+            assert got[meta + 2 * group : meta + 2 * group + 2].view(np.float32).tolist() == four[best].tolist()
+        if reduces:
+            assert got[-1:].view(np.float32)[0] == (abs(row).max() if absolute else row.min())

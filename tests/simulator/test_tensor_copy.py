@@ -15,6 +15,7 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load, tensor_map
 from pyptx.simulator.tensor_map import ELEMENT_TYPES, SWIZZLES, TensorMap, check, swizzled
+from tests.simulator.assembling import assembled
 
 TMA = json.loads((Path(__file__).parents[1] / "data" / "layouts" / "tma.json").read_text())
 
@@ -584,3 +585,92 @@ def test_what_is_no_tensor_map() -> None:
         tensor_map(np.zeros((4, 6), np.float16), (4, 6))
     with pytest.raises(SimulationError, match="elements of type complex128"):
         tensor_map(np.zeros((4, 6), np.complex128), (4, 6))
+
+
+# ------------------------------------------------------------------------------------------------------ overrides
+
+
+def overriding(copy: str, size: int) -> LoadedKernel:
+    """`k(map, tensor, out)`: a copy of the box with the tensor's address in %rd3, its new extents in the lower halves of
+    16-bit registers, stride and the stride's high bits beside it.
+    """
+    return assembled(f""".version 9.5
+.target sm_107a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 m[128], .param .u64 tensor, .param .u64 out, .param .u32 rows, .param .u32 stride)
+{{
+    .reg .pred %p<4>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+    .shared .align 1024 .b8 box[{size}]; .shared .align 8 .b64 bar;
+    mov.b64 %rd1, m; cvta.param.u64 %rd1, %rd1; ld.param.u64 %rd3, [tensor]; ld.param.u64 %rd2, [out];
+    ld.param.u32 %r4, [rows]; ld.param.u32 %r6, [stride]; cvt.u16.u32 %h2, %r4; or.b16 %h2, %h2, 0xAB00;
+    mov.b16 %h1, 8; mov.b16 %h3, 0; mov.u32 %r0, 0;
+    mbarrier.init.shared.b64 [bar], 1;
+    fence.proxy.async;
+{copy}
+    ret;
+}}
+""")
+
+
+LOADED = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+
+
+def test_the_address_is_overridden() -> None:
+    """Of the map only the shape and the box count: the same map loads from another tensor."""
+    rng = np.random.default_rng()
+    here, there = rng.standard_normal((2, 24, 8)).astype(np.float32)
+    out = np.zeros((16, 8), np.float32)
+    k = overriding(
+        f"mov.u32 %r1, 12; {LOADED}.override::global_address [box], [%rd1, %rd3, {{%r0, %r1}}], [bar];{wait_and_dump(512)}",
+        512,
+    )
+    k.simulate(tensor_map(here, (16, 8)), there, out, 0, 0, grid=1, block=1)
+    want = np.zeros((16, 8), np.float32)
+    want[:12] = there[12:]
+    assert np.array_equal(out, want)
+
+
+def test_extents_and_strides_are_overridden() -> None:
+    """Rows of 8 of a tensor whose rows are 20 words apart, of which there are 11: the rest of the box is out of bounds."""
+    rng = np.random.default_rng()
+    there = rng.standard_normal((16, 20)).astype(np.float32)
+    kind = tensor_map(np.zeros((100, 8), np.float32), (16, 8))
+    edit = ".override::global_address.override::global_dim_stride"
+    edited = "[%rd1, %rd3, {%h1, %h2}, {%r6}, %h3, {%r0, %r0}]"
+    out = np.zeros((16, 8), np.float32)
+    k = overriding(f"{LOADED}{edit} [box], {edited}, [bar];{wait_and_dump(512)}", 512)
+    k.simulate(kind, there, out, 11, 80 >> 4, grid=1, block=1)
+    want = np.zeros((16, 8), np.float32)
+    want[:11] = there[:11, :8]
+    assert np.array_equal(out, want)
+
+    # back with an addition: what lies outside stays as it is
+    before = there.copy()
+    back = f"""{LOADED}{edit} [box], {edited}, [bar];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+    @!%p1 bra $wait;
+    cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group{edit} {edited}, [box];
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+    overriding(back, 512).simulate(kind, there, out, 11, 80 >> 4, grid=1, block=1)
+    before[:11, :8] *= 2
+    assert np.array_equal(there, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "edited", "rows", "words"),
+    [
+        ("add.s64 %rd3, %rd3, 4;", "[%rd1, %rd3, {%h1, %h2}, {%r6}, %h3, {%r0, %r0}]", 4, "must be a multiple of 16"),
+        ("", "[%rd1, %rd3, {%h1, %h2}, {%r6}, %h3, {%r0, %r0}]", 0, "size 0 of dimension 1"),
+        ("mov.u32 %r1, 3;", "[%rd1, %rd3, {%h1, %h2}, {%r6}, %h3, {%r0, %r1}]", 4, "coordinates must be 0"),
+        ("mov.b16 %h3, 1;", "[%rd1, %rd3, {%h1, %h2}, {%r6}, %h3, {%r0, %r0}]", 4, "out of bounds"),
+    ],
+)
+def test_overrides_are_checked(before: str, edited: str, rows: int, words: str) -> None:
+    k = overriding(
+        f"{before}{LOADED}.override::global_address.override::global_dim_stride [box], {edited}, [bar];", 512
+    )
+    kind = tensor_map(np.zeros((100, 8), np.float32), (16, 8))
+    with pytest.raises(SimulationError, match=words):
+        k.simulate(kind, np.zeros((16, 8), np.float32), np.zeros(4), rows, 2, grid=1, block=1)

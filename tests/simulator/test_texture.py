@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import LoadedKernel, Sampler, Texture, load
-from pyptx.tools.oracle import check_file
+from pyptx.simulator import LoadedKernel, Sampler, Texture
+from tests.simulator.assembling import assembled
 
 RNG = np.random.default_rng()
 N = 96
@@ -63,17 +63,6 @@ def kernel(
 }}
 """
     return assembled(source)
-
-
-def assembled(source: str) -> LoadedKernel:
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "k.ptx"
-        path.write_text(source)
-        assert check_file(path) == [], source
-    return load(source)["k"]
 
 
 def run(k: LoadedKernel, texture: object, *inputs: Any, arguments: Sequence[object] | None = None) -> np.ndarray:
@@ -409,3 +398,84 @@ def test_bad_reads_name_their_place() -> None:
         run(k, Texture(np.zeros(4, np.float32)), *xy)
     with pytest.raises(SimulationError, match=r"0x7b is no handle of a \.texref"):
         run(k, 123, *xy)
+
+
+# -------------------------------------------------------------------------------------------- depth, slopes of cubes
+
+COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "never": lambda f, t: False, "less": lambda f, t: f < t, "equal": lambda f, t: f == t,
+    "less_equal": lambda f, t: f <= t, "greater": lambda f, t: f > t, "not_equal": lambda f, t: f != t,
+    "greater_equal": lambda f, t: f >= t, "always": lambda f, t: True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compare", COMPARE)
+def test_depth_is_compared_texel_by_texel(compare: str) -> None:
+    """What is filtered are the results of the comparisons, 1 and 0."""
+    image = RNG.integers(0, 4, (6, 7)).astype(np.float32)
+    xy = points(2, (6, 7), False)
+    f = RNG.integers(0, 4, N).astype(np.float32)
+    k = kernel("tex.2d.v4.f32.f32 {d}, [{t}, {c}], {e};", ["f32", "f32"], ["f32"])
+    for filter in ("nearest", "linear"):
+        texture = Texture(image, filter=filter, address="clamp", compare=compare)
+        got = run(k, texture, *xy, f).view(np.float32)[:, 0]
+        for i in range(N):
+            passed = np.array([[COMPARE[compare](float(f[i]), float(t)) for t in row] for row in image], np.float32)
+            assert got[i] == pytest.approx(guide(passed, [float(c[i]) for c in xy], filter, "clamp", False), abs=1e-6)
+
+
+def test_depth_with_offsets_and_gathered() -> None:
+    image = RNG.uniform(0, 1, (5, 6)).astype(np.float32)
+    xy = points(2, (5, 6), False)
+    f = RNG.uniform(0, 1, N).astype(np.float32)
+    shift = RNG.integers(-3, 4, (2, N)).astype(np.int32)
+    k = kernel(
+        "tex.2d.v4.f32.f32 {d}, [{t}, {c}], {{%v3, %v4}}, %v2;", ["f32", "f32"], ["f32", "s32", "s32"]
+    )  # fmt: skip
+    got = run(k, Texture(image, address="clamp", compare="less"), *xy, f, *shift).view(np.float32)[:, 0]
+    gathered = kernel("tld4.r.2d.v4.f32.f32 {d}, [{t}, {c}], {e};", ["f32", "f32"], ["f32"])
+    four = run(gathered, Texture(image, address="clamp", compare="less"), *xy, f).view(np.float32)
+    for i in range(N):
+        passed = (f[i] < image).astype(np.float32)
+        here = [float(c[i]) for c in xy]
+        assert got[i] == guide(passed, here, "nearest", "clamp", False, shift[:, i].tolist())
+        x, y = (math.floor(c - 0.5) for c in here)
+        corners = [(x, y + 1), (x + 1, y + 1), (x + 1, y), (x, y)]
+        assert four[i].tolist() == [passed[min(max(b, 0), 4), min(max(a, 0), 5)] for a, b in corners]
+
+
+def test_a_comparison_must_be_given() -> None:
+    k = kernel("tex.2d.v4.f32.f32 {d}, [{t}, {c}], {e};", ["f32", "f32"], ["f32"])
+    nothing = [np.zeros(N, np.float32)] * 3
+    with pytest.raises(SimulationError, match=r"compared as the host's sampler says(.|\n)*compare="):
+        run(k, Texture(np.zeros((4, 4), np.float32)), *nothing)
+    with pytest.raises(SimulationError, match="compare is one of never, less"):
+        Sampler(compare="LE")
+
+
+def test_slopes_of_cubes() -> None:
+    """The level is that of the derivative of (s, t), here a difference quotient: levels are constant images."""
+    sizes = [32, 16, 8, 4, 2, 1]
+    levels = [np.full((6, n, n), i, np.float32) for i, n in enumerate(sizes)]
+    texture = Texture(levels[0], geometry="cube", mipmaps=levels[1:], mip_filter="linear")
+    direction = RNG.standard_normal((3, N)).astype(np.float32)
+    slopes = (RNG.standard_normal((2, 3, N)) * 2.0 ** RNG.uniform(-6, 1, N)).astype(np.float32)
+    k = kernel(
+        "tex.grad.cube.v4.f32.f32 {d}, [{t}, {c}], {{%v3, %v4, %v5, %v5}}, {{%v6, %v7, %v8, %v8}};",
+        ["f32"] * 3, ["f32"] * 6,
+    )  # fmt: skip
+    got = run(k, texture, *direction, *slopes.reshape(6, N)).view(np.float32)[:, 0]
+    compared = 0
+    for i in range(N):
+        face, s, t = cube_reference(*(float(v) for v in direction[:, i]))
+        longest = 0.0
+        h = 1e-6
+        for slope in slopes[:, :, i].astype(float):
+            moved = cube_reference(*(float(v) + h * d for v, d in zip(direction[:, i], slope, strict=True)))
+            if moved[0] != face:
+                break
+            longest = max(longest, math.hypot((moved[1] - s) / h * 32, (moved[2] - t) / h * 32))
+        else:
+            compared += 1
+            assert got[i] == pytest.approx(min(max(math.log2(longest), 0.0), 5.0), abs=1e-2)
+    assert compared > N // 2

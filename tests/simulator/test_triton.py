@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from pyptx.simulator import LoadedKernel, load
+from pyptx.simulator.sanitizer import Finding
 from tests.conftest import CORPUS, corpus_files
 
 pytestmark = pytest.mark.corpus
@@ -47,7 +48,10 @@ def run(path: Path, *args: Any, grid: Any, cluster: Any = None, scratch: Any = N
     assert need
     block = int(need[1])
     smem = 1024 * SMEM[int(path.stem.rpartition("sm")[2])]
-    k.simulate(*args, scratch, None, grid=grid, block=block, cluster=cluster, smem=smem)
+    report = k.simulate(*args, scratch, None, grid=grid, block=block, cluster=cluster, smem=smem)
+    # LLVM moves uses of registers before tcgen05.wait::ld, and Triton emits no tcgen05.fence: warnings
+    assert not report.errors, "\n".join(map(str, report.errors))
+    assert {f.rule for f in report.findings if isinstance(f, Finding)} <= {"tcgen05-wait", "tcgen05-fence"}
 
 
 def normal(shape: Any, dtype: Any) -> np.ndarray:

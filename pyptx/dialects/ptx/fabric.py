@@ -118,6 +118,10 @@ class FabricTryGet(Instruction):
     name = "ptx.fabric.try_get.async"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = (
         form(f"fabric.try_get.async.space.completion.report{{.L2::cache_hint}}{_ORDER}.b128"
              f" [dst], {FAR}, size:u32, [mbar]{{, policy:u64}}",
@@ -138,6 +142,10 @@ class FabricTryGetTensor(TensorCopy):
     name = "ptx.fabric.try_get.async.tensor"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = _tensors("fabric.try_get.async.tensor", "", "b128", "[dst], ", ", [mbar]", completion=BYTES)
 
 
@@ -154,6 +162,10 @@ class FabricTryPut(Instruction):
     name = "ptx.fabric.try_put.async"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_put.async{{.multimem}}.space.completion.report{extra}{{.L2::cache_hint}}{_ORDER}.b128"
              f" {address}, [src], size:u32, [mbar]{mask}{{, policy:u64}}",
@@ -174,6 +186,10 @@ class FabricTryPutTensor(TensorCopy):
     name = "ptx.fabric.try_put.async.tensor"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         found
         for extra in ("", ".counted::bytes")
@@ -194,6 +210,10 @@ class FabricTryRed(Instruction):
     name = "ptx.fabric.try_red.async"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_red.async{{.multimem}}.space.completion.report{extra}{{.L2::cache_hint}}{_ORDER}.op.type"
              f" {address}, [src], size:u32, [mbar]{{, policy:u64}}",
@@ -214,6 +234,10 @@ class FabricTryRedTensor(TensorCopy):
     name = "ptx.fabric.try_red.async.tensor"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         found
         for multimem, operations in ((".multimem", "add min max and or xor"), ("", "add min max inc dec and or xor"))
@@ -238,6 +262,10 @@ class FabricTryPullred(Instruction):
     name = "ptx.fabric.try_pullred.async"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_pullred.async.multimem.space.completion.report{_ORDER}.op{accumulate}.type.sync"
              f" [dst], {FAR}, size:u32, [mbar], members:imm",
@@ -262,6 +290,10 @@ class FabricTryAtom(Instruction):
     name = "ptx.fabric.try_atom.async"
     section = "9.7.9"
     effect = "order"
+    access_bytes = 16
+    access = "atomic"
+    proxy = "async"
+    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_atom.async.space.completion.report{{.L2::cache_hint}}.relaxed.sys.op.type"
              f" {FAR}, [dst], [src], [mbar]{{, policy:u64}}",

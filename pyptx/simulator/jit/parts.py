@@ -36,6 +36,8 @@ class Move:
     index: int
     access: Access
     write: bool
+    ranked: bool
+    """Whether addresses carry the rank of the lane's CTA in its cluster."""
     slot: int = -1
 
 
@@ -118,9 +120,12 @@ class _Part:
         machine, dtype = self.machine, dtype_of(type_name)
         if isinstance(operand, Imm):
             return self._constant(operand.array(dtype), type)
-        if isinstance(operand, Place) and (operand.space != "shared" or machine.rank_bits is None):
+        if isinstance(operand, Place):
             number = machine.address_of(operand)
-            return self._constant(np.array([number], np.uint64).astype(f"u{dtype.itemsize}").view(dtype), type)
+            start = self._constant(np.array([number], np.uint64).astype(f"u{dtype.itemsize}").view(dtype), type)
+            if operand.space != "shared" or machine.rank_bits is None:
+                return start
+            return self.lane.binary("add", start, self.lane.resize(self.read(machine.rank_bits), type))
         if isinstance(operand, Reg):
             row = machine.row(operand)
         elif isinstance(operand, Special):
@@ -260,7 +265,14 @@ class Writer:
         """The offset of the lane's address in the window."""
         address = part.read(access.row)
         start = part.lane.resize(Value("%start", "i64"), address.type)
-        return part.lane.resize(part.lane.binary("sub", address, start), "i64")
+        offset = part.lane.binary("sub", address, start)
+        if self._ranked(access):
+            rank = part.lane.resize(part.read(self.machine.rank_bits), address.type)
+            offset = part.lane.binary("sub", offset, rank)
+        return part.lane.resize(offset, "i64")
+
+    def _ranked(self, access: Access) -> bool:
+        return self.machine.rank_bits is not None and access.space in ("shared", "shared::cluster")
 
     def _move(self, index: int, inst: Inst) -> None:
         access = self.machine.accesses[inst]
@@ -286,7 +298,7 @@ class Writer:
             f"go{number}:",
         ]
         write = inst.family.access == "store"
-        self.moves.append(Move(index, access, write))
+        self.moves.append(Move(index, access, write, self._ranked(access)))
         part = _Part(self.machine, self.rows, self.masked)
         self._move_body(part, inst, access, shift, write)
         self._calls.append(f"  call void {self._function(part, 'void', part.lane.lines, number)}")

@@ -95,7 +95,7 @@ def _with_runs(machine: Machine, segment: Segment, steps: list[Bound]) -> list[B
 def _fits(machine: Machine, inst: Inst, what: Meaning) -> bool:
     """Whether the compiler knows the instruction and its operands."""
     if isinstance(what, Pure):
-        known = what.native is not None
+        known = what.native is not None and not (what.approximate and machine.arithmetic.noise is not None)
     else:
         known = isinstance(what, Step) and what.moves and inst in machine.accesses
     if not known:
@@ -133,11 +133,11 @@ class _Code:
             if w is None or w is self._windows[i]:
                 continue
             self._windows[i] = w  # keeps its arrays
-            usable = not w.ranked and w.view.size and not (move.write and w.read_only)
+            usable = w.ranked == move.ranked and w.view.size and not (move.write and w.read_only)
             rows = self._zeros if w.rows is None else w.rows
             self.pointers[move.slot : move.slot + 4] = (
                 _address(w.view if usable else self._nothing),
-                int(w.start) if usable else 0,
+                int(w.start.reshape(-1)[0]) if usable else 0,  # lane 0 is of the CTA with rank 0
                 int(w.last) + 1 if usable else 0,
                 _address(rows),
             )

@@ -85,6 +85,45 @@ def fma(lane: Lane, a: Value, b: Value, c: Value, *, ftz: bool = False, sat: boo
     return _finish(lane, lane.call("fma", *_flushed(lane, ftz, a, b, c)), (a, b, c), ftz, sat)
 
 
+_STEPS = {"rp": (True, "add"), "rm": (False, "sub"), "rz": (False, "sub")}
+"""Directed rounding of a positive result that was rounded to nearest: whether it moves where it is too small (or too large),
+and which way its bits go.
+"""
+_TINY, _UP, _DOWN = 2.0**-900, 2.0**200, 2.0**-100
+
+
+def sqrt(lane: Lane, a: Value, *, rounding: str = "rn", ftz: bool = False) -> Value:
+    """Scaled by powers of 4 where the rest of a double would underflow; else the rest is exact."""
+    (x,) = _flushed(lane, ftz, a)
+    if x.type == "float":
+        # LLVM would take `x < 0 ? NaN : sqrt(x)` for sqrt(x), whose NaN has other bits
+        legal = lane.compare("oge", x, lane.constant(0.0, x.type))
+        r = lane.call("sqrt", lane.select(legal, x, lane.constant(0.0, x.type)))
+        if rounding != "rn":
+            root = lane.convert("fpext", r, "double")
+            rest = lane.binary("fsub", lane.convert("fpext", x, "double"), lane.binary("fmul", root, root))
+            r = _stepped(lane, r, rest, rounding)
+        if ftz:
+            r = flush(lane, r)
+        return lane.select(legal, r, lane.bits(0x7FFF_FFFF, r.type))
+    if rounding == "rn":
+        return _finish(lane, lane.call("sqrt", x), (a,))
+    tiny = lane.compare("olt", x, lane.constant(_TINY, "double"))
+    x = lane.select(tiny, lane.binary("fmul", x, lane.constant(_UP, "double")), x)
+    r = lane.call("sqrt", x)
+    rest = lane.call("fma", lane.define(f"fneg double {r.name}", "double"), r, x)
+    r = _stepped(lane, r, rest, rounding)
+    return _finish(lane, lane.select(tiny, lane.binary("fmul", r, lane.constant(_DOWN, "double")), r), (a,))
+
+
+def _stepped(lane: Lane, r: Value, rest: Value, rounding: str) -> Value:
+    """A positive result with its directed rounding; `rest`: the sign of what is exact less it."""
+    small, way = _STEPS[rounding]
+    wrong = lane.compare("ogt" if small else "olt", rest, lane.constant(0.0, rest.type))
+    word = lane.word(r)
+    return lane.convert("bitcast", lane.binary(way, word, lane.convert("zext", wrong, word.type)), r.type)
+
+
 def _sign(lane: Lane, r: Value, ftz: bool) -> Value:
     return _finish(lane, r, (), ftz) if r.type == "float" else r
 

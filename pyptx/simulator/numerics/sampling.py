@@ -50,10 +50,37 @@ def cube_face(x: Array, y: Array, z: Array) -> tuple[Array, Array, Array]:
     negative = major < 0
     face = np.where(along_x, 0, np.where(along_y, 2, 4)) + negative
     sign = np.where(negative, -1.0, 1.0)
-    s = np.where(along_x, -sign * z, np.where(along_y, x, sign * x))
-    t = np.where(along_y, sign * z, -y)
+    s = _s_numerator([x, y, z], sign, along_x, along_y)
+    t = _t_numerator([x, y, z], sign, along_x, along_y)
     m = np.where(major == 0, 1.0, np.abs(major))
     return face, (s / m + 1) / 2, (t / m + 1) / 2
+
+
+def cube_slope(direction: list[Array], slope: list[Array]) -> list[Array]:
+    """The derivatives of (s, t) on the direction's face where those of the direction are `slope`: what the quotient rule
+    makes of s = (sc / |m| + 1) / 2, as OpenGL 4.6 (8.14.1) and Direct3D derive the level of a cube.
+    """
+    x, y, z = (np.abs(a) for a in direction)
+    along_x = (x >= y) & (x >= z)
+    along_y = ~along_x & (y >= z)
+    pick = lambda v: np.where(along_x, v[0], np.where(along_y, v[1], v[2]))  # noqa: E731
+    major = pick(direction)
+    sign = np.where(major < 0, -1.0, 1.0)
+    m = np.where(major == 0, 1.0, np.abs(major))
+    dm = sign * pick(slope)
+    found: list[Array] = []
+    for of in (_s_numerator, _t_numerator):
+        numerator, derivative = of(direction, sign, along_x, along_y), of(slope, sign, along_x, along_y)
+        found.append((derivative * m - numerator * dm) / (2 * m * m))
+    return found
+
+
+def _s_numerator(v: list[Array], sign: Array, along_x: Array, along_y: Array) -> Array:
+    return np.where(along_x, -sign * v[2], np.where(along_y, v[0], sign * v[0]))
+
+
+def _t_numerator(v: list[Array], sign: Array, along_x: Array, along_y: Array) -> Array:
+    return np.where(along_y, sign * v[2], -v[1])
 
 
 def level_of_gradient(gradients: list[list[Array]], sizes: list[int]) -> Array:

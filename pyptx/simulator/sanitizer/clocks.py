@@ -9,13 +9,15 @@ A second matrix holds the same, as far as a proxy fence lies on the way (8.9.4).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..machine import Machine
 
 Array = Any
+Rows: TypeAlias = "dict[int, np.ndarray]"
+"""Cluster of the grid -> times, one for each of its threads and mbarriers."""
 LIMIT = 1 << 30
 """Bytes of matrices; launches of larger clusters and blocks are not checked for races."""
 
@@ -26,8 +28,8 @@ class Clock:
     __slots__ = ("proxies", "rows")
 
     def __init__(self) -> None:
-        self.rows: dict[int, np.ndarray] = {}
-        self.proxies: dict[int, np.ndarray] = {}
+        self.rows: Rows = {}
+        self.proxies: Rows = {}
 
     def merge(self, other: Clock) -> None:
         _merge(self.rows, other.rows)
@@ -39,7 +41,7 @@ class Clock:
         return made
 
 
-def _merge(into: dict[int, np.ndarray], other: dict[int, np.ndarray]) -> None:
+def _merge(into: Rows, other: Rows) -> None:
     for key, row in other.items():
         mine = into.get(key)
         if mine is row:
@@ -75,11 +77,12 @@ class Clocks:
         self.matrix: np.ndarray | None = None
         self.proxy: np.ndarray | None = None
         self.with_proxies = proxies
-        self.foreign: list[dict[int, np.ndarray] | None] = [None] * lanes
+        self.foreign: list[Rows | None] = [None] * lanes
+        """What lanes know of other clusters."""
+        self.foreign_proxy: list[Rows | None] = [None] * lanes
+        """The same, as far as a proxy fence lies on the way."""
         self.any_foreign = False
         self.first_group = 0
-        self.last_fence: dict[int, int] = {}
-        """Cluster -> when one of its threads last executed a proxy fence."""
         self.too_large = self.groups * self.per * self.per * 4 * (2 if proxies else 1) > LIMIT
 
     def start(self) -> None:
@@ -94,6 +97,7 @@ class Clocks:
             self.proxy[...] = 0
         if self.any_foreign:
             self.foreign = [None] * self.machine.lanes
+            self.foreign_proxy = [None] * self.machine.lanes
             self.any_foreign = False
 
     def tick(self) -> int:
@@ -166,12 +170,11 @@ class Clocks:
         if self.proxy is not None:
             clock.proxies[key] = self.proxy[g, local].max(axis=0)
         if self.any_foreign:
-            seen: set[int] = set()
-            for lane in lanes.tolist():
-                known_rows = self.foreign[lane]
-                if known_rows is not None and id(known_rows) not in seen:
-                    seen.add(id(known_rows))
-                    _merge(clock.rows, known_rows)
+            for tables, rows in ((self.foreign, clock.rows), (self.foreign_proxy, clock.proxies)):
+                for known_rows in {
+                    id(t): t for t in (tables[lane] for lane in lanes.tolist()) if t is not None
+                }.values():
+                    _merge(rows, known_rows)
 
     def acquire(self, lanes: np.ndarray, clock: Clock) -> None:
         """The lanes learn what a clock holds."""
@@ -190,16 +193,8 @@ class Clocks:
                     table[g, local, :n] = np.maximum(table[g, local, :n], row)
             if len(clock.rows) > (key in clock.rows):
                 self.any_foreign = True
-                others = {k: v for k, v in clock.rows.items() if k != key}
-                made: dict[int, dict[int, np.ndarray]] = {}
-                for lane in here.tolist():
-                    mine = self.foreign[lane]
-                    joined = made.get(id(mine))
-                    if joined is None:
-                        joined = dict(mine) if mine else {}
-                        _merge(joined, others)
-                        made[id(mine)] = joined
-                    self.foreign[lane] = joined
+                _learn(self.foreign, here, {k: v for k, v in clock.rows.items() if k != key})
+                _learn(self.foreign_proxy, here, {k: v for k, v in clock.proxies.items() if k != key})
 
     def join(self, lanes: np.ndarray, more: Clock | None = None) -> None:
         """A barrier among these lanes of one cluster."""
@@ -252,8 +247,12 @@ class Clocks:
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
             local = self.local[here]
-            self.last_fence[self.first_group + g] = self.now
             proxy[g, local] = np.maximum(proxy[g, local], self.knowledge(g, here))
+        if self.any_foreign:
+            for lane in lanes.tolist():
+                known = self.foreign[lane]
+                if known is not None:
+                    _learn(self.foreign_proxy, np.array([lane]), known)
 
     #
     #
@@ -301,16 +300,34 @@ class Clocks:
         return found
 
     def fenced(self, lane: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Whether a proxy fence lies between what `others` did and what the lane does now. Of what threads of other
-        clusters did, it suffices that anyone there or here has executed one since.
+        """Whether a proxy fence lies between what `others` did and what the lane does now, on the way by which the lane
+        knows of it.
         """
         g = int(self.group_of[lane])
-        here = self.first_group + g
         clusters = others // self.per
-        since = {k: max(self.last_fence.get(k, 0), self.last_fence.get(here, 0)) for k in np.unique(clusters).tolist()}
-        done = np.array([since[k] for k in clusters.tolist()]) >= times
-        same = clusters == here
-        if self.proxy is None:
-            return done & ~same
-        known = self.proxy[g, int(self.local[lane])][np.where(same, others % self.per, 0)]
-        return np.where(same, known >= times, done)
+        done = np.zeros(others.size, np.bool_)
+        for key in np.unique(clusters).tolist():
+            at = clusters == key
+            row = self._proxy_row(lane, g, key)
+            if row is not None:
+                done[at] = row[others[at] % self.per] >= times[at]
+        return done
+
+    def _proxy_row(self, lane: int, g: int, key: int) -> np.ndarray | None:
+        """What a lane of cluster `g` of the batch knows of a cluster behind proxy fences."""
+        if key == self.first_group + g:
+            return None if self.proxy is None else self.proxy[g, int(self.local[lane])]
+        return (self.foreign_proxy[lane] or {}).get(key)
+
+
+def _learn(tables: list[Rows | None], lanes: np.ndarray, more: Rows) -> None:
+    """Add rows to what lanes know of other clusters; lanes that knew the same share it afterwards."""
+    made: dict[int, Rows] = {}
+    for lane in lanes.tolist():
+        mine = tables[lane]
+        joined = made.get(id(mine))
+        if joined is None:
+            joined = dict(mine) if mine else {}
+            _merge(joined, more)
+            made[id(mine)] = joined
+        tables[lane] = joined

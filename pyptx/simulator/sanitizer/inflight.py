@@ -1,18 +1,22 @@
 """Registers in flight. Nobody touches an accumulator, or a fragment of A in registers, between wgmma.mma_async and the
 wgmma.wait_group that covers it, and wgmma.fence comes first (PTX ISA 9.7.15.7); nor what tcgen05.ld loads before
 tcgen05.wait::ld (9.7.16.8).
+
+What tcgen05.ld loads may be moved before the wait: the copies are in flight, too. Computing with it breaks the manual's
+rule, and ptxas makes it wait for the register all the same; that is a warning, one for each load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...dialects.ptx.wgmma import WgmmaFence
 from ..observe import Action
-from ..program import Imm, Inst, Reg, Vec, leaves
-from .registers import reads_of
+from ..program import Imm, Inst, Pair, Reg, Vec, leaves
+from .registers import moves, order_of, reads_of
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 Array = Any
 LOADING = 1 << 40
 """The group of registers that tcgen05.ld loads: no wgmma.wait_group ends it."""
+COPIED = LOADING + 1
+"""The group of their copies."""
 
 
 def _registers(operand: object) -> list[Reg]:
@@ -42,14 +48,30 @@ class InFlight:
             for reg in self._flying(inst):
                 rows.setdefault(reg, len(rows))
         self.rows = rows
+        self._watch_copies(machine.program.instructions)
         warps = machine.warps
         self.group = np.full((len(rows), warps), -1, np.int64)
-        """The group of the latest wgmma that uses the register, or LOADING; -1: nothing is in flight."""
+        """The group of the latest wgmma that uses the register, or LOADING or COPIED; -1: nothing is in flight."""
         self.by = np.zeros((len(rows), warps), np.int64)
         self.touched = np.zeros((len(rows), warps), np.bool_)
         """Whether it was touched since the last wgmma.fence."""
         self.committed = np.zeros(warps, np.int64)
         self.fenced = np.zeros(warps, np.bool_)
+        self.told: set[int] = set()
+        """Numbers of the loads that a warning was about."""
+
+    def _watch_copies(self, instructions: Sequence[Inst]) -> None:
+        """Watch what moves make of the registers that tcgen05.ld loads, too."""
+        loaded = {r for i in instructions if i.family.in_flight == "tcgen05.ld" for r in i.written}
+        handing = [i for i in instructions if moves(i)] if loaded else []
+        size = -1
+        while size != len(loaded):
+            size = len(loaded)
+            for inst in handing:
+                if not loaded.isdisjoint(reads_of(inst)):
+                    loaded.update(inst.written)
+        for reg in sorted(loaded, key=order_of):
+            self.rows.setdefault(reg, len(self.rows))
 
     def start(self) -> None:
         self.group[...] = -1
@@ -81,37 +103,78 @@ class InFlight:
             return self._loaded(inst, action)
         if family.in_flight:
             return self._load(inst, action)
-        used = sorted({self.rows[r] for r in (*reads_of(inst), *inst.written) if r in self.rows})
-        if not used:
+        read = sorted({self.rows[r] for r in reads_of(inst) if r in self.rows})
+        written = sorted({self.rows[r] for r in inst.written if r in self.rows})
+        if not read and not written:
             return action
         machine = self.s.machine
+        pairs = self._pairs(inst) if moves(inst) else []
 
         def touch(mask: Array) -> object:
             here = machine.active(inst, mask)
-            self._touch(inst, used, here)
+            if pairs:
+                self._move(inst, pairs, here)
+            else:
+                self._touch(inst, read, written, here)
             return action(mask)
 
         return touch
 
+    def _pairs(self, inst: Inst) -> list[tuple[int, list[int]]]:
+        """Of a move: each watched register it writes and the watched ones that go into it."""
+        rows = self.rows
+        if inst.copies:
+            parts = [(o.first, [o.second]) for o in inst.operands if isinstance(o, Pair)]
+        else:
+            sources: list[object] = list(reads_of(inst))
+            parts = [(r, sources) for r in inst.written]
+        return [(rows[d], [rows[s] for s in of if s in rows]) for d, of in parts if d in rows]  # pyright: ignore
+
+    def _move(self, inst: Inst, pairs: list[tuple[int, list[int]]], here: np.ndarray) -> None:
+        """Copies of what is loading are in flight like the registers themselves; all else is touched as ever."""
+        warps = np.flatnonzero(here.reshape(-1, 32).any(axis=1))
+        copied: list[tuple[int, int, Array, Array]] = []
+        for target, sources in pairs:
+            for source in sources:
+                loading = warps[self.group[source, warps] >= LOADING]
+                if loading.size:
+                    copied.append((target, source, loading, self.by[source, loading]))
+        flying = {s for _, s, _, _ in copied}
+        read = sorted({s for _, sources in pairs for s in sources} - flying)
+        self._touch(inst, read, sorted({t for t, _ in pairs}), here)
+        for target, _, loading, by in copied:
+            self.group[target, loading] = COPIED
+            self.by[target, loading] = by
+
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
         """A waiting instruction (shfl) or a call is at its operands; those are bound as well."""
 
-    def _touch(self, inst: Inst, used: list[int], here: np.ndarray) -> None:
+    def _touch(self, inst: Inst, read: list[int], written: list[int], here: np.ndarray) -> None:
         warps = here.reshape(-1, 32).any(axis=1)
+        if written:  # what overwrites a copy does away with it
+            part = self.group[written]
+            part[(part == COPIED) & warps] = -1
+            self.group[written] = part
+        used = [*read, *written]
         flying = (self.group[used] >= 0) & warps
         if np.count_nonzero(flying):
             row, warp = (int(x[0]) for x in np.nonzero(flying))
             by = self.s.machine.program.instructions[int(self.by[used[row], warp])]
             lanes = 32 * warp + np.flatnonzero(here[32 * warp : 32 * warp + 32])
             uncommitted = self.group[used[row], warp] >= self.committed[warp]
-            if self.group[used[row], warp] == LOADING:
+            if self.group[used[row], warp] >= LOADING:
+                if by.number in self.told:
+                    return
+                self.told.add(by.number)
                 self.s.report(
                     "tcgen05-wait",
                     inst,
                     "a register that tcgen05.ld may still be loading is touched",
                     lanes,
-                    hint="tcgen05.wait::ld.sync.aligned comes between the load and the use of its registers",
+                    hint="tcgen05.wait::ld.sync.aligned comes between the load and the use of its registers. ptxas (13.5) makes "
+                    "the use wait for the register, as for any load, which the manual does not promise",
                     other=by,
+                    severity="warning",
                 )
                 return
             self.s.report(
@@ -135,7 +198,7 @@ class InFlight:
         def load(mask: Array) -> object:
             here = machine.active(inst, mask)
             if used:
-                self._touch(inst, used, here)
+                self._touch(inst, used, [], here)
             index = _cross(targets, np.flatnonzero(here.reshape(-1, 32).any(axis=1)))
             self.group[index] = LOADING
             self.by[index] = inst.number
@@ -148,7 +211,7 @@ class InFlight:
 
         def wait(mask: Array) -> object:
             warps = machine.active(inst, mask).reshape(-1, 32).any(axis=1)
-            self.group[(self.group == LOADING) & warps] = -1
+            self.group[(self.group >= LOADING) & warps] = -1
             return action(mask)
 
         return wait

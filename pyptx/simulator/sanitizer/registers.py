@@ -35,7 +35,7 @@ def loads(inst: Inst) -> bool:
     return inst.family.access == "load"
 
 
-def _order(reg: Reg) -> tuple[str, int]:
+def order_of(reg: Reg) -> tuple[str, int]:
     return reg.pool, reg.slot
 
 
@@ -133,7 +133,7 @@ class Registers:
                 if any(r in loaded for r in reads_of(inst)):
                     loaded.update(inst.written)
         lanes = sanitizer.machine.lanes
-        self.defined = {reg: np.zeros(lanes, np.bool_) for reg in (*watched, *sorted(loaded - watched, key=_order))}
+        self.defined = {reg: np.zeros(lanes, np.bool_) for reg in (*watched, *sorted(loaded - watched, key=order_of))}
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)

@@ -4,6 +4,8 @@ Each word knows the last operation that wrote and the last that read it. What on
 runs in order, and is complete for those who have waited for an mbarrier that a later tcgen05.commit of that thread
 tells. What a warp does (`ld`, `st`) is complete when it has executed wait::ld or wait::st. Between threads,
 fence::before_thread_sync stands before the synchronisation, which a commit implies, and fence::after_thread_sync after.
+Where only the fences are missing, the accesses are complete and in order as written, and a GPU does what is written; the
+fences keep ptxas from moving them. So that is a warning.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class Tensor:
         self.s = sanitizer
         self.machine = sanitizer.machine
         self.space = Space("tensor", 0, 4, False)
+        self.unordered: set[int] = set()
+        """Numbers of the instructions that a warning about missing fences was about, as the earlier side."""
         self.used = any(i.family is Tcgen05Alloc for i in self.machine.program.instructions)
         if self.used:
             shape = (self.machine.ctas, LANES, COLUMNS)
@@ -225,9 +229,15 @@ class Tensor:
         for number in found:
             if not number:
                 continue
+            other = self.operations[number - 1].inst
             problem = self._problem(operation, self.operations[number - 1])
             if problem is not None:
                 rule, message, hint = problem
+                missing = rule == "tcgen05-fence"
+                if missing and other.number in self.unordered:
+                    continue
+                if missing:
+                    self.unordered.add(other.number)
                 at = int(np.flatnonzero(numbers.reshape(-1) == number)[0])
                 self.s.report(
                     rule,
@@ -237,7 +247,8 @@ class Tensor:
                     hint=hint,
                     space=self.space,
                     byte=_address(rows, columns, at),
-                    other=self.operations[number - 1].inst,
+                    other=other,
+                    severity="warning" if missing else "error",
                 )
 
     def _problem(self, now: Operation, before: Operation) -> tuple[str, str, str] | None:

@@ -22,6 +22,7 @@ CHAPTERS = (
     "async_copy",
     "tensor_copy",
     "remote",
+    "fabric",
     "matrix",
     "mma",
     "wmma",

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..machine import Machine
 from ..memory import Access, address_of, locate_span, seen_by, span
+from ..payload import inspection_of
 from ..pending import Copy
-from ..program import Address, Imm, Inst, Operand, Reg
-from .mbarrier import PHASE, advance, update
+from ..program import Address, Imm, Inst, Not, Operand, Reg
+from .mbarrier import complete_tx, needs_payload, report_on, update
 from .registry import Action, Mask, Step, meaning
 
 Array = Any
@@ -32,9 +33,11 @@ def _bind_cp_async(machine: Machine, inst: Inst) -> Action:
         rest = rest[:-1]
     ignore: Array = None
     length: Array = None
+    negated = bool(rest) and isinstance(rest[0], Not)
     if rest:
-        if isinstance(rest[0], Reg) and rest[0].pool == "p":
-            ignore = machine.source(rest[0], "pred")
+        flag = rest[0].operand if isinstance(rest[0], Not) else rest[0]
+        if isinstance(flag, Reg) and flag.pool == "p":
+            ignore = machine.source(flag, "pred")
         else:
             length = machine.source(rest[0], "u32")
 
@@ -44,7 +47,7 @@ def _bind_cp_async(machine: Machine, inst: Inst) -> Action:
         if length is not None or ignore is not None:
             n = np.full(lanes.size, 4 * words) if length is None else np.broadcast_to(length, machine.lanes)[lanes]
             if ignore is not None:
-                n = np.where(np.broadcast_to(ignore, machine.lanes)[lanes], 0, n)
+                n = np.where(ignore[lanes] != negated, 0, n)
             some = np.flatnonzero(n)  # a thread that reads nothing may have any address
             kept = np.arange(4 * words) < n[some, None]
         reading = lanes[some]
@@ -156,22 +159,6 @@ def _value(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> 
     return int(source[lane % source.size])
 
 
-def complete_tx(
-    machine: Machine, inst: Inst, address: int, lane: int, size: int, space: str = "shared::cluster", arrivals: int = 0
-) -> None:
-    """Tell the mbarrier at an address that `size` bytes have come, or that something arrives."""
-    word = span(machine, inst, address, space, lane, 8, write=True, align=8).view(np.uint64)
-    new, why = advance(int(word[0]), arrivals, -size)
-    if why:
-        machine.fault(inst, f"mbarrier: {why}", lane)
-    if machine.observers:
-        slot = locate_span(machine, address, space, lane)[1] // 8
-        ended = {slot} if (new ^ int(word[0])) & PHASE else set[int]()
-        for observer in machine.observers:
-            observer.mbarrier_updated(inst, np.array([lane]), np.array([slot]), ended)
-    word[0] = new
-
-
 def _bind_bulk(machine: Machine, inst: Inst) -> Action:
     spaces = [m for m in inst.modifiers if m in ("global", "shared::cta", "shared::cluster")]
     to, origin = spaces[0], spaces[1]
@@ -244,12 +231,21 @@ def issue_bulk(
     `source` and `target` are (space, address).
     """
 
+    inspect = inspection_of(inst.modifiers)
+    if inspect is not None and barrier is not None:
+        for r in receivers:
+            needs_payload(machine, inst, seen_by(machine, barrier, r, lane), r)
+
     def complete() -> None:
         moved = data.copy()
+        reports = inspect is not None and inspect(moved)
         for receiver, goal in zip(receivers, goals, strict=True):
             combine(goal, moved)
             if barrier is not None:
-                complete_tx(machine, inst, seen_by(machine, barrier, receiver, lane), receiver, count)
+                signal = seen_by(machine, barrier, receiver, lane)
+                if reports:
+                    report_on(machine, signal, receiver)
+                complete_tx(machine, inst, signal, receiver, count)
 
     copy = Copy(inst, np.array([lane]), "bulk_group" if barrier is None else "mbarrier", complete)
     if machine.observers:

@@ -4,7 +4,9 @@ rounded unless the launch asks for errors.
 
 from __future__ import annotations
 
-from ..numerics import approximate, floating
+from functools import partial
+
+from ..numerics import approximate, floating, native
 from ..program import Inst
 from .operands import HALVES, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning
@@ -21,9 +23,10 @@ def rcp(inst: Inst) -> Pure:
 
 @meaning("sqrt")
 def sqrt(inst: Inst) -> Pure:
-    if inst.has("approx"):
-        return approximated(inst, approximate.sqrt, ftz=inst.has("ftz"))
-    return lanewise(inst, with_options(floating.sqrt, **float_options(inst)), inst.type)
+    compiled = partial(native.sqrt, **float_options(inst))
+    if inst.has("approx"):  # without errors it is that rounded to nearest
+        return approximated(inst, approximate.sqrt, ftz=inst.has("ftz"), native=compiled)
+    return lanewise(inst, with_options(floating.sqrt, **float_options(inst)), inst.type, native=compiled)
 
 
 @meaning("rsqrt")

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of, seen_by
-from ..program import Inst, Not, Operand, Pair, Reg, Sink
+from ..memory import Access, address_of, locate_span, seen_by, span
+from ..payload import Payload
+from ..program import Address, Inst, Operand, Pair, Reg, Sink
 from .movement import space_of
 from .registry import Action, Mask, Pure, Step, meaning
 
@@ -23,6 +24,8 @@ COUNT = (1 << 20) - 1
 BIAS = 1 << 21
 VALID = 1 << 62
 PHASE = 1 << 63
+COUNT_V1 = (1 << 9) - 1
+"""The largest count of an mbarrier with `.layout::v1`."""
 
 
 ABSENT = "there is no mbarrier at this address: it was not initialised, or made invalid"
@@ -75,6 +78,7 @@ def update(
     d: Reg | None,
 ) -> None:
     """Apply one arrival or transaction per lane, in the order of the lanes; writes the state before into d."""
+    payloads = machine.payloads
     lanes = machine.lane_numbers if mask is None else machine.lanes_of(mask)
     row = None if d is None else machine.row(d)
     for view, index, where in access.locate(None if mask is None else lanes, True):
@@ -89,6 +93,8 @@ def update(
             words[i], why = advance(words[i], count, tx, drop)
             if why:
                 _wrong(machine, inst, why, lane)
+            if i in payloads and (words[i] ^ states[-1]) & PHASE:
+                payloads[i].end()
         if machine.observers:
             ended = {i for i, word in words.items() if (word ^ int(view[i])) & PHASE}
             for observer in machine.observers:
@@ -104,14 +110,22 @@ def init(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
         count = machine.source(inst.operands[1], "u32")
+        with_payload = inst.has("layout::v1")
+        most = COUNT_V1 if with_payload else COUNT
 
         def step(m: Mask) -> None:
             lanes = None if m is None else machine.lanes_of(m)
             n = np.broadcast_to(count, machine.lanes) if lanes is None else np.broadcast_to(count, machine.lanes)[lanes]
-            bad = np.flatnonzero((n < 1) | (n > COUNT))
+            bad = np.flatnonzero((n < 1) | (n > most))
             if bad.size:
                 lane = int(bad[0]) if lanes is None else int(lanes[bad[0]])
-                machine.fault(inst, f"an mbarrier counts 1 to {COUNT} arrivals, not {int(n[bad[0]])}", lane)
+                machine.fault(inst, f"an mbarrier counts 1 to {most} arrivals, not {int(n[bad[0]])}", lane)
+            if with_payload or machine.payloads:
+                for _, index, _ in access.locate(lanes, True):
+                    for slot in index.tolist():
+                        machine.payloads.pop(slot, None)
+                        if with_payload:
+                            machine.payloads[slot] = Payload()
             if machine.observers:
                 everyone = machine.lane_numbers if lanes is None else lanes
                 for _, index, where in access.locate(lanes, True):
@@ -148,9 +162,8 @@ def arrive(inst: Inst, *, drops: int) -> Step:
 def _bind_arrive(machine: Machine, inst: Inst, drops: int) -> Action:
     d, address, *rest = inst.operands
     if any("multicast" in m for m in inst.modifiers):
-        if drops:
-            machine.fault(inst, "the simulator does not execute multicast arrive_drop")
-        return _bind_multicast(machine, inst, address, rest, arrives=True, sign=-1 if inst.has("expect_tx") else 0)
+        sign = -1 if inst.has("expect_tx") else 0
+        return _bind_multicast(machine, inst, address, rest, arrives=True, sign=sign, drops=drops)
     access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
     one = np.ones(1, np.uint32)
     amount = machine.source(rest[0], "u32") if rest else one
@@ -165,13 +178,12 @@ def _bind_arrive(machine: Machine, inst: Inst, drops: int) -> Action:
 
 
 def _bind_multicast(
-    machine: Machine, inst: Inst, address: Operand, rest: list[Operand], *, arrives: bool, sign: int
+    machine: Machine, inst: Inst, address: Operand, rest: list[Operand], *, arrives: bool, sign: int, drops: int = 0
 ) -> Action:
     """The same in each CTA of the cluster that the mask names: the mbarrier at the same offset.
 
     `sign`: 1 if the operand is a number of bytes that are complete, -1 for expected ones, 0 if it counts arrivals.
     """
-    from .async_copy import complete_tx
     from .tensor_copy import receivers_of, scalar
 
     def step(m: Mask) -> None:
@@ -181,9 +193,51 @@ def _bind_multicast(
             arrivals = 0 if not arrives else 1 if sign else amount
             for receiver in receivers_of(machine, lane, scalar(machine, rest[-1], lane)):
                 place = seen_by(machine, address_of(machine, address, lane), receiver, lane)
-                complete_tx(machine, inst, place, receiver, sizes, "shared::cluster", arrivals)
+                complete_tx(machine, inst, place, receiver, sizes, "shared::cluster", arrivals, drops)
 
     return step
+
+
+def complete_tx(
+    machine: Machine,
+    inst: Inst,
+    address: int,
+    lane: int,
+    size: int,
+    space: str = "shared::cluster",
+    arrivals: int = 0,
+    drop: int = 0,
+) -> None:
+    """Tell the mbarrier at an address that `size` bytes have come, or that something arrives."""
+    word = span(machine, inst, address, space, lane, 8, write=True, align=8).view(np.uint64)
+    new, why = advance(int(word[0]), arrivals, -size, drop)
+    if why:
+        machine.fault(inst, f"mbarrier: {why}", lane)
+    ended = bool((new ^ int(word[0])) & PHASE)
+    if machine.observers or machine.payloads:
+        slot = locate_span(machine, address, space, lane)[1] // 8
+        for observer in machine.observers:
+            observer.mbarrier_updated(inst, np.array([lane]), np.array([slot]), {slot} if ended else set[int]())
+        if ended and slot in machine.payloads:
+            machine.payloads[slot].end()
+    word[0] = new
+
+
+def report_on(machine: Machine, address: int, lane: int) -> None:
+    """The operation reports something at the mbarrier at an address, so that its conditional phase does not end."""
+    slot = locate_span(machine, address, "shared::cluster", lane)[1] // 8
+    machine.payloads[slot].reported = True
+
+
+def needs_payload(machine: Machine, inst: Inst, address: int, lane: int) -> None:
+    """SimulationError if the mbarrier at an address cannot take reports."""
+    if locate_span(machine, address, "shared::cluster", lane)[1] // 8 not in machine.payloads:
+        machine.fault(
+            inst,
+            f"the operation reports at the mbarrier at 0x{address:x}, which has not the format for it",
+            lane,
+            "initialise it with mbarrier.init.layout::v1",
+        )
 
 
 @meaning("mbarrier.expect_tx", expects=True)
@@ -213,8 +267,12 @@ def wait(inst: Inst) -> Step:
 
 
 def _bind_wait(machine: Machine, inst: Inst) -> Action:
-    results, address, state = inst.operands[:3]
-    first: Operand = results.first if isinstance(results, Pair) else results
+    results, *rest = inst.operands
+    report = rest.pop(0) if not isinstance(rest[0], Address) else None
+    address, state = rest[:2]
+    first, second = (results.first, results.second) if isinstance(results, Pair) else (results, None)
+    predicate, value = [machine.row(r) if isinstance(r, Reg) else None for r in (second, report)]
+    conditional = inst.has("phase_type::conditional")
     access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
     parity = inst.has("parity")
     token = machine.source(state, "u32" if parity else "u64")
@@ -223,8 +281,25 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
 
     pending = machine.pending
 
+    def _reported(lanes: Array, phase: Array) -> Array:
+        """Write the report of the phase that ended last; the parity of the conditional phases where these are asked for."""
+        phase = phase.copy()
+        numbers = machine.lane_numbers if lanes is None else lanes
+        for _, index, where in access.locate(lanes, False):
+            places = range(numbers.size) if where is None else where.tolist()
+            for at, slot in zip(places, index.tolist(), strict=True):
+                payload = machine.payloads.get(slot)
+                if payload is not None and conditional:
+                    phase[at] = payload.conditional & 1
+                if predicate is not None:
+                    predicate[numbers[at]] = payload is not None and payload.last
+        return phase
+
     def step(m: Mask) -> None:
         lanes = None if m is None else machine.lanes_of(m)
+        for written in (predicate, value):  # a report without more information has the value 0
+            if written is not None:
+                written[... if lanes is None else lanes] = 0
         words = access.load(lanes)
         balance = (words >> np.uint64(40) & np.uint64((1 << 22) - 1)).astype(np.int64) - BIAS
         bad = np.flatnonzero((words & np.uint64(VALID) == 0) | (abs(balance) > COUNT))
@@ -233,6 +308,8 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, ABSENT, lane)
         wanted = token if lanes is None or token.size == 1 else token[lanes]
         phase = words >> np.uint64(63)
+        if (conditional or predicate is not None) and machine.payloads:
+            phase = _reported(lanes, phase)
         before = wanted & np.uint32(1) if parity else wanted >> np.uint64(63)
         if machine.observers:
             everyone = machine.lane_numbers if lanes is None else lanes
@@ -261,13 +338,17 @@ def pending_count(inst: Inst) -> Pure:
 @meaning("mbarrier.check_layout")
 def check_layout(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        p = inst.operands[0]
-        assert isinstance(p, Reg)
-        assert not isinstance(p, Not)
+        p, address = inst.operands
+        if not isinstance(p, Reg):
+            return lambda m: None
         row = machine.row(p)
+        access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
 
         def step(m: Mask) -> None:
-            np.copyto(row, inst.has("layout::v0"), "unsafe", machine.executing(m))
+            lanes = machine.lanes_of(machine.executing(m))
+            for _, index, where in access.locate(lanes, False):
+                has = np.isin(index, list(machine.payloads))
+                row[lanes if where is None else lanes[where]] = has == inst.has("layout::v1")
 
         return step
 

@@ -102,16 +102,19 @@ def _wide(d: Operand, a: Operand) -> Pure | Step:
 
 def _read_clock(machine: Machine, inst: Inst, kind: str) -> Action:
     d, a = inst.operands
-    assert isinstance(d, Reg)
     assert isinstance(a, Special)
-    row = machine.row(d)
+    targets = d.elements if isinstance(d, Vec) else (d,)
+    rows = [machine.row(t) if isinstance(t, Reg) else None for t in targets]
+    width = int(kind[1:]) // len(targets)
     shift = 32 if a.name.endswith("_hi") else 0
 
     def step(m: Mask) -> None:
         machine.clock += 1
         value = machine.clock >> shift
-        value = value if kind.endswith("64") else value & 0xFFFFFFFF
-        np.copyto(row, row.dtype.type(value), "unsafe", machine.executing(m))
+        for i, row in enumerate(rows):
+            if row is not None:
+                part = value >> width * i & (1 << width) - 1
+                np.copyto(row, row.dtype.type(part), "unsafe", machine.executing(m))
 
     return step
 

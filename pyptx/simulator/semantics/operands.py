@@ -40,9 +40,11 @@ def with_options(function: Function, **options: Any) -> Function:
     return partial(function, **chosen) if chosen else function
 
 
-def approximated(inst: Inst, function: Function, type_name: str = "f32", **options: Any) -> Pure:
-    """`lanewise` for a function of `numerics.approximate`, whose error a launch may choose."""
-    pure = lanewise(inst, with_options(function, **options), type_name)
+def approximated(
+    inst: Inst, function: Function, type_name: str = "f32", native: Function | None = None, **options: Any
+) -> Pure:
+    """`lanewise` for a function of `numerics.approximate`, whose error a launch may choose; `native` has none."""
+    pure = lanewise(inst, with_options(function, **options), type_name, native=native)
     pure.approximate = True
     return pure
 

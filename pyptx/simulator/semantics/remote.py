@@ -14,8 +14,8 @@ from ..memory import address_of, locate_span, seen_by, span
 from ..pending import Copy
 from ..program import Inst, Operand, Reg, Sink, Vec
 from . import async_copy, atomic, movement
-from .async_copy import complete_tx
 from .atomic import update_of
+from .mbarrier import complete_tx
 from .registry import Action, Mask, Pure, Step, dtype_of, meaning
 from .tensor_copy import receivers_of
 
@@ -132,6 +132,8 @@ def try_cancel(inst: Inst) -> Step:
 def query_cancel(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
         d, answer = inst.operands
+        if not isinstance(answer, Reg):
+            machine.fault(inst, "the answer of clusterlaunchcontrol.try_cancel is 16 bytes, in a .b128 register")
         low, high = machine.source(answer, "b128")
         targets: list[tuple[Operand, int]] = []
         if inst.has("is_canceled"):

@@ -24,8 +24,8 @@ from ..shared_operand import (
     tell_operand,
 )
 from ..tensor_memory import LANES, PER_REPEAT, register_places, tensor_memory, touched
-from .async_copy import complete_tx
 from .matrix import registers_of, unpacked
+from .mbarrier import complete_tx
 from .registry import Action, Collective, Mask, Step, meaning
 from .tensor_copy import receivers_of, scalar
 
@@ -215,12 +215,50 @@ def _reduction(machine: Machine, inst: Inst, result: Operand) -> Callable[[Array
     return reduce
 
 
-@meaning("tcgen05.ld.spcompress", "tcgen05.ld.red.spcompress", waits=True)
-def compressing_load(inst: Inst) -> Collective:
-    def bind(machine: Machine, inst: Inst) -> Action:
-        machine.fault(inst, f"the simulator does not execute {inst.opcode}")
+@meaning("tcgen05.ld.spcompress", waits=True, reduces=False)
+@meaning("tcgen05.ld.red.spcompress", waits=True, reduces=True)
+def compressing_load(inst: Inst, *, reduces: bool) -> Collective:
+    """Of every four values the two smallest or largest, in their order; of equal ones the first."""
+    return Collective(partial(_bind_compressing_load, reduces=reduces))
 
-    return Collective(bind)
+
+def _bind_compressing_load(machine: Machine, inst: Inst, reduces: bool) -> Action:
+    places, kept, *rest = inst.operands
+    result = rest.pop(0) if reduces else None
+    address = rest[0]
+    shape, lanes, low, _ = _places(inst, None, False)
+    rows = [machine.row(r) if isinstance(r, Reg) else None for r in (*registers_of(places), *registers_of(kept))]
+    reduction = _reduction(machine, inst, result) if result is not None else None
+    last = int(low.max())
+
+    def step(m: Mask) -> None:
+        for lane in executing_warps(machine, m):
+            cta, row, column = _window(machine, inst, address_of(machine, address, lane), shape, lane, last)
+            touched(machine, inst, lane, cta, row + lanes, column + low, reads=True)
+            values = tensor_memory(machine).data[cta][row + lanes, column + low]
+            chosen, indices = compressed(values, smallest=inst.has("min"), absolute=inst.has("abs"))
+            for target, found in zip(rows, np.concatenate([indices, chosen], axis=1).T, strict=True):
+                if target is not None:
+                    target[lane : lane + 32] = found
+            if reduction is not None:
+                reduction(values, lane)
+
+    return step
+
+
+def compressed(values: Array, *, smallest: bool, absolute: bool) -> tuple[Array, Array]:
+    """(kept values, where they were: two bits for each, from the lowest up) of rows of f32 bits, shape (rows, n)."""
+    numbers = values.view(np.float32).reshape(len(values), -1, 4)
+    numbers = np.abs(numbers) if absolute else numbers
+    order = np.argsort(numbers if smallest else -numbers, axis=2, kind="stable")  # NaNs last: they lose
+    where = np.sort(order[:, :, :2], axis=2)
+    kept = np.take_along_axis(values.reshape(numbers.shape), where, axis=2).reshape(len(values), -1)
+    codes = where.reshape(len(values), -1).astype(np.uint64)
+    words: list[Array] = []
+    for first in range(0, codes.shape[1], 16):
+        part = codes[:, first : first + 16]
+        words.append((part << (2 * np.arange(part.shape[1], dtype=np.uint64))).sum(axis=1, dtype=np.uint64))
+    return kept, np.stack(words, axis=1).astype(np.uint32)
 
 
 @meaning("tcgen05.st", waits=True)

@@ -5,6 +5,7 @@ to 9.7.9.27).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 
 from ..machine import Machine
 from ..memory import address_of, seen_by, span
+from ..payload import inspection_of
 from ..pending import Copy
-from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Vec
+from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Reg, Vec
 from ..tensor_box import (
     BoxError,
     Combine,
@@ -29,8 +31,8 @@ from ..tensor_box import (
     write_tiled,
 )
 from ..tensor_map import TensorMap, check, replace_field, swizzled
-from .async_copy import complete_tx
 from .atomic import update_for
+from .mbarrier import complete_tx, needs_payload, report_on
 from .movement import space_of
 from .registry import Action, Collective, Mask, Step, dtype_of, meaning
 
@@ -79,6 +81,27 @@ def combine_of(operation: str | None, kind: str) -> Combine | None:
         return np.asarray(update(old.view(dtype), new.view(dtype))).view(np.uint8)
 
     return combine
+
+
+_REDUCED = {
+    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+"""Element types of the reductions of a tensor; all integers for the others."""
+
+
+def combine_for(machine: Machine, inst: Inst, lane: int, m: TensorMap) -> Combine | None:
+    """How the instruction combines elements of a tensor; None for a copy. SimulationError for types that cannot be."""
+    operation = inst.one_of(*REDUCTIONS)
+    if operation is None:
+        return None
+    kind = m.type.removesuffix(".ftz")
+    if kind not in _REDUCED.get(operation, ("u32", "s32", "u64", "s64")):
+        machine.fault(inst, f"there is no reduction .{operation} of a tensor of .{kind}", lane)
+    return combine_of(operation, f"b{m.bits}" if operation in ("and", "or", "xor") else kind)
 
 
 WIDE = ("im2col::w", "im2col::w::128")
@@ -217,18 +240,56 @@ def _mode_of(inst: Inst) -> str:
     )
 
 
-def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Sequence[int]], _Box]:
-    """(lane, offsets) -> the box of one copy."""
+def _overridden(machine: Machine, extras: Sequence[Operand]) -> Callable[[int, TensorMap, int], TensorMap]:
+    """(lane, map, address of the tensor) -> the map that a copy uses with its overrides: extents, strides and their high
+    bits in `extras`, or nothing (PTX ISA 9.7.9.25.5).
+    """
+    extents = parts_of(extras[0]) if extras else ()
+    strides = parts_of(extras[1]) if len(extras) > 1 else ()
+
+    def edit(lane: int, m: TensorMap, address: int) -> TensorMap:
+        if not extents:
+            return replace(m, address=address)
+        high = scalar(machine, extras[2], lane, "u16") if strides else 0
+        lower = [scalar(machine, s, lane) for s in strides]
+        return replace(
+            m,
+            address=address,
+            shape=tuple(scalar(machine, e, lane, kind_of(e)) & 0xFF for e in extents),
+            strides=tuple((low | (high >> 4 * i & 15) << 32) << 4 for i, low in enumerate(lower)),
+        )
+
+    return edit
+
+
+def kind_of(element: Operand) -> str:
+    """Extents stand in 8-bit registers or in the lower half of 16-bit ones."""
+    return "u8" if isinstance(element, Reg) and element.pool == "8" else "u16"
+
+
+def parts_of(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vec) else (operand,)
+
+
+def prepare(
+    machine: Machine, inst: Inst, tensor: Operand, skipped: int = 0
+) -> Callable[[int, Sequence[int], int | None], _Box]:
+    """(lane, im2col offsets, address of the tensor or None) -> the box of one copy.
+
+    `skipped` operands after the map say where the tensor is; without them the first one does if it is overridden.
+    """
     assert isinstance(tensor, Address)
     mode = _mode_of(inst)
     rank = int(next(x for x in inst.modifiers if len(x) == 2 and x[1] == "d" and x[0].isdigit())[0])
-    if any(x.startswith("override") for x in inst.modifiers):
-        machine.fault(inst, "the simulator does not execute .override")
-    places = tensor.rest[0]
-    coordinates = places.elements if isinstance(places, Vec) else (places,)
+    *extras, places = tensor.rest
+    coordinates = parts_of(places)
     tiled = mode.startswith("tile")
+    moved = inst.has("override::global_address")
+    base = extras[0] if moved and not skipped else None
+    edit = _overridden(machine, extras[skipped or int(moved) :]) if moved else None
+    whole = moved and len(extras) > (skipped or 1)
 
-    def box(lane: int, offsets: Sequence[int]) -> _Box:
+    def box(lane: int, offsets: Sequence[int], address: int | None = None) -> _Box:
         where = address_of(machine, tensor, lane)
         m = read_map(machine, inst, where, lane)
         for observer in machine.observers:
@@ -242,6 +303,16 @@ def _prepare(machine: Machine, inst: Inst, tensor: Operand) -> Callable[[int, Se
         if "4" in mode and m.box[1] != 1:
             machine.fault(inst, f".{mode} needs a box of one row, not {m.box[1]}", lane)
         at = [scalar(machine, c, lane, "s32") for c in coordinates]
+        if edit is not None:
+            if base is not None:
+                address = scalar(machine, base, lane, "u64")
+            assert address is not None
+            m = edit(lane, m, address)
+            wrong = check(m)
+            if wrong:
+                machine.fault(inst, f"the tensor map is not valid with its overrides: {wrong}", lane)
+            if whole and any(at):
+                machine.fault(inst, f"with the extents overridden the coordinates must be 0, not {at}", lane)
         return _Box(machine, inst, lane, m, mode, at, offsets)
 
     return box
@@ -262,17 +333,18 @@ def _loads(inst: Inst) -> bool:
 def _bind_load(machine: Machine, inst: Inst) -> Action:
     dst, tensor, barrier, *rest = inst.operands
     to = "shared" if inst.has("shared::cta") else "shared::cluster"
-    box_of = _prepare(machine, inst, tensor)
+    box_of = prepare(machine, inst, tensor)
     offset_operands: tuple[Operand, ...] = ()
     if inst.one_of("im2col", *WIDE):
         found = rest.pop(0)
         offset_operands = found.elements if isinstance(found, Vec) else (found,)
     multicast = any(m.startswith("multicast") for m in inst.modifiers)
     two = inst.has("cta_group::2")
+    inspect = inspection_of(inst.modifiers)
 
     def issue(lane: int) -> None:
         offsets = [scalar(machine, o, lane, "u16") for o in offset_operands]
-        box = box_of(lane, offsets)
+        box = box_of(lane, offsets, None)
         target = address_of(machine, dst, lane)
         signal = address_of(machine, barrier, lane)
         receivers = [lane]
@@ -289,10 +361,17 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, f"the box's place in shared memory 0x{target:x} must be a multiple of 128", lane)
         views = [span(machine, inst, seen_by(machine, target, r, lane), to, r, box.size, write=True) for r in receivers]
 
+        if inspect is not None:
+            for r in receivers:
+                needs_payload(machine, inst, signal_of(r), r)
+
         def complete() -> None:
             data = box.read()
+            reports = inspect is not None and inspect(data)
             for receiver, view in zip(receivers, views, strict=True):
                 place_box(view, data, box.m.swizzle, target)
+                if reports:
+                    report_on(machine, signal_of(receiver), receiver)
                 complete_tx(machine, inst, signal_of(receiver), receiver, box.size)
 
         copy = Copy(inst, np.array([lane]), "mbarrier", complete)
@@ -310,23 +389,11 @@ def _bind_load(machine: Machine, inst: Inst) -> Action:
 
 def _bind_store(machine: Machine, inst: Inst) -> Action:
     tensor, src, *_ = inst.operands
-    box_of = _prepare(machine, inst, tensor)
-    operation = inst.one_of(*REDUCTIONS)
+    box_of = prepare(machine, inst, tensor)
 
     def issue(lane: int) -> None:
-        box = box_of(lane, ())
-        kind = box.m.type.removesuffix(".ftz")
-        combine = None
-        if operation is not None:
-            bits = operation in ("and", "or", "xor")
-            legal = {
-                "add": ("u32", "s32", "u64", "f32", "f16", "bf16"), "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
-                "inc": ("u32",),
-            }  # fmt: skip
-            legal["max"], legal["dec"] = legal["min"], legal["inc"]
-            if kind not in legal.get(operation, ("u32", "s32", "u64", "s64")):
-                machine.fault(inst, f"there is no reduction .{operation} of a tensor of .{kind}", lane)
-            combine = combine_of(operation, f"b{box.m.bits}" if bits else kind)
+        box = box_of(lane, (), None)
+        combine = combine_for(machine, inst, lane, box.m)
         start = address_of(machine, src, lane)
         if start % 128:
             machine.fault(inst, f"the box's place in shared memory 0x{start:x} must be a multiple of 128", lane)
@@ -411,7 +478,7 @@ def tensormap_replace(inst: Inst) -> Step:
         kind = "u64" if inst.has("b64") else "u32"
         space = {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
 
-        def replace(lane: int) -> None:
+        def edit(lane: int) -> None:
             start = address_of(machine, address, lane)
             raw = span(machine, inst, start, space, lane, 128, write=True, align=64)
             if raw.any() and TensorMap.decode(raw.tobytes()) is None:
@@ -419,7 +486,7 @@ def tensormap_replace(inst: Inst) -> Step:
             tell_edit(machine, inst, lane, raw, start)
             replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
 
-        return _each(machine, replace)
+        return _each(machine, edit)
 
     return Step(bind)
 

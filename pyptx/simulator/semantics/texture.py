@@ -16,7 +16,7 @@ from ...diagnostics import SimulationError
 from ..machine import Machine
 from ..numerics import sampling
 from ..program import PARAMETER_BASE, Address, Imm, Inst, Operand, Pair, Place, Reg, Sink, Vec
-from ..texture import ADDRESSES, FILTERS, GEOMETRIES, OPAQUE, Sampler, Texture
+from ..texture import ADDRESSES, COMPARISONS, FILTERS, GEOMETRIES, OPAQUE, Sampler, Texture
 from .registry import Action, Mask, Pure, Step, meaning
 
 Array = Any
@@ -80,12 +80,17 @@ def _bind(machine: Machine, inst: Inst, leveled: bool = False, gradient: bool = 
         keys.append(handles(machine, sampler_operand[0]))
     level_operand = rest.pop(0) if leveled else None
     gradient_operands = [rest.pop(0), rest.pop(0)] if gradient else []
-    offset_operand = next((o for o in rest if isinstance(o, (Vec, Imm))), None)
+    offset_operand = next((o for o in rest if _is_offset(o)), None)
+    depth_operand = next((o for o in rest if not _is_offset(o)), None)
     indices, values = _coordinates(machine, geometry, coordinates, ctype)
     spatial = GEOMETRIES[geometry][1]
     offsets = [machine.source(o, "s32", whole=True) for o in parts(offset_operand)[:spatial]] if offset_operand else []
     level = None if level_operand is None else machine.source(level_operand, ctype, whole=True)
-    gradients = [[machine.source(o, "f32", whole=True) for o in parts(g)[:spatial]] for g in gradient_operands]
+    gradients = [
+        [machine.source(o, "f32", whole=True) for o in parts(g)[: 3 if "cube" in geometry else spatial]]
+        for g in gradient_operands
+    ]
+    depth = None if depth_operand is None else machine.source(depth_operand, "f32", whole=True)
     rows = [machine.row(o) if isinstance(o, Reg) else None for o in parts(d)]
     loaded = machine.row(resident) if isinstance(resident, Reg) else None
     component = "rgba".index(inst.one_of(*"rgba") or "r") if gathers else None
@@ -104,13 +109,18 @@ def _bind(machine: Machine, inst: Inst, leveled: bool = False, gradient: bool = 
         except SimulationError as error:
             machine.fault(inst, str(error), first)
         picked = [v[lanes].astype(np.float64) for v in values]
+        slopes = [[a[lanes].astype(np.float64) for a in g] for g in gradients]
         face = None
         if "cube" in geometry:
+            slopes = [sampling.cube_slope(picked, slope) for slope in slopes]
             face, *picked = sampling.cube_face(*picked)
+        compare = None
+        if depth is not None:
+            compare = _comparison(machine, inst, sampler, depth[lanes].astype(np.float64), first)
         layer = _layer(texture, [i[lanes] for i in indices], face)
         shift = [o[lanes].astype(np.int64) for o in offsets]
         integer = ctype == "s32"
-        fetch = _Fetch(texture, sampler, layer, picked, shift, integer)
+        fetch = _Fetch(texture, sampler, layer, picked, shift, integer, compare)
         if component is not None:
             result = _bits(fetch.gather(component))
         elif level is None and not gradients:
@@ -120,27 +130,37 @@ def _bind(machine: Machine, inst: Inst, leveled: bool = False, gradient: bool = 
                 detail = level[lanes].astype(np.float64)
             else:
                 sizes = fetch.sizes(0) if sampler.normalized else [1] * len(picked)
-                detail = sampling.level_of_gradient(
-                    [[a[lanes].astype(np.float64) for a in g] for g in gradients], sizes
-                )
+                detail = sampling.level_of_gradient(slopes, sizes)
             result = _bits(fetch.at_detail(detail))
         _write(rows, lanes, result, dtype, texture.returns_floats)
         if loaded is not None:
             loaded[lanes] = True
 
     def step(m: Mask) -> None:
-        depth = [o for o in rest if o is not offset_operand and not isinstance(o, (Vec, Imm))]
-        lanes = np.flatnonzero(machine.executing(m))
-        if depth:
-            machine.fault(
-                inst, "the simulator does not compare depth: PTX has no place for the comparison", int(lanes[0])
-            )
-        if gradients and "cube" in geometry:
-            machine.fault(inst, "the simulator does not execute tex.grad of cubes", int(lanes[0]))
-        for keys_of_group, group in in_groups(lanes, keys):
+        for keys_of_group, group in in_groups(np.flatnonzero(machine.executing(m)), keys):
             read(keys_of_group, group)
 
     return step
+
+
+def _is_offset(operand: Operand) -> bool:
+    """Offsets are vectors, or integer constants in one dimension; what else follows is the depth operand."""
+    return isinstance(operand, Vec) or (isinstance(operand, Imm) and isinstance(operand.value, int))
+
+
+def _comparison(
+    machine: Machine, inst: Inst, sampler: Sampler, depth: Array, lane: int
+) -> Callable[[Array, Any], Array]:
+    """What makes texels (n, channels) of some of the lanes 1 or 0: each compared with its lane's depth operand."""
+    if sampler.compare is None:
+        machine.fault(
+            inst,
+            "the depth operand is compared as the host's sampler says, and this one says nothing",
+            lane,
+            'make the Texture or Sampler with compare="less_equal" or another comparison',
+        )
+    function = COMPARISONS[sampler.compare]
+    return lambda texels, where: function(depth[where][:, None], texels).astype(np.float64)
 
 
 def _coordinates(machine: Machine, geometry: str, operand: Operand, ctype: str) -> tuple[list[Array], list[Array]]:
@@ -175,7 +195,10 @@ class _Fetch:
         coordinates: list[Array],
         offsets: list[Array],
         integer: bool,
+        compare: Callable[[Array, Any], Array] | None = None,
     ):
+        self.compare = compare
+        """(texels, which lanes) -> 1 and 0, for reads that compare depth."""
         self.texture, self.sampler, self.coordinates = texture, sampler, coordinates
         self.offsets, self.integer = offsets, integer
         self.layer = np.broadcast_to(np.asarray(layer), coordinates[0].shape)
@@ -211,7 +234,8 @@ class _Fetch:
         z, y, x = (*[zero] * (3 - len(indices)), *indices[::-1])
         values = self.texture.values(level, (self.layer[where], z, y, x))
         border = np.logical_or.reduce([c[1] for c in corner])
-        return np.where(border[:, None], values.dtype.type(0), values)
+        values = np.where(border[:, None], values.dtype.type(0), values)
+        return values if self.compare is None else self.compare(values, where)
 
     def at_level(self, level: int, where: Any) -> Array:
         linear = self.sampler.filter == "linear" and not self.integer

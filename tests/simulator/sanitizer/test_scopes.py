@@ -8,7 +8,7 @@ import pytest
 import pyptx
 from pyptx.simulator.sanitizer import Finding
 
-from .kernels import run, silent
+from .kernels import breaks, run, silent
 
 MESSAGE = """
     setp.eq.u32 %p3, %r2, 0; and.pred %p4, %p3, %p1;
@@ -171,3 +171,59 @@ def test_a_fence_before_a_relaxed_arrival_of_the_cluster_releases(fence: str) ->
     found = pyptx.simulate(pyptx.load(text)["k"], out, grid=2, block=32).findings
     assert {f.rule for f in found} == (set() if fence else {"race"})
     assert out.tolist() == [*range(100, 132), *range(32)]
+
+
+# ----------------------------------------------------------------------------------- proxies between clusters
+
+BULK_MESSAGE = """
+    @%p1 mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; {early}
+    setp.eq.u32 %p3, %r2, 0;
+    @!%p3 bra $reader;
+    @!%p1 bra $other;
+    st.global.v4.u32 [%rd2+64], {{1, 2, 3, 4}};
+    {writer}
+    red.release.gpu.global.add.u32 [%rd2], 1;
+    bra $end;
+$other:
+    {bystander}
+    bra $end;
+$reader:
+    @!%p1 bra $end;
+$spin:
+    ld.acquire.gpu.global.u32 %r10, [%rd2];
+    setp.ne.u32 %p6, %r10, 1;
+    @%p6 bra $spin;
+    {reader}
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+    add.s64 %rd6, %rd2, 64;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd6], 16, [bar]; {mark}
+$wait:
+    mbarrier.try_wait.parity.shared.b64 %p7, [bar], 0;
+    @!%p7 bra $wait;
+$end:
+"""
+FENCE_GLOBAL = "fence.proxy.async.global;"
+
+
+def bulk_message(**parts: str) -> str:
+    return BULK_MESSAGE.format(**{"early": "", "writer": "", "bystander": "", "reader": "", "mark": "", **parts})
+
+
+@pytest.mark.parametrize("cluster", [None, 2])
+@pytest.mark.parametrize(
+    "right", [{"writer": FENCE_GLOBAL}, {"reader": FENCE_GLOBAL}, {"reader": "fence.proxy.async;"}]
+)
+def test_proxy_fences_on_the_way(right: dict[str, str], cluster: int | None) -> None:
+    """The writer fences before it releases, or the reader after it has acquired: in a cluster and between clusters."""
+    silent(bulk_message(**right), grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("cluster", [None, 2])
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"early": FENCE_GLOBAL}, {"bystander": FENCE_GLOBAL}, {"writer": "fence.acq_rel.gpu;"}],
+    ids=["none", "before the store", "another thread", "no proxy fence"],
+)
+def test_proxy_fences_beside_the_way(wrong: dict[str, str], cluster: int | None) -> None:
+    """A fence that neither side executes between store and copy orders nothing."""
+    breaks(bulk_message(**wrong, mark="//!"), "proxy", grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
