@@ -43,6 +43,7 @@ from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
 from . import calls, constants, directives, layout, objects, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
+from .fragments import Fragments
 from .names import NameTable, literal, string
 from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
@@ -253,8 +254,9 @@ class SugarFunction(FunctionWriter):
         self.arrays: dict[Reg, tuple[str, int]] = {}
         self.array_sizes: dict[str, int] = {}
         self.lines: list[Line] = []
-        self.namer = Namer()
         self.defs: dict[Reg, int] = {}
+        self.namer = Namer(self.defs)
+        self.fragments = Fragments()
         self.uses: dict[Reg, int] = {}
         self.whole: set[tuple[Reg, ...]] = set()
         self.depth = 0
@@ -428,6 +430,7 @@ class SugarFunction(FunctionWriter):
         for i in shape.tied:
             self.uses[regs[i]] = self.uses.get(regs[i], 0) + 2
         self.namer.observe(shape, regs)
+        self.fragments.observe(shape, regs)
         at = 1 if shape.guard >= 0 else 0
         for number, operand in enumerate(shape.layout):
             count = sum(1 for t in operand_tokens(operand) if t in ("$", "=", "~"))
@@ -528,6 +531,7 @@ class SugarFunction(FunctionWriter):
                 self.regions_of[branch] = region
         borders = {p for r in regions for p in (r.start, r.end)}
         self.loads = self._find_loads(borders)
+        self.fragments.schedule(self.mentioned)
         repeats = {repeat.start: repeat for repeat in self._find_repeats(borders)}
         done = 0
         conditions = {r.branches[0] for r in regions if r.kind == "if"}
@@ -558,6 +562,7 @@ class SugarFunction(FunctionWriter):
                 self._load_together(self.statements[at:done])
             else:
                 self._statement_at(at)
+            self.fragments.write(self, at, max(done, at + 1))
         if not self.lines:
             self.write_line("pass")
 
@@ -807,19 +812,32 @@ class SugarFunction(FunctionWriter):
                 parts.append(f"*[{text}] * {end - at}")
                 at = end
                 continue
-            end = at + 1
-            first = self.arrays.get(regs[at])
-            while first and end < len(regs) and self.arrays.get(regs[end]) == (first[0], first[1] + end - at):
-                end += 1
-            if first and end - at > 2:
-                parts.append(f"*{self.vector(regs[at:end])}")
-                at = end
+            run = self._run(regs[at:])
+            if len(run) > 2:
+                part = self.stretch(cast("tuple[str, int]", self.arrays[regs[at]])[0], run)
+                parts.append(f"*{part}")
+                at += len(run)
                 continue
             parts.append(text)
             at += 1
         if len(parts) == 1 and parts[0][0] == "*":
             return parts[0][1:]
         return f"[{', '.join(parts)}]"
+
+    def _run(self, regs: Sequence[Reg]) -> list[int]:
+        """The places of the first registers in their array, as far as they go up or down by one."""
+        places: list[int] = []
+        name = ""
+        for reg in regs:
+            array, place = self.arrays.get(reg) or ("", 0)
+            step = place - places[-1] if places else 0
+            if not array or (places and (array != name or abs(step) != 1)):
+                break
+            if len(places) > 1 and step != places[1] - places[0]:
+                break
+            name = array
+            places.append(place)
+        return places
 
     def stretch(self, name: str, at: Sequence[int]) -> str | None:
         """`array[::-1]` or another stretch of an array with a step; None for other places."""
