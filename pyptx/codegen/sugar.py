@@ -36,7 +36,15 @@ from ..dialects.ptx.syntax import (
 from ..frontend.arguments import Statement, ends_in_jump, load_type
 from ..frontend.calls import default_type
 from ..frontend.instructions import spelled, wide_floats
-from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
+from ..frontend.values import (
+    COMPARISONS,
+    element_class,
+    operator_opcode,
+    operator_type,
+    pair_classes,
+    result_class,
+    result_type,
+)
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
@@ -92,7 +100,7 @@ class SugarWriter(FaithfulWriter):
             self.names.take(name)
         self.kernel_name = kernel_name
         self.first = True
-        self.bit_registers = _bit_registers(source)
+        self.registers = _registers(source)
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
@@ -156,7 +164,7 @@ class SugarWriter(FaithfulWriter):
         return constants.definitions(self.constants)
 
     def constructor_options(self) -> list[str]:
-        options = ["bit_registers=True"] if self.bit_registers else []
+        options = [f"{self.registers}_registers=True"] if self.registers else []
         return [*options, "implicit_ret=True"] if self.implicit_ret else options
 
     def _parameters(self, attr: Attribute, stem: str) -> str:
@@ -195,15 +203,21 @@ def _few_blank_lines(lines: Sequence[str]) -> str:
     return "\n".join([*found, ""])
 
 
-def _bit_registers(source: ModuleText) -> bool:
-    """Whether floats live in bit registers, going by what float instructions write."""
-    votes = 0
+def _registers(source: ModuleText) -> str:
+    """How registers are declared, going by what instructions write: `bit`, floats as bits; `unsigned`, integers as `.u32`
+    and the like; else empty.
+    """
+    bits = unsigned = 0
     for item in source.items:
         if isinstance(item, FunctionSource):
             for shape, regs, _, _, _ in item.statements:
-                if shape.written and shape.instruction is not None and shape.modifiers[-1:] in (("f32",), ("f64",)):
-                    votes += 1 if regs[shape.written[0]].register_class[0] == "b" else -1
-    return votes > 0
+                if shape.written and shape.instruction is not None and shape.modifiers:
+                    kind = regs[shape.written[0]].register_class[0]
+                    if shape.modifiers[-1] in ("f32", "f64"):
+                        bits += 1 if kind == "b" else -1
+                    elif kind in "ub":
+                        unsigned += 1 if kind == "u" else -1
+    return "unsigned" if unsigned > 0 else "bit" if bits > 0 else ""
 
 
 def _implicit_ret(source: ModuleText) -> bool:
@@ -250,7 +264,7 @@ class SugarFunction(FunctionWriter):
         self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
-        self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
+        self.kinds: dict[Reg, str] = {r: self.kind_of(r.register_class) for r in self.bound}
         self.arrays: dict[Reg, tuple[str, int]] = {}
         self.array_sizes: dict[str, int] = {}
         self.lines: list[Line] = []
@@ -289,7 +303,7 @@ class SugarFunction(FunctionWriter):
                         arguments.append(next(in_registers))
                         continue
                     if not tail:
-                        self.load_types[name] = load_type(declared.type, self.sugar.bit_registers)
+                        self.load_types[name] = load_type(declared.type, self.sugar.registers)
                     if which == "returns":
                         self.results.append(name)
                     short = parameter_name(name) if which == "params" else "result"
@@ -301,6 +315,10 @@ class SugarFunction(FunctionWriter):
                     self.parameters[name] = argument
                     arguments.append(argument)
         self.arguments = arguments if len(set(arguments)) > 1 else arguments[:1]
+
+    def kind_of(self, dtype: str) -> str:
+        """What operators take a register of this type for."""
+        return operator_type(dtype, self.sugar.registers)
 
     def _declarations(self, which: str) -> list[DeclarationAttr]:
         attr = self.source.properties.get(which)
@@ -486,7 +504,7 @@ class SugarFunction(FunctionWriter):
             name = self.names.fresh(self.namer.updated.get(reg) or {"pred": "p"}.get(reg.register_class, "r"))
             self.expressions[reg] = name
             self.bound.add(reg)
-            self.kinds[reg] = operator_type(reg.register_class)
+            self.kinds[reg] = self.kind_of(reg.register_class)
             found.append(Line(0, f"{name} = new({string(reg.register_class)})"))
             self.sugar.used.add("new")
         return found
@@ -529,17 +547,22 @@ class SugarFunction(FunctionWriter):
         for region in regions:
             for branch in region.branches:
                 self.regions_of[branch] = region
-        borders = {p for r in regions for p in (r.start, r.end)}
+        self.conditions = self._conditions(regions)
+        borders = {p for r in regions if r.start not in self.conditions or r.kind != "if" for p in (r.start, r.end)}
         self.loads = self._find_loads(borders)
         self.fragments.schedule(self.mentioned)
         repeats = {repeat.start: repeat for repeat in self._find_repeats(borders)}
         done = 0
-        conditions = {r.branches[0] for r in regions if r.kind == "if"}
+        branches = {r.branches[0] for r in regions if r.kind == "if"}
         open_regions: list[Region] = []
         for at in range(len(self.statements) + 1):
             while open_regions and open_regions[-1].end == at:
-                self._close(open_regions.pop())
+                open_regions.pop()
+                self.close()
             for region in opening.get(at, ()) if at >= done else ():
+                if at in self.conditions and region.kind == "if" and at in repeats and Rolled(self, repeats[at]).write():
+                    done = at + repeats[at].period * repeats[at].count
+                    break
                 wait = objects.wait_in(self, region)
                 if wait is not None:
                     self._wait(wait)
@@ -547,7 +570,7 @@ class SugarFunction(FunctionWriter):
                     break
                 self._open(region)
                 open_regions.append(region)
-            if at < done or at in conditions or at in self.jumps:
+            if at < done or at in branches or at in self.jumps:
                 continue
             if at >= len(self.statements) - self.silent:
                 if at == len(self.statements) - 2 and self.silent == 2:
@@ -603,18 +626,9 @@ class SugarFunction(FunctionWriter):
         used = self.sugar.used
         if region.kind == "if":
             shape, regs, _, _, _ = self.statements[region.branches[0]]
-            uni = ", uni=True" if "uni" in shape.modifiers else ""
-            reg = regs[shape.guard]
-            self.popped = []
-            text, precedence = self.take(reg)
-            if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
-                self._restore()
-                text, precedence = self.expressions[reg], _ATOM
-            if shape.guard_mark == "@":  # the block runs where the branch is not taken
-                text = f"~{text}" if precedence >= 7 else f"~({text})"
-            self.write_line(f"with if_({text}{uni}):")
-            used.add("if_")
-        elif region.kind == "else":
+            self.open_condition(shape, regs)
+            return
+        if region.kind == "else":
             uni = "uni=True" if "uni" in self.statements[region.jump][0].modifiers else ""
             self.write_line(f"with else_({uni}):")
             used.add("else_")
@@ -627,8 +641,21 @@ class SugarFunction(FunctionWriter):
                 moved.depth = self.depth + 1
                 self.lines.append(moved)
         self.depth += 1
-        region.opened = True
-        self._mark = len(self.lines)
+
+    def open_condition(self, shape: Shape, regs: Sequence[Reg]) -> None:
+        """`with if_(...)`, for the branch past it."""
+        uni = ", uni=True" if "uni" in shape.modifiers else ""
+        reg = regs[shape.guard]
+        self.popped = []
+        text, precedence = self.take(reg)
+        if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
+            self._restore()
+            text, precedence = self.expressions[reg], _ATOM
+        if shape.guard_mark == "@":  # the block runs where the branch is not taken
+            text = f"~{text}" if precedence >= 7 else f"~({text})"
+        self.write_line(f"with if_({text}{uni}):")
+        self.sugar.used.add("if_")
+        self.depth += 1
 
     def _condition_of(self, region: Region) -> Line | None:
         """The line that computes the condition of the branch which a block begins with: it may as well stand inside."""
@@ -640,7 +667,8 @@ class SugarFunction(FunctionWriter):
             return None
         return self.lines.pop()
 
-    def _close(self, region: Region) -> None:
+    def close(self) -> None:
+        """End a block."""
         if self.lines[-1].depth < self.depth:
             self.write_line("pass")
         self.depth -= 1
@@ -759,7 +787,7 @@ class SugarFunction(FunctionWriter):
             source = self.parameters[cast(Symbol, cast(Address, shape.layout[1]).base).name]
             name = self._new_name(regs[0], shape, regs)
             self.bound.add(regs[0])
-            self.kinds[regs[0]] = operator_type(shape.modifiers[-1])
+            self.kinds[regs[0]] = self.kind_of(shape.modifiers[-1])
             if targets and width + sum(len(t) + 2 for t in (*targets, *sources, name, source)) > layout.WIDTH:
                 self.write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
                 targets, sources = [], []
@@ -769,9 +797,22 @@ class SugarFunction(FunctionWriter):
 
     # --------------------------------------------------------------------------------------------------------- repeats
 
+    def _conditions(self, regions: Sequence[Region]) -> dict[int, int]:
+        """Conditions without an else, whose label is theirs alone: their branch -> their label."""
+        labels: dict[int, int] = {}
+        for region in regions:
+            labels[region.label] = labels.get(region.label, 0) + len(region.branches)
+        return {
+            r.start: r.label
+            for r in regions
+            if r.kind == "if" and r.otherwise is None and r.end == r.label and labels[r.label] == 1
+            if r.label not in self.explicit and "exact" not in self.statements[r.start][0].attributes
+        }
+
     def _find_repeats(self, borders: set[int]) -> list[repeats.Repeat]:
         start_of = {reg: -1 if reg in self.bound else at for reg, at in self.mentioned.items()}
         labels = {at for at, (shape, _, _, _, _) in enumerate(self.statements) if shape.kind == Kind.LABEL}
+        labels -= set(self.conditions.values())
         return repeats.find(
             repeats.Function(
                 self.statements,
@@ -779,6 +820,7 @@ class SugarFunction(FunctionWriter):
                 lambda at: self.makes.get(at, ()),
                 self._is_exact,
                 start_of,
+                self.conditions,
             )
         )
 
@@ -890,7 +932,7 @@ class SugarFunction(FunctionWriter):
         parameter = self._loads_parameter(words, shape, fresh)
         if parameter is not None:
             self.sugar.used.add("load")
-            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
+            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, self.kind_of(words[-1]))
             return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
         if not exact and self._object_call(cls, words, shape, regs, sources, fresh, taken, name):
@@ -911,9 +953,9 @@ class SugarFunction(FunctionWriter):
         if not fresh:
             self.write_line(call)
         elif isinstance(shape.layout[0], (Vector, Pair)):
-            self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
+            self._assign_vector(fresh, shape, regs, call, self.kind_of(result_type(words)))
         else:
-            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+            self._assign(fresh[0], shape, regs, call, _ATOM, self.kind_of(result_type(words)))
 
     def _object_call(
         self, cls: type[Instruction], words: tuple[str, ...], shape: Shape, regs: Sequence[Reg],
@@ -932,7 +974,7 @@ class SugarFunction(FunctionWriter):
             call += ("" if call.endswith("(") else ", ") + f"pred={self._guard_text(shape, regs, taken)}"
         call += ")"
         if fresh:
-            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+            self._assign(fresh[0], shape, regs, call, _ATOM, self.kind_of(result_type(words)))
         else:
             self.write_line(call)
         return True
@@ -974,7 +1016,7 @@ class SugarFunction(FunctionWriter):
         self.sugar.used.add("call")
         if made:
             shape, regs, _, _, _ = self.statements[found.load]
-            self._assign(made[0], shape, regs, text, _ATOM, operator_type(found.returns))
+            self._assign(made[0], shape, regs, text, _ATOM, self.kind_of(found.returns))
         else:
             self.write_line(text)
         return found.size
@@ -1118,11 +1160,13 @@ class SugarFunction(FunctionWriter):
         """The `into=` that the result needs; empty where the instruction's name says it."""
         classes = [r.register_class for r in fresh]
         if isinstance(shape.layout[0], Pair):
+            if tuple(classes) == pair_classes(words, self.sugar.registers):
+                return ""
             return f"({string(classes[0])}, {string(classes[1])})"
         if not isinstance(shape.layout[0], Vector):
-            predicted = result_class(result_type(words), self.sugar.bit_registers)
+            predicted = result_class(result_type(words), self.sugar.registers)
             return "" if classes[0] == predicted else string(classes[0])
-        predicted = element_class(words, len(classes), self.sugar.bit_registers)
+        predicted = element_class(words, len(classes), self.sugar.registers)
         if all(c == predicted for c in classes):
             named = next((int(w[1]) for w in words if w in ("v2", "v4", "v8")), 0)
             return "" if named == len(classes) else str(len(classes))
