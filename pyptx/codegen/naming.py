@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.movement import ConvertAddress
-from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol
+from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol, Vector
+from ..frontend.arguments import Statement as Recorded
 from ..ssa.statement import Reg, Shape
 from .names import identifier
 
@@ -20,6 +21,7 @@ _DIGITS = 5
 _SPECIAL = {"%tid.x": "tid", "%ctaid.x": "ctaid", "%ntid.x": "ntid", "%nctaid.x": "nctaid", "%laneid": "lane"}
 
 
+_DESCRIPTOR = "_desc"
 _VAGUE = frozenset(
     "addr base bytes count dst index left len map offset right size src target value".split()
 )  # what the manual calls operands that may be anything
@@ -107,6 +109,40 @@ class Namer:
             return
         if role and self.roles.setdefault(reg, role) != role:
             self.roles[reg] = ""
+
+    def settle(self, statements: Sequence[Recorded]) -> None:
+        """Name what a descriptor is made from after it: the words that it is packed from, what it is the sum of."""
+        if not any(role.endswith(_DESCRIPTOR) for role in self.roles.values()):
+            return
+        for shape, regs, _, _, _ in reversed(statements):
+            if shape.instruction is None or shape.guard >= 0 or len(shape.layout) < 2:
+                continue
+            match shape.layout:
+                case (Vector(), Register(_, "")) if len(regs) == 3:
+                    high = self.roles.get(regs[1], "")
+                    if high.endswith(_DESCRIPTOR + "_hi"):
+                        self.roles.setdefault(regs[2], high.removesuffix("_hi"))
+                case (Register(_, ""), Vector()) if len(regs) == 3 and self._is_descriptor(regs[0]):
+                    self.roles.setdefault(regs[1], self.roles[regs[0]] + "_lo")
+                    self.roles.setdefault(regs[2], self.roles[regs[0]] + "_hi")
+                case (Register(_, ""), *_) if len(shape.written) == 1 and self._is_descriptor(regs[0]):
+                    for source in regs[1:]:
+                        if source.register_class == regs[0].register_class:
+                            self.roles.setdefault(source, self.roles[regs[0]])
+                case _:
+                    pass
+
+    def _is_descriptor(self, reg: Reg) -> bool:
+        return self.roles.get(reg, "").endswith(_DESCRIPTOR)
+
+    def halves(self, shape: Shape, regs: Sequence[Reg]) -> list[str] | None:
+        """Names for the two words that a register is split into: `desc_lo`, `desc_hi`."""
+        match shape.layout:
+            case (Vector(elements), Register(_, "")) if len(elements) == 2 and len(regs) == 3 and shape.guard < 0:
+                stem = re.sub(r"_\d+$", "", self.known.get(regs[2], ""))
+                return [f"{stem}_lo", f"{stem}_hi"] if stem.isidentifier() else None
+            case _:
+                return None
 
     def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for the register that this statement writes first."""

@@ -49,7 +49,7 @@ from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
-from . import calls, constants, directives, layout, objects, repeats
+from . import calls, constants, directives, idioms, layout, objects, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
 from .fragments import Fragments
 from .names import NameTable, literal, string
@@ -76,10 +76,14 @@ class Line:
     target: Reg | None = None
     value: str = ""
     precedence: int = _ATOM
+    comment: str = ""
+    """What stands above it."""
 
 
 _STATE = ("expressions", "arrays", "array_sizes", "kinds", "bound", "forced", "nested_not", "whole", "vectors")
 _LONG_PATH = re.compile(r"\b((?:op|inst)\.[\w.]{30,})\(")
+_VARIABLE = re.compile(r'm\.variable\(("[^"\\]*"), ("[^"\\]*")((?:, \w+)?)\)')
+"""A variable without an initialiser."""
 _MIN_USES = 3
 _UNDO = 40
 """Lines before a loop that writing its beginning may nest into it."""
@@ -96,7 +100,7 @@ class SugarWriter(FaithfulWriter):
 
     def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
-        for name in constants.ALL_NAMES:
+        for name in (*constants.ALL_NAMES, "name"):
             self.names.take(name)
         self.kernel_name = kernel_name
         self.first = True
@@ -105,6 +109,8 @@ class SugarWriter(FaithfulWriter):
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
         self.symbols = self._symbol_names()
+        self.mentioned: set[str] = set()
+        """Of the Python names of variables and functions, those that a function uses."""
 
     def _symbol_names(self) -> dict[str, str]:
         """Python names for variables with mangled names: `m.variable` returns the PTX name, which goes by them."""
@@ -143,10 +149,40 @@ class SugarWriter(FaithfulWriter):
     def text(self) -> str:
         """The program, laid out as `ruff format` would."""
         found: list[str] = []
-        for line in super().text().split("\n"):
+        for line in self._variables(super().text().split("\n")):
             plain = not line.startswith((" ", "@", ")", '"""'))
             found += layout.lines(0, line) if plain and len(line) > layout.WIDTH else [line]
         return _few_blank_lines(found)
+
+    def _variables(self, lines: Sequence[str]) -> list[str]:
+        """Variables that no function mentions without a Python name, and those that differ in their names alone as one
+        loop.
+        """
+        found: list[str] = []
+        names: dict[int, list[str]] = {}  # of the loops, by the line where each begins
+        loop = ("", "")
+        for line in lines:
+            assigned, _, call = line.partition(" = m.variable(")
+            if call and assigned.isidentifier() and assigned not in self.mentioned:
+                line = f"m.variable({call}"
+            match = _VARIABLE.fullmatch(line)
+            if match is not None and (match[1], match[3]) == loop:
+                names[max(names)].append(match[2])
+                continue
+            if match is not None:
+                loop = match[1], match[3]
+                names[len(found)] = [match[2]]
+            elif line.strip():
+                loop = ("", "")
+            found.append(line)
+        for at, own in names.items():
+            match = _VARIABLE.fullmatch(found[at])
+            assert match is not None
+            if len(own) >= _MIN_USES:
+                found[at] = f"for name in [{', '.join(own)}]:\n    m.variable({match[1]}, name{match[3]})"
+            elif len(own) > 1:
+                found[at] = "\n".join(f"m.variable({match[1]}, {name}{match[3]})" for name in own)
+        return "\n".join(found).split("\n")
 
     def function_writer(self, source: FunctionSource) -> FunctionWriter:
         return SugarFunction(self, source)
@@ -232,12 +268,17 @@ def _ends_in_ret(statements: Sequence[Statement]) -> bool:
         return False
     shape = statements[-1][0]
     labels = [name for s, _, _, _, name in statements if s.kind == Kind.LABEL]
+    last: list[str] = []  # labels right before it: scopes may have others of the same name
+    for before, _, _, _, name in reversed(statements[:-1]):
+        if before.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
+            break
+        last += [name] if before.kind == Kind.LABEL else []
     return (
         shape.instruction is not None
         and shape.instruction.returns
         and not shape.modifiers
         and shape.guard < 0
-        and len(set(labels)) == len(labels)
+        and all(labels.count(name) == 1 for name in last)
         and not ends_in_jump(statements[:-1])
     )
 
@@ -326,10 +367,14 @@ class SugarFunction(FunctionWriter):
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        return self.parameters.get(name) or self.sugar.symbols.get(name) or string(name)
+        known = self.parameters.get(name)
+        if known is None and (known := self.sugar.symbols.get(name)) is not None:
+            self.sugar.mentioned.add(known)
+        return known or string(name)
 
     def write(self) -> None:
         self._collect()
+        self.namer.settle(self.statements)
         regions = self._structure()
         self._find_end(regions)
         body = self._declare_early()
@@ -337,6 +382,8 @@ class SugarFunction(FunctionWriter):
         self._emit(regions)
         self._shorten()
         for line in self.lines:
+            if line.comment:
+                self.out.append(f"{' ' * (4 * (line.depth + 1))}# {line.comment}")
             self.out += layout.lines(4 * (line.depth + 1), line.text)
 
     def _shorten(self) -> None:
@@ -1184,7 +1231,13 @@ class SugarFunction(FunctionWriter):
             self.names.release(name)
             self.write_line(text if precedence == _ATOM else f"_ = {text}")
             return
-        self.write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+        self.write_line(
+            f"{name} = {text}",
+            target=reg if single else None,
+            value=text,
+            precedence=precedence,
+            comment=idioms.comment(text),
+        )
 
     def _new_name(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for a register that is written for the first time."""
@@ -1207,7 +1260,10 @@ class SugarFunction(FunctionWriter):
         for reg in fresh:
             self.bound.add(reg)
             self.kinds[reg] = kind if reg.register_class != "pred" else "pred"
-        names = [self.names.fresh("p" if r.register_class == "pred" else suggested) for r in fresh]
+        stems = self.namer.halves(shape, regs) or [suggested] * len(fresh)
+        names = [
+            self.names.fresh("p" if r.register_class == "pred" else stem) for r, stem in zip(fresh, stems, strict=True)
+        ]
         head = 4 * (self.depth + 1) + len(", ".join(names)) + len(" = ") + call.index("(") + 1
         if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole or head > layout.WIDTH:
             for name in names:
@@ -1224,6 +1280,7 @@ class SugarFunction(FunctionWriter):
                 self.names.release(names[i])
                 names[i] = "_"
         self.expressions.update(zip(fresh, names, strict=True))
+        self.namer.known.update(zip(fresh, names, strict=True))
         self.write_line(f"{', '.join(names)} = {call}")
 
     def vector(self, regs: Sequence[Reg]) -> str | None:
