@@ -1041,20 +1041,25 @@ class SugarFunction(FunctionWriter):
         if found.load >= 0:
             shape, regs, _, _, _ = self.statements[found.load]
             made = self.makes.get(found.load, ())
-            if len(made) != 1 or self._into(("ld", "param", found.returns), shape, made):
+            if made and (len(made) > 1 or self._into(("ld", "param", found.returns), shape, made)):
+                return 0
+            if not made and (len(regs) != 1 or regs[0] not in self.bound):
                 return 0
         options: list[str] = []
         if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
             options.append(f"types={literal(found.types)}")
         options += [f"returns={string(found.returns)}"] if found.returns else []
         options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        options += [f"prototype={string(found.prototype)}"] if found.prototype else []
+        if found.load >= 0 and not made:
+            options.append(f"into={self.expressions[self.statements[found.load][1][0]]}")
         self.popped = []
-        used = [r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs]
+        used = [*found.through, *(r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs)]
         while True:
             taken = self._fold(used, None)
             reader = OperandReader(self, used, taken, ("st", "param", "b32"), "")
-            arguments = [reader.operand(operand)[0] for operand, _ in found.arguments]
-            text = f"call({', '.join([self.symbol(found.function), *arguments, *options])})"
+            arguments = [reader.operand(operand)[0] for operand in (found.function, *(o for o, _ in found.arguments))]
+            text = f"call({', '.join([*arguments, *options])})"
             if not self.popped or len(text) + 4 * (self.depth + 1) + 16 <= layout.WIDTH:
                 break
             self._restore()

@@ -432,7 +432,7 @@ def _register_parameters(
             if problem is not None:
                 raise trace.error(problem, at=0)
             found.append(trace.names[name])
-            made.append(value_of(trace.names[name]))
+            made.append(value_of(trace, trace.names[name]))
     return made
 
 

@@ -241,9 +241,9 @@ def new(register_class: str, dtype: str | None = None) -> Value:
     return _fresh(trace, register_class, from_name(dtype) if dtype else _operator_type(register_class, trace.registers))
 
 
-def value_of(variable: Variable) -> Value:
+def value_of(trace: ModuleTrace, variable: Variable) -> Value:
     """A register of the trace as a value."""
-    return Value(variable.name, _operator_type(variable.register_class, _trace().registers), variable)
+    return Value(variable.name, _operator_type(variable.register_class, trace.registers), variable)
 
 
 def _operator_type(name: str, registers: str) -> PtxType:
