@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
-from ..analysis.occupancy import limits_of
+from ..analysis.occupancy import most_shared
 from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.cluster import ClusterTryCancel
 from ..dialects.ptx.structure import EntryOp, ModuleOp
@@ -228,7 +228,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
         raise SimulationError(f"cluster {c} has {size} CTAs; at most {MAX_CLUSTER} are possible (8 portably)")
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
-    most = limits_of(program.target).shared_per_cta
+    most = most_shared(program.target)
     if smem < 0:
         raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
     if program.dynamic_offset - 0x400 + smem > most:
@@ -313,7 +313,9 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
             name = f"{parameter.name}+{offset}"
             if isinstance(value, TensorArgument):
                 part = descriptor(value, name, number, what)
-            elif isinstance(value, (bytes, bytearray, np.generic)):
+            elif isinstance(value, np.generic):
+                part = value.tobytes()
+            elif isinstance(value, (bytes, bytearray)):
                 part = bytes(value)
             else:
                 part = address_of(value, name, number, what) or b""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..diagnostics import SimulationError
 from .program import (
     CLUSTER_SHIFT,
     HANDLE_BASE,
@@ -171,9 +172,10 @@ class Access:
                     self.space = base.space
         elif isinstance(base, Imm):
             self.row = np.full(machine.lanes, int(base.value) & (2**64 - 1), np.uint64)
-        else:
-            assert isinstance(base, Reg)
+        elif isinstance(base, Reg):
             self.row = machine.row(base)
+        else:
+            raise SimulationError(f"an address of `{inst.text}` is no register, variable or number")
         if self.space.startswith("shared"):
             self.space = self.space.replace("shared::cta", "shared")
         if self.space.startswith("param"):
