@@ -189,7 +189,9 @@ def _item_faults(
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
     if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
-        yield Fault(f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name)
+        yield Fault(
+            f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name
+        )
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
     if place == "module" and name[0] == "%" and is_special_register(name):

@@ -104,6 +104,11 @@ LIMITS: dict[tuple[int, int], Limits] = {
 """The published compute capabilities from 5.0 on."""
 
 
+def most_shared(target: str) -> int:
+    """Bytes of shared memory that a CTA may have on a target; 48 KiB before sm_50."""
+    return limits_of(target).shared_per_cta if target_of(target).number >= 50 else 48 << 10
+
+
 def limits_of(target: str) -> Limits:
     """The limits of a target such as `sm_90a`. ValueError before sm_50.
 

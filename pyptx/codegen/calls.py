@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..dialects.ptx.structure import DeclarationAttr, VariableOp
-from ..dialects.ptx.syntax import Address, Arguments, Immediate, Operand, Register, Symbol
+from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, VariableOp
+from ..dialects.ptx.syntax import Address, Arguments, Immediate, Operand, Register, Symbol, lex
 from ..dialects.ptx.types import SCALAR_TYPES
 from ..frontend.arguments import Statement
-from ..frontend.calls import default_type
+from ..frontend.calls import CONVENTIONS, Convention, prototype_text
 from ..ssa.statement import Kind, Reg, Shape
 
 __all__ = ["Called", "called_at"]
@@ -20,11 +20,14 @@ class Called:
     """A call: its function, the operands and registers of its arguments, and what it makes."""
 
     size: int
-    function: str
+    function: Operand
+    through: Sequence[Reg]
+    """The register that holds the function's address, if one does."""
     arguments: list[tuple[Operand, Sequence[Reg]]]
     types: list[str]
     returns: str
     style: str
+    prototype: str
     load: int
     """The statement that loads the result; -1 without one."""
 
@@ -37,22 +40,36 @@ def called_at(statements: Sequence[Statement], at: int) -> Called | None:
     if end >= len(statements) or statements[end][0].kind != Kind.CLOSE:
         return None
     body = list(range(at + 1, end))
-    stores = [i for i in body if _words(statements[i][0])[:2] == ("st", "param")]
-    calls = [i for i in body if _words(statements[i][0]) == ("call", "uni")]
+    calls = [i for i in body if _words(statements[i][0])[:1] == ("call",)]
     loads = [i for i in body if _words(statements[i][0])[:2] == ("ld", "param")]
-    if len(calls) != 1 or len(loads) > 1 or not stores:
+    stores: dict[str, int] = {}
+    for i in body:
+        match statements[i][0].layout:
+            case (Address(Symbol(name, ""), _, ()), _) if _words(statements[i][0])[:2] == ("st", "param"):
+                stores[name] = i
+            case _:
+                pass
+    if len(calls) != 1 or len(loads) > 1:
         return None
-    types = [_words(statements[i][0])[-1] for i in stores]
+    found = _operands(statements[calls[0]][0].layout)
+    if found is None:
+        return None
+    result, function, names, prototype = found
+    if bool(result) != bool(loads) or set(names) != set(stores) or bool(prototype) != isinstance(function, Register):
+        return None
+    own = [stores[name] for name in names]
+    types = [_words(statements[i][0])[-1] for i in own]
     returns = _words(statements[loads[0]][0])[-1] if loads else ""
     if any(t not in SCALAR_TYPES for t in (*types, *([returns] if returns else []))):
         return None
-    function = _function(statements[calls[0]][0], len(stores), bool(loads))
-    if function is None:
-        return None
-    for style, offset in (("llvm", ""), ("nvcc", "+0")):
-        if _seen(statements, body) == _expected(types, returns, style, offset):
-            arguments = [(statements[i][0].layout[1], statements[i][1]) for i in stores]
-            return Called(end + 1 - at, function, arguments, types, returns, style, loads[0] if loads else -1)
+    seen = _seen(statements, body)
+    for style, how in CONVENTIONS.items():
+        right_names = names == [how.name(i) for i in range(len(names))] and result in ("", how.result)
+        if right_names and seen == _expected(types, returns, prototype, how):
+            arguments = [(statements[i][0].layout[1], statements[i][1]) for i in own]
+            load = loads[0] if loads else -1
+            through = statements[calls[0]][1]
+            return Called(end + 1 - at, function, through, arguments, types, returns, style, prototype, load)
     return None
 
 
@@ -62,15 +79,27 @@ def _words(shape: Shape) -> tuple[str, ...]:
     return (*shape.instruction.opcode.split("."), *shape.modifiers)
 
 
-def _function(shape: Shape, count: int, returns: bool) -> str | None:
-    names = Arguments(tuple(Symbol(f"param{i}") for i in range(count)))
-    match shape.layout:
-        case (Arguments((Symbol("retval0", ""),)), Symbol(name, ""), arguments) if returns and arguments == names:
-            return name
-        case (Symbol(name, ""), arguments) if not returns and arguments == names:
-            return name
+def _operands(layout: Sequence[Operand]) -> tuple[str, Operand, list[str], str] | None:
+    """(result, function, arguments, prototype) of a call instruction, by name; None if one is no plain parameter."""
+    rest = list(layout)
+    result = _names(rest.pop(0)) if isinstance(rest[0], Arguments) else []
+    function = rest.pop(0)
+    arguments = _names(rest.pop(0)) if rest and isinstance(rest[0], Arguments) else []
+    prototype = rest.pop(0) if rest else None
+    if result is None or arguments is None or len(result) > 1 or rest:
+        return None
+    match function, prototype:
+        case (Symbol(_, ""), None) | (Register(_, ""), Symbol(_, "")):
+            name = prototype.name if isinstance(prototype, Symbol) else ""
+            return result[0] if result else "", function, arguments, name
         case _:
             return None
+
+
+def _names(operand: Operand) -> list[str] | None:
+    elements = operand.elements if isinstance(operand, Arguments) else ()
+    names = [e.name for e in elements if isinstance(e, Symbol) and not e.offset]
+    return names if len(names) == len(elements) else None
 
 
 def _seen(statements: Sequence[Statement], body: Sequence[int]) -> list[tuple[object, ...]]:
@@ -80,6 +109,8 @@ def _seen(statements: Sequence[Statement], body: Sequence[int]) -> list[tuple[ob
         shape = statements[i][0]
         if shape.op_class is VariableOp and isinstance(shape.payload, DeclarationAttr):
             found.append(("variable", *shape.payload.data))
+        elif shape.op_class is LabelListOp:
+            found.append(tuple(shape.tokens))
         elif len(shape.layout) == 2 and isinstance(shape.layout[0], Address):
             plain = isinstance(shape.layout[1], Immediate) or isinstance(shape.layout[1], Register)
             plain = plain and not getattr(shape.layout[1], "member", "")
@@ -88,24 +119,31 @@ def _seen(statements: Sequence[Statement], body: Sequence[int]) -> list[tuple[ob
             plain = isinstance(shape.layout[0], Register) and not shape.layout[0].member
             found.append((_words(shape), shape.layout[1]) if plain else ())
         else:
-            found.append((_words(shape),))
+            found.append((_words(shape), len(shape.layout)))
     return found
 
 
-def _expected(types: Sequence[str], returns: str, style: str, offset: str) -> list[tuple[object, ...]]:
-    def variable(dtype: str, name: str) -> tuple[object, ...]:
-        return "variable", (".param", f".{default_type(dtype)}"), ((name, ()),)
+def _expected(types: Sequence[str], returns: str, prototype: str, how: Convention) -> list[tuple[object, ...]]:
+    """What `call` makes, as `_seen` has it."""
 
-    names = [f"param{i}" for i in range(len(types))]
-    declared = [variable(t, n) for t, n in zip(types, names, strict=True)]
-    result = [variable(returns, "retval0")] if returns else []
-    stores: list[tuple[object, ...]] = [
-        (("st", "param", t), Address(Symbol(n), offset)) for t, n in zip(types, names, strict=True)
-    ]
-    middle: list[tuple[object, ...]] = [(("call", "uni"),)]
-    if returns:
-        middle.append((("ld", "param", returns), Address(Symbol("retval0"), offset)))
-    if style == "nvcc":
-        both = [x for pair in zip(declared, stores, strict=True) for x in pair]
-        return [*both, *result, *middle]
-    return [*declared, *result, *stores, *middle]
+    def variable(dtype: str, name: str) -> tuple[object, ...]:
+        return "variable", tuple(how.declared(dtype).split()), ((name, ()),)
+
+    words = ("call", "uni") if how.uni and not prototype else ("call",)
+    operands = bool(returns) + 1 + bool(types or prototype) + bool(prototype)
+    found: list[tuple[object, ...]] = []
+    for step, i in how.steps(len(types), bool(returns), bool(prototype)):
+        match step:
+            case "declare":
+                found.append(variable(types[i], how.name(i)))
+            case "store":
+                found.append((("st", "param", types[i]), Address(Symbol(how.name(i)), how.offset)))
+            case "result":
+                found.append(variable(returns, how.result))
+            case "prototype":
+                found.append(tuple(t for _, t in lex(f"{prototype} : {prototype_text(types, returns)}")[0]))
+            case "call":
+                found.append((words, operands))
+            case _:
+                found.append((("ld", "param", returns), Address(Symbol(how.result), how.offset)))
+    return found

@@ -43,11 +43,18 @@ _BITS = {
 }
 """Integers that have a meaning as bits."""
 
+_POLICIES = {
+    str(0x1000000000000000): ("EVICT_NORMAL", "an L2 cache policy, as CUTLASS calls it"),
+    str(0x12F0000000000000): ("EVICT_FIRST", "an L2 cache policy, as CUTLASS calls it"),
+    str(0x14F0000000000000): ("EVICT_LAST", "an L2 cache policy, as CUTLASS calls it"),
+}
+"""Constants of 64 bits that are moved into registers."""
+
 _BITWISE = frozenset(["and", "or", "xor", "lop3", "not", "prmt", "bfi"])
 _FROM = 256
 """Masks from here on are written in hexadecimal."""
 
-ALL_NAMES = frozenset(name for name, _ in (*_NAMED.values(), *_BITS.values()))
+ALL_NAMES = frozenset(name for name, _ in (*_NAMED.values(), *_BITS.values(), *_POLICIES.values()))
 
 
 def spelled(python: str, words: Sequence[str]) -> tuple[str, str | None]:
@@ -55,6 +62,8 @@ def spelled(python: str, words: Sequence[str]) -> tuple[str, str | None]:
     found = _NAMED.get(python)
     if found is None and words[-1] in ("b32", "s32", "u32", "f32"):
         found = _BITS.get(python)
+    if found is None and words[0] == "mov" and words[-1][1:] == "64":
+        found = _POLICIES.get(python)
     if found is not None:
         return found[0], found[0]
     if words[0] in _BITWISE and python.lstrip("-").isdigit() and abs(int(python)) >= _FROM:
@@ -65,5 +74,6 @@ def spelled(python: str, words: Sequence[str]) -> tuple[str, str | None]:
 
 def definitions(names: set[str]) -> list[str]:
     """The lines that define these names."""
-    known = {name: (value, comment) for table in (_NAMED, _BITS) for value, (name, comment) in table.items()}
-    return [f"{name} = {known[name][0]}  # {known[name][1]}" for name in sorted(names)]
+    known = {name: (value, comment) for table in (_NAMED, _BITS, _POLICIES) for value, (name, comment) in table.items()}
+    values = {n: f"0x{int(value):X}" if value in _POLICIES else value for n, (value, _) in known.items()}
+    return [f"{name} = {values[name]}  # {known[name][1]}" for name in sorted(names)]

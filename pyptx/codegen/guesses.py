@@ -20,6 +20,7 @@ from ..dialects.ptx.mbarrier import MbarrierArrive, MbarrierExpectTx
 from ..dialects.ptx.movement import MapAddress
 from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Symbol, Vector, operand_tokens
+from ..dialects.ptx.tensor_map import TensormapCpFenceproxy
 from ..dialects.ptx.types import SCALAR_TYPES
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Reg, Shape
@@ -31,6 +32,7 @@ _PASSES = 2
 _ELEMENTS = {"f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "u16x2": "u16", "s16x2": "s16"}
 _PRECISION = {"kind::f16": "bf16", "kind::tf32": "tf32", "kind::f8f6f4": "e4m3", "kind::i8": "s8"}
 """What `tcgen05.mma` says of its inputs: their size, the type is in a descriptor."""
+GEOMETRIES = frozenset("1d 2d 3d a1d a2d cube acube 2dms a2dms".split())
 _INPUTS = frozenset(["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "f64"])
 
 
@@ -49,7 +51,11 @@ class Guess:
     rank: int = 0
     """Of a tensor map: the coordinates of its copies; 0: it is none."""
     handle: str = ""
-    """`texref` or `surfref` where it is the handle of a texture or surface, with its dimensions in `rank`."""
+    """`texref` or `surfref` where it is the handle of a texture or surface."""
+    geometry: str = "2d"
+    """Of a texture or surface, as `tex` spells it."""
+    workspace: bool = False
+    """Whether the kernel makes tensor maps there."""
     box_bytes: int = 0
     """Of a tensor map: what one copy moves, going by the bytes that its mbarrier is told to expect."""
 
@@ -64,6 +70,8 @@ class Guesses:
     """All that is guessed of one entry."""
 
     parameters: dict[str, Guess]
+    members: dict[str, dict[int, Guess]]
+    """The members of structures that the kernel loads, by their offsets."""
     swizzled: bool
     """Whether tensor cores read shared memory by descriptors: with the widest swizzle, mostly."""
     clusters: bool
@@ -80,7 +88,9 @@ def guess(entry: FunctionSource) -> Guesses:
 class _Reader:
     def __init__(self, entry: FunctionSource):
         self.entry = entry
-        self.found = {name: Guess() for d in declarations(entry, "params") for name, _ in d.items}
+        declared = declarations(entry, "params")
+        self.found = {name: Guess() for d in declared for name, _ in d.items}
+        self.structures = {name for d in declared for name, tail in d.items if tail}
         self.origin: dict[Reg, str] = {}
         self.types: dict[Reg, str] = {}
         self.shape_types: dict[tuple[Shape, tuple[str, ...]], list[str]] = {}
@@ -90,6 +100,9 @@ class _Reader:
         self.threads = 0
         self.copies: list[tuple[str, Shape]] = []  # tensor copies since the latest expected bytes
         self.expected = 0
+        self.members: dict[str, dict[int, str]] = {}  # of structures: the keys of their members in `found`
+        self.spilled: dict[tuple[Reg | str, str], str] = {}  # origins of what is stored in local memory
+        self.constants: dict[Reg, int] = {}
 
     def read(self) -> Guesses:
         for shape, regs, _, _, _ in self.entry.statements:
@@ -104,7 +117,11 @@ class _Reader:
             for name, tail in declared.items:
                 if ".ptr" in declared.head and not tail:
                     self.found[name].pointer = True
-        return Guesses(self.found, self.swizzled, self.clusters, self.threads)
+        for own in self.found.values():
+            if own.workspace:
+                own.rank, own.types = 0, Counter(["b8"])
+        members = {name: {at: self.found[key] for at, key in of.items()} for name, of in self.members.items()}
+        return Guesses(self.found, members, self.swizzled, self.clusters, self.threads)
 
     def _computed(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
         """Learn in what type registers are computed with."""
@@ -136,10 +153,17 @@ class _Reader:
         memory = next((o for o in shape.layout if isinstance(o, Address)), None)
         if cls.carries_address or (memory is not None and "param" in shape.modifiers):
             self._carry(shape, regs)
+        if memory is not None and len(regs) in (1, 2) and cls.access in ("load", "store"):
+            self._spill(cls, shape, memory, regs)
         if issubclass(cls, MbarrierExpectTx) or (issubclass(cls, MbarrierArrive) and "expect_tx" in shape.modifiers):
-            self._share()
+            late = bool(self.copies) and not self.expected  # they came before what they bring was expected
+            if not late:
+                self._share()
             numbers = [int(o.text) for o in shape.layout if isinstance(o, Immediate) and o.text.isdigit()]
+            numbers += [self.constants[regs[i]] for i in shape.read if regs[i] in self.constants]
             self.expected = numbers[-1] if numbers else 0
+            if late:
+                self._share()
         for address, where, data in _addresses(shape, regs):
             name = self._parameter(address, where)
             if name is None or (isinstance(address.base, Symbol) and "param" in shape.modifiers):
@@ -148,7 +172,9 @@ class _Reader:
             found.used = True
             if cls.reference and address is memory:
                 found.handle = cls.reference
-                found.rank = next((int(m[-2]) for m in shape.modifiers if m[-2:] in ("1d", "2d", "3d")), 2)
+                found.geometry = next((m for m in shape.modifiers if m in GEOMETRIES), found.geometry)
+            elif issubclass(cls, TensormapCpFenceproxy):
+                found.pointer = found.writes = found.workspace = True
             elif issubclass(cls, TensorCopy):
                 coordinates = next((o for o in reversed(address.rest) if isinstance(o, Vector)), None)
                 found.rank = len(coordinates.elements) if coordinates is not None else 1
@@ -162,10 +188,37 @@ class _Reader:
         for operand in shape.layout:
             base = operand.base if isinstance(operand, Address) else operand
             if isinstance(base, Symbol) and base.name in self.found:
-                names.add(base.name)
+                is_load = isinstance(operand, Address)
+                names.add(self._member(base.name, operand.offset, shape) if is_load else base.name)
                 self.found[base.name].used = True
+            elif isinstance(base, Immediate) and base.text.isdigit() and len(regs) == 1 and len(shape.layout) == 2:
+                self.constants[regs[0]] = int(base.text)
         if len(names) == 1:
             self.origin.update(dict.fromkeys([regs[i] for i in shape.written], next(iter(names))))
+
+    def _member(self, name: str, offset: str, shape: Shape) -> str:
+        """What a load of a parameter reads: the parameter, or a member of a structure."""
+        number = offset.removeprefix("+") or "0"
+        if name not in self.structures or not number.isdigit():
+            return name
+        key = f"{name}+{number}"
+        found = self.found.setdefault(key, Guess())
+        found.types[next((m for m in reversed(shape.modifiers) if m in SCALAR_TYPES), "b32")] += 0
+        self.members.setdefault(name, {})[int(number)] = key
+        return key
+
+    def _spill(self, cls: type[Instruction], shape: Shape, memory: Address, regs: Sequence[Reg]) -> None:
+        """Follow parameters through the stack, as code has them that is not optimised, and into calls."""
+        base = memory.base.name if isinstance(memory.base, Symbol) else None
+        data = regs[0] if cls.access == "load" or base is not None else regs[-1]
+        place = (base if base is not None else regs[-1] if cls.access == "load" else regs[0]), memory.offset
+        if cls.access == "load":
+            if place in self.spilled:
+                self.origin[data] = self.spilled[place]
+        elif data in self.origin and data is not place[0]:
+            name = self.spilled[place] = self.origin[data]
+            if "param" in shape.modifiers and data.register_class[1:] == "64":
+                self.found[name].pointer = self.found[name].used = True
 
     def _parameter(self, address: Address, where: Sequence[Reg]) -> str | None:
         """The parameter that an address comes from."""

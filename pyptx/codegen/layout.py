@@ -34,6 +34,9 @@ def _split(indent: int, text: str) -> list[str]:
     is_call = text[start] != "(" or (start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_])"))
     if not is_call and len(parts) == 1 and not body.endswith(","):
         return [" " * indent + head, *lines(inside, body), " " * indent + tail]
+    is_subscript = text[start] == "[" and start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_])")
+    if is_subscript and len(parts) == 1:
+        return [" " * indent + head, *lines(inside, body), " " * indent + tail]  # a comma would make it a tuple
     is_literal = len(parts) > 1 and not (is_call and text[start] == "(")
     if inside + len(body) <= WIDTH and not is_literal and not (len(parts) == 1 and body.endswith(",")):
         middle = [" " * inside + body]

@@ -5,10 +5,13 @@ used.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.movement import ConvertAddress
-from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol
+from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol, Vector
+from ..frontend.arguments import Statement as Recorded
 from ..ssa.statement import Reg, Shape
 from .names import identifier
 
@@ -16,6 +19,12 @@ _PARAMETER = re.compile(r".*_param_(\d+)$")
 _DIGITS = 5
 """Of a number that a register is named after."""
 _SPECIAL = {"%tid.x": "tid", "%ctaid.x": "ctaid", "%ntid.x": "ntid", "%nctaid.x": "nctaid", "%laneid": "lane"}
+
+
+_DESCRIPTOR = "_desc"
+_VAGUE = frozenset(
+    "addr base bytes count dst index left len map offset right size src target value".split()
+)  # what the manual calls operands that may be anything
 
 
 def parameter_name(symbol: str) -> str:
@@ -58,28 +67,82 @@ def local_name(symbol: str) -> str:
 
 
 class Namer:
-    """Suggests a name for a register from the statement that writes it."""
+    """Suggests a name for a register from the statement that writes it. `defs`: how many statements write each."""
 
-    def __init__(self) -> None:
+    def __init__(self, defs: Mapping[Reg, int]) -> None:
+        self.defs = defs
         self.known: dict[Reg, str] = {}
         self.pointers: set[Reg] = set()
         self.updated: dict[Reg, str] = {}
+        self.roles: dict[Reg, str] = {}
+        """What the instructions that read a register call it; empty where they do not agree."""
+        self.sums: dict[Reg, Reg] = {}
+        """A sum with the register that something was added to."""
 
     def observe(self, shape: Shape, regs: Sequence[Reg]) -> None:
-        """Learn how registers are used: as addresses, as counters, as accumulators."""
+        """Learn how registers are used: as addresses, as counters, as accumulators, as a descriptor or a policy."""
         cls = shape.instruction
         if cls is None or not regs:
             return
+        roles = operand_roles(cls, shape.modifiers, len(shape.layout))
         at = 1 if shape.guard >= 0 else 0
-        for operand in shape.layout:
+        for number, operand in enumerate(shape.layout):
             if isinstance(operand, Address) and isinstance(operand.base, Register):
                 self.pointers.add(regs[at])
+            if roles and isinstance(operand, (Register, Address)) and at < len(regs):
+                self._play(regs[at], roles[number], operand)
             at += _registers_in(operand)
         read = {regs[i] for i in (*shape.read, *(shape.tied if shape.guard < 0 else ()))}
         for i in shape.written:
             if regs[i] in read:
                 counter = cls.carries_address and shape.modifiers[-1][0] in "bus"
                 self.updated.setdefault(regs[i], "i" if counter else "acc")
+        if cls.carries_address and len(regs) == 2 and shape.guard < 0:
+            made, source = regs
+            if len(shape.layout) > 2:
+                self.sums[made] = source
+            elif self.sums.get(source) is made:  # `next = i + 1`, and later `i = next`
+                self.updated.setdefault(made, "i")
+
+    def _play(self, reg: Reg, role: str, operand: Register | Address) -> None:
+        if isinstance(operand, Address) and not isinstance(operand.base, Register):
+            return
+        if role and self.roles.setdefault(reg, role) != role:
+            self.roles[reg] = ""
+
+    def settle(self, statements: Sequence[Recorded]) -> None:
+        """Name what a descriptor is made from after it: the words that it is packed from, what it is the sum of."""
+        if not any(role.endswith(_DESCRIPTOR) for role in self.roles.values()):
+            return
+        for shape, regs, _, _, _ in reversed(statements):
+            if shape.instruction is None or shape.guard >= 0 or len(shape.layout) < 2:
+                continue
+            match shape.layout:
+                case (Vector(), Register(_, "")) if len(regs) == 3:
+                    high = self.roles.get(regs[1], "")
+                    if high.endswith(_DESCRIPTOR + "_hi"):
+                        self.roles.setdefault(regs[2], high.removesuffix("_hi"))
+                case (Register(_, ""), Vector()) if len(regs) == 3 and self._is_descriptor(regs[0]):
+                    self.roles.setdefault(regs[1], self.roles[regs[0]] + "_lo")
+                    self.roles.setdefault(regs[2], self.roles[regs[0]] + "_hi")
+                case (Register(_, ""), *_) if len(shape.written) == 1 and self._is_descriptor(regs[0]):
+                    for source in regs[1:]:
+                        if source.register_class == regs[0].register_class:
+                            self.roles.setdefault(source, self.roles[regs[0]])
+                case _:
+                    pass
+
+    def _is_descriptor(self, reg: Reg) -> bool:
+        return self.roles.get(reg, "").endswith(_DESCRIPTOR)
+
+    def halves(self, shape: Shape, regs: Sequence[Reg]) -> list[str] | None:
+        """Names for the two words that a register is split into: `desc_lo`, `desc_hi`."""
+        match shape.layout:
+            case (Vector(elements), Register(_, "")) if len(elements) == 2 and len(regs) == 3 and shape.guard < 0:
+                stem = re.sub(r"_\d+$", "", self.known.get(regs[2], ""))
+                return [f"{stem}_lo", f"{stem}_hi"] if stem.isidentifier() else None
+            case _:
+                return None
 
     def suggest(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for the register that this statement writes first."""
@@ -90,8 +153,10 @@ class Namer:
             if isinstance(source, SpecialRegister):
                 return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
             if isinstance(source, Symbol):
-                return identifier(local_name(source.name))
-            if isinstance(source, Immediate) and reg not in self.updated and reg.register_class != "pred":
+                parameter = _PARAMETER.fullmatch(source.name)
+                return f"{parameter_name(source.name)}_addr" if parameter else identifier(local_name(source.name))
+            constant = isinstance(source, Immediate) and reg not in self.updated and self.defs.get(reg, 1) == 1
+            if constant and isinstance(source, Immediate) and reg.register_class != "pred":
                 named = _number_name(source.text)
                 if named:
                     return named
@@ -103,12 +168,15 @@ class Namer:
         if issubclass(cls, ConvertAddress) and shape.read:
             base = self.known.get(regs[shape.read[-1]])
             if base is not None:
-                stem = base if base.startswith("arg") else base.rstrip("0123456789_")
+                stem = base.removesuffix("_addr")
+                stem = stem if stem.startswith("arg") else stem.rstrip("0123456789_")
                 return stem if stem.endswith("ptr") else f"{stem}_ptr"
+        if reg in self.updated and reg.register_class != "pred":
+            return self.updated[reg]
+        if self.roles.get(reg):
+            return self.roles[reg]
         if reg.register_class == "pred":
             return "p"
-        if reg in self.updated:
-            return self.updated[reg]
         if reg in self.pointers:
             return "ptr"
         if cls.result_name:
@@ -117,6 +185,22 @@ class Namer:
         if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
             return "x"
         return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
+
+
+@lru_cache(maxsize=4096)
+def operand_roles(cls: type[Instruction], modifiers: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """What an instruction calls its operands, in registers or as the bases of addresses, where that says something:
+    `a_desc`, `policy`, `mbar`; empty strings, or nothing, for the others.
+    """
+    for form, _ in cls.candidates(modifiers):
+        for specs in form.alternatives:
+            if len(specs) == count:
+                named = [s.parts[0] if s.kind == "address" and s.parts else s for s in specs]
+                names = tuple(
+                    [s.name if s.role == "$" and len(s.name) > 2 and s.name not in _VAGUE else "" for s in named]
+                )
+                return names if any(names) else ()
+    return ()
 
 
 def _number_name(text: str) -> str:

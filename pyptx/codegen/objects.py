@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Wait", "called", "descriptor_call", "wait_in"]
 
-_SPACES = (OWN_SPACE, "shared")
+_SPACES = (OWN_SPACE, "shared", "shared::cluster")
 _BARRIERS: dict[str, tuple[str, str, str]] = {
     template.format(space=space): (method, operands, space)
     for method, (template, operands) in MBARRIER_METHODS.items()
@@ -45,6 +45,9 @@ def called(
 def _of_mbarrier(
     method: str, kinds: str, space: str, operands: Sequence[Operand], reader: OperandReader, fresh: int
 ) -> str | None:
+    options: list[str] = []
+    if kinds[0] == "=" and not fresh:
+        kinds, options = "_" + kinds[1:], ["state=False"]
     if (kinds[0] == "=") != bool(fresh):
         return None
     kinds = kinds.lstrip("=")
@@ -64,7 +67,7 @@ def _of_mbarrier(
                 values.append(reader.operand(operand)[0])
             case _:
                 return None
-    return f"{place}.{method}({', '.join(values)}"
+    return f"{place}.{method}({', '.join([*values, *options])}"
 
 
 def mbarrier_at(reader: OperandReader, address: Address, space: str) -> str | None:

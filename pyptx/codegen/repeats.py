@@ -3,7 +3,7 @@ and integers that follow a rule. What the compiler unrolled becomes a Python loo
 
 A register at one place of the stretch is, from round to round, the same; or one that the round has made itself (local);
 or one that the round before has made (carried); or any that were there before the loop (varying). An integer counts up
-or down by a step.
+or down by a step. Conditions stand in the stretch as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Function:
     """Whether an instruction must be spelled by `exact`."""
     start_of: dict[Reg, int]
     """The statement that mentions a register first; -1 for those that are there from the start."""
+    conditions: dict[int, int] = field(default_factory=dict[int, int])
+    """Conditions that a stretch may hold: their branch -> their label, which nothing else jumps to."""
 
 
 def find(function: Function) -> list[Repeat]:
@@ -68,7 +70,7 @@ def find(function: Function) -> list[Repeat]:
     if count < 3:
         return []
     keys = _keys(function)
-    scores, rounds = _scores(keys, function.borders)
+    scores, rounds = _scores(keys, function.borders, _conditions_at(function))
     best = scores.max(axis=0)
     found: list[Repeat] = []
     at = 0
@@ -104,7 +106,12 @@ def _keys(function: Function) -> np.ndarray[Any, np.dtype[np.int64]]:
     numbers: dict[object, int] = {}
     known: dict[int, object] = {}
     keys = np.empty(len(function.statements), dtype=np.int64)
+    labels = set(function.conditions.values())
     for at, (shape, regs, _, _, _) in enumerate(function.statements):
+        if at in function.conditions or at in labels:
+            size = function.conditions.get(at, at) - at
+            keys[at] = numbers.setdefault((shape.guard_mark, shape.modifiers if size else (), size), len(numbers))
+            continue
         if id(shape) not in known:
             known[id(shape)] = _without_integers(shape)
         skeleton = known[id(shape)]
@@ -116,8 +123,16 @@ def _keys(function: Function) -> np.ndarray[Any, np.dtype[np.int64]]:
     return keys
 
 
+def _conditions_at(function: Function) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each place between two statements the innermost condition that it is in, by its branch; -1 for none."""
+    found = np.full(len(function.statements) + 1, -1, dtype=np.int64)
+    for branch, label in sorted(function.conditions.items()):
+        found[branch + 1 : label] = branch
+    return found
+
+
 def _scores(
-    keys: np.ndarray[Any, np.dtype[np.int64]], borders: set[int]
+    keys: np.ndarray[Any, np.dtype[np.int64]], borders: set[int], inside: np.ndarray[Any, np.dtype[np.int64]]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
     """For each period (from 1) and place: statements saved by a loop there, and how often the stretch comes."""
     size = len(keys)
@@ -134,6 +149,7 @@ def _scores(
         length[: size - period] = breaks[np.searchsorted(breaks, places[: size - period])] - places[: size - period]
         count = np.minimum(length // period + 1, room // period)
         worth = (count >= 3) | ((count == 2) & (period >= 8))
+        worth[: size - period] &= inside[: size - period] == inside[period:size]
         rounds[period - 1] = count
         scores[period - 1] = np.where(worth, (count - 1) * period, 0)
     return scores, rounds

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Vector, operand_tokens
-from ..frontend.values import operator_type, result_type
-from ..ssa.statement import Reg, Shape
+from ..frontend.values import result_type
+from ..ssa.statement import Kind, Reg, Shape
 from . import layout
 from .repeats import Place, Repeat, offset_of, plain_integer
 
@@ -68,8 +68,7 @@ class Rolled:
         header = self._header()
         f.write_line(header)
         f.depth += 1
-        for shape, regs, name in statements:
-            f.write_statement(shape, regs, name)
+        self._write_body(statements)
         f.depth -= 1
         body = f.lines[start + 1 :]
         plain = sum(_height(line) for line in body) * repeat.count
@@ -84,6 +83,21 @@ class Rolled:
             f.names.release(variable)
         self._bind(names)
         return True
+
+    def _write_body(self, statements: Sequence[tuple[Shape, Sequence[Reg], str]]) -> None:
+        f, start = self.function, self.repeat.start
+        ends: list[int] = []
+        for at, (shape, regs, name) in enumerate(statements, start):
+            while ends and ends[-1] == at:
+                f.close()
+                ends.pop()
+            if at in f.conditions:
+                f.open_condition(shape, regs)
+                ends.append(f.conditions[at])
+            elif shape.kind != Kind.LABEL:
+                f.write_statement(shape, regs, name)
+        for _ in ends:
+            f.close()
 
     # ----------------------------------------------------------------------------------------------------- variables
 
@@ -143,7 +157,7 @@ class Rolled:
             shape = f.statements[repeat.start + made[0]][0]
             assert shape.instruction is not None
             words = (*shape.instruction.opcode.split("."), *shape.modifiers)
-            kind = operator_type(result_type(words))
+            kind = f.kind_of(result_type(words))
             self._new_stand_in(key, first, name, kind if kind == f.kinds[first] else MIXED)
         return self.stand_ins[key]
 
@@ -333,10 +347,10 @@ class Rolled:
                 continue
             word = re.compile(rf"\b{re.escape(names[mine])}\b")
             if mine in kept or any(word.search(other.text) for other in body if other is not line):
-                lines += [line, f.line(f"{self.list_names[mine]}.append({names[mine]})", 1)]
+                lines += [line, f.line(f"{self.list_names[mine]}.append({names[mine]})", line.depth - f.depth)]
             else:
                 value = line.text.removeprefix(f"{names[mine]} = ")
-                lines.append(f.line(f"{self.list_names[mine]}.append({value})", 1))
+                lines.append(f.line(f"{self.list_names[mine]}.append({value})", line.depth - f.depth))
         empty = ", ".join(["[]"] * len(names))
         return [f.line(f"{', '.join(self.list_names.values())} = {empty}"), *lines]
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
-from ..analysis.occupancy import limits_of
+from ..analysis.occupancy import most_shared
 from ..dialects.ptx.structure import DeclarationAttr
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
@@ -20,9 +20,22 @@ from .naming import parameter_name
 
 __all__ = ["NAMES", "Runnable"]
 
-NAMES = ("np", "pyptx", "main", "Layout", "Tile", "types", "tensor_map", "Texture", "Surface", "SPECS")
+NAMES = (
+    "np",
+    "pyptx",
+    "sys",
+    "main",
+    "not_run",
+    "Layout",
+    "Tile",
+    "types",
+    "tensor_map",
+    "Texture",
+    "Surface",
+    "SPECS",
+)
 """Names at the top of a runnable program that nothing else gets."""
-ELEMENTS = 65536
+ELEMENTS = 1 << 20
 SIZE = 64
 """What integer parameters get: mostly sizes, and small enough for the arrays."""
 EXTENT = 256
@@ -35,6 +48,16 @@ BLOCK, BLOCK_WITH_BARRIERS = 64, 256
 _KNOWN = frozenset(
     "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split()
 )  # what NumPy has arrays of
+_EXTENTS = {
+    "1d": (SIZE,), "2d": (SIZE, SIZE), "3d": (SIZE, SIZE, SIZE), "a1d": (4, SIZE), "a2d": (4, SIZE, SIZE),
+    "cube": (6, SIZE, SIZE), "acube": (4, 6, SIZE, SIZE), "2dms": (4, SIZE, SIZE), "a2dms": (4, 4, SIZE, SIZE),
+}  # fmt: skip
+"""Of textures and surfaces, by geometry."""
+_NUMPY = {
+    "u32": "int32", "s32": "int32", "b32": "int32", "u64": "int64", "s64": "int64", "b64": "int64", "f32": "float32",
+    "f64": "float64",
+}  # fmt: skip
+"""Members of structures that get a number."""
 _SUFFIX = "_tma_desc"
 """What pyptx's own kernels call the tensor map of a tensor."""
 
@@ -43,7 +66,7 @@ _SUFFIX = "_tma_desc"
 class Runnable:
     """The parts of a runnable program: what it imports, the specs of its kernels' tensors, and `main`."""
 
-    imports: list[str] = field(default_factory=lambda: ["import numpy as np", "", "import pyptx"])
+    imports: list[str] = field(default_factory=lambda: ["import sys", "", "import numpy as np", "", "import pyptx"])
     specs: list[str] = field(default_factory=list[str])
     main: list[str] = field(default_factory=list[str])
     used: set[str] = field(default_factory=set[str])
@@ -76,53 +99,56 @@ class Runnable:
             imported = [n for n in ("Layout", "Tile", "types") if n in made.used]
             made.imports.append(f"from pyptx import {', '.join(imported)}")
         made.main = [
-            "def main() -> None:",
-            '    """Runs every kernel once on the simulator.',
+            "def not_run(name: str, error: Exception) -> bool:",
+            '    """Says that a kernel does not run with these guesses."""',
+            '    print(f"{name} does not run with these guesses:", str(error).split("\\n")[0], file=sys.stderr)',
+            "    return True",
+            "",
+            "",
+            "def main() -> int:",
+            '    """Runs every kernel once on the simulator; how many of them did not run.',
             "",
             "    Arrays, sizes, grid and block are guesses from the parameters: put in real ones.",
             '    """',
             *(["    rng = np.random.default_rng(0)"] if rows else []),
             "    kernels = pyptx.load(m.ptx())",
+            "    failed = 0",
         ]
         for line in body:
-            made.main += laid_out(4, line)
-        if not rows and not made.simulator & {"Texture", "Surface"}:
-            made.imports = ["import pyptx"]
+            made.main += [line] if line.startswith(" ") else laid_out(4, line)
+        made.main.append("    return failed")
+        if not any("np." in line for line in made.main):
+            made.imports.remove("import numpy as np")
         return made
 
     def _entry(self, entry: FunctionSource, shared: int) -> tuple[list[str], list[str]]:
         """(rows of `SPECS`, lines of `main`) for one kernel."""
         name = cast(StringAttr, entry.properties["sym_name"]).data
         found = guess(entry)
-        names = NameTable(("rng", "kernels", "m", "error", "specs", *NAMES))
+        names = NameTable(("rng", "kernels", "kernel", "arguments", "failed", "m", "error", "specs", *NAMES))
         rows: list[str] = []
         lines: list[str] = []
         arguments: dict[str, str] = {}
         tensors = _tensors_of_maps(found)
         for declared in declarations(entry, "params"):
             for symbol, tail in declared.items:
-                arguments[symbol] = names.fresh(parameter_name(symbol))
+                argument = arguments[symbol] = names.fresh(parameter_name(symbol))
                 own = found.parameters[symbol]
                 if own.handle:
-                    kind = "Texture" if own.handle == "texref" else "Surface"
-                    self.simulator.add(kind)
-                    extents = ", ".join([str(SIZE)] * own.rank) + ("," if own.rank == 1 else "")
-                    array = f"np.ones(({extents}), np.float32)"
-                    lines.append(f"{arguments[symbol]} = {kind}({array})")
-                    continue
-                if own.rank:
-                    continue  # behind the tensors
-                if symbol in tensors.values():
-                    continue
-                if tail:
-                    lines.append(f"{arguments[symbol]} = bytes({declared.size()})")
+                    lines.append(f"{argument} = {self._image(own)}")
+                elif own.rank or symbol in tensors.values():
+                    pass  # behind the tensors
+                elif tail:
+                    members, value = self._structure(argument, declared.size(), found.members.get(symbol, {}))
+                    rows += members
+                    lines.append(f"{argument} = {value}")
                 elif own.pointer and from_name(declared.type).bits == 64:
-                    rows += _row(arguments[symbol], self._tile(own), _comment(own))
-                    lines.append(f"{arguments[symbol]} = specs[{string(arguments[symbol])}].random(rng, N={ELEMENTS})")
+                    rows += _row(argument, self._tile(own), _comment(own))
+                    lines.append(f"{argument} = {_random(argument)}")
                 else:
-                    lines.append(f"{arguments[symbol]} = {_number(declared)}")
+                    lines.append(f"{argument} = {_number(declared.type)}")
         for symbol, own in found.parameters.items():
-            if not own.rank or own.handle:
+            if not own.rank or own.handle or symbol not in arguments:
                 continue
             tensor = tensors.get(symbol)
             array = arguments[tensor] if tensor is not None else names.fresh(f"{arguments[symbol]}_of")
@@ -131,19 +157,34 @@ class Runnable:
             lines.append(f"{array} = specs[{string(array)}].random(rng, {sizes})")
             lines.append(f"{arguments[symbol]} = tensor_map({array}, specs[{string(array)}])")
             self.simulator.add("tensor_map")
-        directives = tokens(entry, "directives")
-        block = _sizes(directives, ".reqntid", ".maxntid") or f"({_threads(found)},)"
-        required = _sizes(directives, ".reqnctapercluster")
-        cluster = "(2,)" if found.clusters and not required else ""
-        call = ", ".join([f"kernels[{string(name)}]", *arguments.values(), f"grid={required or cluster or '(1,)'}"])
-        call += f", block={block}" + (f", cluster={cluster}" if cluster else "")
-        call += f", smem={shared}" if shared else ""
         if rows:
             lines.insert(0, f"specs = SPECS[{string(name)}]")
             rows = [f"    {string(name)}: {{", *rows, "    },"]
-        run = laid_out(4, f"print({string(name)}, pyptx.simulate({call}))")
-        failed = laid_out(4, f"print({string(name + ' does not run with these guesses:')}, error)")
-        return rows, [*lines, "try:", *run, "except pyptx.SimulationError as error:", *failed]
+        lines += [f"kernel = kernels[{string(name)}]", f"arguments = [{', '.join(arguments.values())}]"]
+        run = f"print({string(name)}, pyptx.simulate(kernel, *arguments, {_launch(entry, found, shared)}))"
+        failed = f"failed += not_run({string(name)}, error)"
+        return rows, [*lines, "try:", *laid_out(8, run), "except pyptx.SimulationError as error:", *laid_out(8, failed)]
+
+    def _image(self, own: Guess) -> str:
+        """A texture or surface of ones, in a surface 16 bytes an element, the most that one access has."""
+        kind = "Texture" if own.handle == "texref" else "Surface"
+        self.simulator.add(kind)
+        extents = [*_EXTENTS[own.geometry], *([4] if kind == "Surface" else [])]
+        array = f"np.ones(({', '.join(map(str, extents))}{',' if len(extents) == 1 else ''}), np.float32)"
+        return f"{kind}({array}, geometry={string(own.geometry)})"
+
+    def _structure(self, argument: str, size: int, members: dict[int, Guess]) -> tuple[list[str], str]:
+        """(rows of `SPECS`, value) for a structure: its pointers are arrays, its numbers small ones."""
+        rows: list[str] = []
+        values: list[str] = []
+        for offset, own in sorted(members.items()):
+            if own.pointer:
+                name = f"{argument}_{offset}"
+                rows += _row(name, self._tile(own), _comment(own))
+                values.append(f"{offset}: {_random(name)}")
+            elif own.type in _NUMPY:
+                values.append(f"{offset}: np.{_NUMPY[own.type]}({_number(own.type)})")
+        return rows, f"{{{', '.join(values)}}}" if rows else f"bytes({size})"
 
     def _tile(self, own: Guess) -> str:
         self.used |= {"Tile", "types"}
@@ -202,8 +243,23 @@ def _array_type(own: Guess) -> str:
     return own.type if own.type in _KNOWN else "f32"
 
 
-def _number(declared: DeclarationAttr) -> str:
-    return "1.0" if declared.type[0] == "f" else str(SIZE)
+def _number(dtype: str) -> str:
+    return "1.0" if dtype[0] == "f" else str(SIZE)
+
+
+def _random(name: str) -> str:
+    return f"specs[{string(name)}].random(rng, N={ELEMENTS})"
+
+
+def _launch(entry: FunctionSource, found: Guesses, shared: int) -> str:
+    """Grid, block and what else a launch says, as keywords."""
+    directives = tokens(entry, "directives")
+    block = _sizes(directives, ".reqntid", ".maxntid") or f"({_threads(found)},)"
+    required = _sizes(directives, ".reqnctapercluster")
+    cluster = "(2,)" if found.clusters and not required else ""
+    text = f"grid={required or cluster or '(1,)'}, block={block}"
+    text += f", cluster={cluster}" if cluster else ""
+    return text + (f", smem={shared}" if shared else "")
 
 
 def _threads(found: Guesses) -> int:
@@ -222,7 +278,7 @@ def _dynamic_shared(source: ModuleText) -> int:
     static = sum(d.size(i) for d in declared if ".extern" not in d.head for i in range(len(d.items)))
     if not any(".extern" in d.head for d in declared):
         return 0
-    return max(limits_of(source.target).shared_per_cta - static - _SLACK, 0) // _SLACK * _SLACK
+    return max(most_shared(source.target) - static - _SLACK, 0) // _SLACK * _SLACK
 
 
 def _sizes(words: tuple[str, ...], *directives: str) -> str:

@@ -8,7 +8,7 @@ branch into the middle of a loop, keeps its label.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MAX_DEPTH = 8
 """Deeper structure is harder to read than labels (and Python allows 20 nested blocks)."""
@@ -32,7 +32,6 @@ class Region:
     """Of an else part: the branch past it, which ends the part before."""
     name: str = ""
     depth: int = 0
-    opened: bool = field(default=False)
 
 
 @dataclass

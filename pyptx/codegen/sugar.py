@@ -36,13 +36,22 @@ from ..dialects.ptx.syntax import (
 from ..frontend.arguments import Statement, ends_in_jump, load_type
 from ..frontend.calls import default_type
 from ..frontend.instructions import spelled, wide_floats
-from ..frontend.values import COMPARISONS, element_class, operator_opcode, operator_type, result_class, result_type
+from ..frontend.values import (
+    COMPARISONS,
+    element_class,
+    operator_opcode,
+    operator_type,
+    pair_classes,
+    result_class,
+    result_type,
+)
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
 from ..ssa.statement import Statement as Recorded
-from . import calls, constants, directives, layout, objects, repeats
+from . import calls, constants, directives, idioms, layout, objects, repeats
 from .faithful import HELPERS, FaithfulWriter, FunctionWriter, python_path
+from .fragments import Fragments
 from .names import NameTable, literal, string
 from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
@@ -67,10 +76,14 @@ class Line:
     target: Reg | None = None
     value: str = ""
     precedence: int = _ATOM
+    comment: str = ""
+    """What stands above it."""
 
 
 _STATE = ("expressions", "arrays", "array_sizes", "kinds", "bound", "forced", "nested_not", "whole", "vectors")
 _LONG_PATH = re.compile(r"\b((?:op|inst)\.[\w.]{30,})\(")
+_VARIABLE = re.compile(r'm\.variable\(("[^"\\]*"), ("[^"\\]*")((?:, \w+)?)\)')
+"""A variable without an initialiser."""
 _MIN_USES = 3
 _UNDO = 40
 """Lines before a loop that writing its beginning may nest into it."""
@@ -87,15 +100,17 @@ class SugarWriter(FaithfulWriter):
 
     def __init__(self, source: ModuleText, kernel_name: str | None):
         super().__init__(source, DEFAULT, False)
-        for name in constants.ALL_NAMES:
+        for name in (*constants.ALL_NAMES, "name"):
             self.names.take(name)
         self.kernel_name = kernel_name
         self.first = True
-        self.bit_registers = _bit_registers(source)
+        self.registers = _registers(source)
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
         self.symbols = self._symbol_names()
+        self.mentioned: set[str] = set()
+        """Of the Python names of variables and functions, those that a function uses."""
 
     def _symbol_names(self) -> dict[str, str]:
         """Python names for variables with mangled names: `m.variable` returns the PTX name, which goes by them."""
@@ -134,10 +149,40 @@ class SugarWriter(FaithfulWriter):
     def text(self) -> str:
         """The program, laid out as `ruff format` would."""
         found: list[str] = []
-        for line in super().text().split("\n"):
+        for line in self._variables(super().text().split("\n")):
             plain = not line.startswith((" ", "@", ")", '"""'))
             found += layout.lines(0, line) if plain and len(line) > layout.WIDTH else [line]
         return _few_blank_lines(found)
+
+    def _variables(self, lines: Sequence[str]) -> list[str]:
+        """Variables that no function mentions without a Python name, and those that differ in their names alone as one
+        loop.
+        """
+        found: list[str] = []
+        names: dict[int, list[str]] = {}  # of the loops, by the line where each begins
+        loop = ("", "")
+        for line in lines:
+            assigned, _, call = line.partition(" = m.variable(")
+            if call and assigned.isidentifier() and assigned not in self.mentioned:
+                line = f"m.variable({call}"
+            match = _VARIABLE.fullmatch(line)
+            if match is not None and (match[1], match[3]) == loop:
+                names[max(names)].append(match[2])
+                continue
+            if match is not None:
+                loop = match[1], match[3]
+                names[len(found)] = [match[2]]
+            elif line.strip():
+                loop = ("", "")
+            found.append(line)
+        for at, own in names.items():
+            match = _VARIABLE.fullmatch(found[at])
+            assert match is not None
+            if len(own) >= _MIN_USES:
+                found[at] = f"for name in [{', '.join(own)}]:\n    m.variable({match[1]}, name{match[3]})"
+            elif len(own) > 1:
+                found[at] = "\n".join(f"m.variable({match[1]}, {name}{match[3]})" for name in own)
+        return "\n".join(found).split("\n")
 
     def function_writer(self, source: FunctionSource) -> FunctionWriter:
         return SugarFunction(self, source)
@@ -155,7 +200,7 @@ class SugarWriter(FaithfulWriter):
         return constants.definitions(self.constants)
 
     def constructor_options(self) -> list[str]:
-        options = ["bit_registers=True"] if self.bit_registers else []
+        options = [f"{self.registers}_registers=True"] if self.registers else []
         return [*options, "implicit_ret=True"] if self.implicit_ret else options
 
     def _parameters(self, attr: Attribute, stem: str) -> str:
@@ -194,15 +239,21 @@ def _few_blank_lines(lines: Sequence[str]) -> str:
     return "\n".join([*found, ""])
 
 
-def _bit_registers(source: ModuleText) -> bool:
-    """Whether floats live in bit registers, going by what float instructions write."""
-    votes = 0
+def _registers(source: ModuleText) -> str:
+    """How registers are declared, going by what instructions write: `bit`, floats as bits; `unsigned`, integers as `.u32`
+    and the like; else empty.
+    """
+    bits = unsigned = 0
     for item in source.items:
         if isinstance(item, FunctionSource):
             for shape, regs, _, _, _ in item.statements:
-                if shape.written and shape.instruction is not None and shape.modifiers[-1:] in (("f32",), ("f64",)):
-                    votes += 1 if regs[shape.written[0]].register_class[0] == "b" else -1
-    return votes > 0
+                if shape.written and shape.instruction is not None and shape.modifiers:
+                    kind = regs[shape.written[0]].register_class[0]
+                    if shape.modifiers[-1] in ("f32", "f64"):
+                        bits += 1 if kind == "b" else -1
+                    elif kind in "ub":
+                        unsigned += 1 if kind == "u" else -1
+    return "unsigned" if unsigned > 0 else "bit" if bits > 0 else ""
 
 
 def _implicit_ret(source: ModuleText) -> bool:
@@ -217,12 +268,17 @@ def _ends_in_ret(statements: Sequence[Statement]) -> bool:
         return False
     shape = statements[-1][0]
     labels = [name for s, _, _, _, name in statements if s.kind == Kind.LABEL]
+    last: list[str] = []  # labels right before it: scopes may have others of the same name
+    for before, _, _, _, name in reversed(statements[:-1]):
+        if before.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
+            break
+        last += [name] if before.kind == Kind.LABEL else []
     return (
         shape.instruction is not None
         and shape.instruction.returns
         and not shape.modifiers
         and shape.guard < 0
-        and len(set(labels)) == len(labels)
+        and all(labels.count(name) == 1 for name in last)
         and not ends_in_jump(statements[:-1])
     )
 
@@ -249,12 +305,13 @@ class SugarFunction(FunctionWriter):
         self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
         self._name_parameters()
         self.bound: set[Reg] = {*source.outputs, *source.inputs}
-        self.kinds: dict[Reg, str] = {r: operator_type(r.register_class) for r in self.bound}
+        self.kinds: dict[Reg, str] = {r: self.kind_of(r.register_class) for r in self.bound}
         self.arrays: dict[Reg, tuple[str, int]] = {}
         self.array_sizes: dict[str, int] = {}
         self.lines: list[Line] = []
-        self.namer = Namer()
         self.defs: dict[Reg, int] = {}
+        self.namer = Namer(self.defs)
+        self.fragments = Fragments()
         self.uses: dict[Reg, int] = {}
         self.whole: set[tuple[Reg, ...]] = set()
         self.depth = 0
@@ -287,7 +344,7 @@ class SugarFunction(FunctionWriter):
                         arguments.append(next(in_registers))
                         continue
                     if not tail:
-                        self.load_types[name] = load_type(declared.type, self.sugar.bit_registers)
+                        self.load_types[name] = load_type(declared.type, self.sugar.registers)
                     if which == "returns":
                         self.results.append(name)
                     short = parameter_name(name) if which == "params" else "result"
@@ -300,16 +357,24 @@ class SugarFunction(FunctionWriter):
                     arguments.append(argument)
         self.arguments = arguments if len(set(arguments)) > 1 else arguments[:1]
 
+    def kind_of(self, dtype: str) -> str:
+        """What operators take a register of this type for."""
+        return operator_type(dtype, self.sugar.registers)
+
     def _declarations(self, which: str) -> list[DeclarationAttr]:
         attr = self.source.properties.get(which)
         return list(cast("ArrayAttr[DeclarationAttr]", attr)) if attr is not None else []
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        return self.parameters.get(name) or self.sugar.symbols.get(name) or string(name)
+        known = self.parameters.get(name)
+        if known is None and (known := self.sugar.symbols.get(name)) is not None:
+            self.sugar.mentioned.add(known)
+        return known or string(name)
 
     def write(self) -> None:
         self._collect()
+        self.namer.settle(self.statements)
         regions = self._structure()
         self._find_end(regions)
         body = self._declare_early()
@@ -317,6 +382,8 @@ class SugarFunction(FunctionWriter):
         self._emit(regions)
         self._shorten()
         for line in self.lines:
+            if line.comment:
+                self.out.append(f"{' ' * (4 * (line.depth + 1))}# {line.comment}")
             self.out += layout.lines(4 * (line.depth + 1), line.text)
 
     def _shorten(self) -> None:
@@ -428,6 +495,7 @@ class SugarFunction(FunctionWriter):
         for i in shape.tied:
             self.uses[regs[i]] = self.uses.get(regs[i], 0) + 2
         self.namer.observe(shape, regs)
+        self.fragments.observe(shape, regs)
         at = 1 if shape.guard >= 0 else 0
         for number, operand in enumerate(shape.layout):
             count = sum(1 for t in operand_tokens(operand) if t in ("$", "=", "~"))
@@ -483,7 +551,7 @@ class SugarFunction(FunctionWriter):
             name = self.names.fresh(self.namer.updated.get(reg) or {"pred": "p"}.get(reg.register_class, "r"))
             self.expressions[reg] = name
             self.bound.add(reg)
-            self.kinds[reg] = operator_type(reg.register_class)
+            self.kinds[reg] = self.kind_of(reg.register_class)
             found.append(Line(0, f"{name} = new({string(reg.register_class)})"))
             self.sugar.used.add("new")
         return found
@@ -526,16 +594,27 @@ class SugarFunction(FunctionWriter):
         for region in regions:
             for branch in region.branches:
                 self.regions_of[branch] = region
-        borders = {p for r in regions for p in (r.start, r.end)}
+        self.conditions = self._conditions(regions)
+        borders = {p for r in regions if r.start not in self.conditions or r.kind != "if" for p in (r.start, r.end)}
         self.loads = self._find_loads(borders)
+        self.fragments.schedule(self.mentioned)
         repeats = {repeat.start: repeat for repeat in self._find_repeats(borders)}
         done = 0
-        conditions = {r.branches[0] for r in regions if r.kind == "if"}
+        branches = {r.branches[0] for r in regions if r.kind == "if"}
         open_regions: list[Region] = []
         for at in range(len(self.statements) + 1):
             while open_regions and open_regions[-1].end == at:
-                self._close(open_regions.pop())
+                open_regions.pop()
+                self.close()
             for region in opening.get(at, ()) if at >= done else ():
+                if (
+                    at in self.conditions
+                    and region.kind == "if"
+                    and at in repeats
+                    and Rolled(self, repeats[at]).write()
+                ):
+                    done = at + repeats[at].period * repeats[at].count
+                    break
                 wait = objects.wait_in(self, region)
                 if wait is not None:
                     self._wait(wait)
@@ -543,7 +622,7 @@ class SugarFunction(FunctionWriter):
                     break
                 self._open(region)
                 open_regions.append(region)
-            if at < done or at in conditions or at in self.jumps:
+            if at < done or at in branches or at in self.jumps:
                 continue
             if at >= len(self.statements) - self.silent:
                 if at == len(self.statements) - 2 and self.silent == 2:
@@ -558,6 +637,7 @@ class SugarFunction(FunctionWriter):
                 self._load_together(self.statements[at:done])
             else:
                 self._statement_at(at)
+            self.fragments.write(self, at, max(done, at + 1))
         if not self.lines:
             self.write_line("pass")
 
@@ -598,18 +678,9 @@ class SugarFunction(FunctionWriter):
         used = self.sugar.used
         if region.kind == "if":
             shape, regs, _, _, _ = self.statements[region.branches[0]]
-            uni = ", uni=True" if "uni" in shape.modifiers else ""
-            reg = regs[shape.guard]
-            self.popped = []
-            text, precedence = self.take(reg)
-            if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
-                self._restore()
-                text, precedence = self.expressions[reg], _ATOM
-            if shape.guard_mark == "@":  # the block runs where the branch is not taken
-                text = f"~{text}" if precedence >= 7 else f"~({text})"
-            self.write_line(f"with if_({text}{uni}):")
-            used.add("if_")
-        elif region.kind == "else":
+            self.open_condition(shape, regs)
+            return
+        if region.kind == "else":
             uni = "uni=True" if "uni" in self.statements[region.jump][0].modifiers else ""
             self.write_line(f"with else_({uni}):")
             used.add("else_")
@@ -622,8 +693,21 @@ class SugarFunction(FunctionWriter):
                 moved.depth = self.depth + 1
                 self.lines.append(moved)
         self.depth += 1
-        region.opened = True
-        self._mark = len(self.lines)
+
+    def open_condition(self, shape: Shape, regs: Sequence[Reg]) -> None:
+        """`with if_(...)`, for the branch past it."""
+        uni = ", uni=True" if "uni" in shape.modifiers else ""
+        reg = regs[shape.guard]
+        self.popped = []
+        text, precedence = self.take(reg)
+        if self.popped and len(text) + 4 * (self.depth + 1) + len("with if_(~()):") + len(uni) > layout.WIDTH:
+            self._restore()
+            text, precedence = self.expressions[reg], _ATOM
+        if shape.guard_mark == "@":  # the block runs where the branch is not taken
+            text = f"~{text}" if precedence >= 7 else f"~({text})"
+        self.write_line(f"with if_({text}{uni}):")
+        self.sugar.used.add("if_")
+        self.depth += 1
 
     def _condition_of(self, region: Region) -> Line | None:
         """The line that computes the condition of the branch which a block begins with: it may as well stand inside."""
@@ -635,7 +719,8 @@ class SugarFunction(FunctionWriter):
             return None
         return self.lines.pop()
 
-    def _close(self, region: Region) -> None:
+    def close(self) -> None:
+        """End a block."""
         if self.lines[-1].depth < self.depth:
             self.write_line("pass")
         self.depth -= 1
@@ -754,7 +839,7 @@ class SugarFunction(FunctionWriter):
             source = self.parameters[cast(Symbol, cast(Address, shape.layout[1]).base).name]
             name = self._new_name(regs[0], shape, regs)
             self.bound.add(regs[0])
-            self.kinds[regs[0]] = operator_type(shape.modifiers[-1])
+            self.kinds[regs[0]] = self.kind_of(shape.modifiers[-1])
             if targets and width + sum(len(t) + 2 for t in (*targets, *sources, name, source)) > layout.WIDTH:
                 self.write_line(f"{', '.join(targets)} = load({', '.join(sources)})")
                 targets, sources = [], []
@@ -764,9 +849,22 @@ class SugarFunction(FunctionWriter):
 
     # --------------------------------------------------------------------------------------------------------- repeats
 
+    def _conditions(self, regions: Sequence[Region]) -> dict[int, int]:
+        """Conditions without an else, whose label is theirs alone: their branch -> their label."""
+        labels: dict[int, int] = {}
+        for region in regions:
+            labels[region.label] = labels.get(region.label, 0) + len(region.branches)
+        return {
+            r.start: r.label
+            for r in regions
+            if r.kind == "if" and r.otherwise is None and r.end == r.label and labels[r.label] == 1
+            if r.label not in self.explicit and "exact" not in self.statements[r.start][0].attributes
+        }
+
     def _find_repeats(self, borders: set[int]) -> list[repeats.Repeat]:
         start_of = {reg: -1 if reg in self.bound else at for reg, at in self.mentioned.items()}
         labels = {at for at, (shape, _, _, _, _) in enumerate(self.statements) if shape.kind == Kind.LABEL}
+        labels -= set(self.conditions.values())
         return repeats.find(
             repeats.Function(
                 self.statements,
@@ -774,6 +872,7 @@ class SugarFunction(FunctionWriter):
                 lambda at: self.makes.get(at, ()),
                 self._is_exact,
                 start_of,
+                self.conditions,
             )
         )
 
@@ -807,19 +906,32 @@ class SugarFunction(FunctionWriter):
                 parts.append(f"*[{text}] * {end - at}")
                 at = end
                 continue
-            end = at + 1
-            first = self.arrays.get(regs[at])
-            while first and end < len(regs) and self.arrays.get(regs[end]) == (first[0], first[1] + end - at):
-                end += 1
-            if first and end - at > 2:
-                parts.append(f"*{self.vector(regs[at:end])}")
-                at = end
+            run = self._run(regs[at:])
+            if len(run) > 2:
+                part = self.stretch(cast("tuple[str, int]", self.arrays[regs[at]])[0], run)
+                parts.append(f"*{part}")
+                at += len(run)
                 continue
             parts.append(text)
             at += 1
         if len(parts) == 1 and parts[0][0] == "*":
             return parts[0][1:]
         return f"[{', '.join(parts)}]"
+
+    def _run(self, regs: Sequence[Reg]) -> list[int]:
+        """The places of the first registers in their array, as far as they go up or down by one."""
+        places: list[int] = []
+        name = ""
+        for reg in regs:
+            array, place = self.arrays.get(reg) or ("", 0)
+            step = place - places[-1] if places else 0
+            if not array or (places and (array != name or abs(step) != 1)):
+                break
+            if len(places) > 1 and step != places[1] - places[0]:
+                break
+            name = array
+            places.append(place)
+        return places
 
     def stretch(self, name: str, at: Sequence[int]) -> str | None:
         """`array[::-1]` or another stretch of an array with a step; None for other places."""
@@ -872,7 +984,7 @@ class SugarFunction(FunctionWriter):
         parameter = self._loads_parameter(words, shape, fresh)
         if parameter is not None:
             self.sugar.used.add("load")
-            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, operator_type(words[-1]))
+            self._assign(fresh[0], shape, regs, f"load({parameter})", _ATOM, self.kind_of(words[-1]))
             return
         exact = self._must_be_exact(shape, tuple(r.register_class for r in regs))
         if not exact and self._object_call(cls, words, shape, regs, sources, fresh, taken, name):
@@ -893,9 +1005,9 @@ class SugarFunction(FunctionWriter):
         if not fresh:
             self.write_line(call)
         elif isinstance(shape.layout[0], (Vector, Pair)):
-            self._assign_vector(fresh, shape, regs, call, operator_type(result_type(words)))
+            self._assign_vector(fresh, shape, regs, call, self.kind_of(result_type(words)))
         else:
-            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+            self._assign(fresh[0], shape, regs, call, _ATOM, self.kind_of(result_type(words)))
 
     def _object_call(
         self, cls: type[Instruction], words: tuple[str, ...], shape: Shape, regs: Sequence[Reg],
@@ -914,7 +1026,7 @@ class SugarFunction(FunctionWriter):
             call += ("" if call.endswith("(") else ", ") + f"pred={self._guard_text(shape, regs, taken)}"
         call += ")"
         if fresh:
-            self._assign(fresh[0], shape, regs, call, _ATOM, operator_type(result_type(words)))
+            self._assign(fresh[0], shape, regs, call, _ATOM, self.kind_of(result_type(words)))
         else:
             self.write_line(call)
         return True
@@ -934,20 +1046,28 @@ class SugarFunction(FunctionWriter):
         if found.load >= 0:
             shape, regs, _, _, _ = self.statements[found.load]
             made = self.makes.get(found.load, ())
-            if len(made) != 1 or self._into(("ld", "param", found.returns), shape, made):
+            if made and (len(made) > 1 or self._into(("ld", "param", found.returns), shape, made)):
+                return 0
+            if not made and (len(regs) != 1 or regs[0] not in self.bound):
                 return 0
         options: list[str] = []
         if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
             options.append(f"types={literal(found.types)}")
         options += [f"returns={string(found.returns)}"] if found.returns else []
         options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        options += [f"prototype={string(found.prototype)}"] if found.prototype else []
+        if found.load >= 0 and not made:
+            options.append(f"into={self.expressions[self.statements[found.load][1][0]]}")
         self.popped = []
-        used = [r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs]
+        used = [
+            *found.through,
+            *(r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs),
+        ]
         while True:
             taken = self._fold(used, None)
             reader = OperandReader(self, used, taken, ("st", "param", "b32"), "")
-            arguments = [reader.operand(operand)[0] for operand, _ in found.arguments]
-            text = f"call({', '.join([self.symbol(found.function), *arguments, *options])})"
+            arguments = [reader.operand(operand)[0] for operand in (found.function, *(o for o, _ in found.arguments))]
+            text = f"call({', '.join([*arguments, *options])})"
             if not self.popped or len(text) + 4 * (self.depth + 1) + 16 <= layout.WIDTH:
                 break
             self._restore()
@@ -956,7 +1076,7 @@ class SugarFunction(FunctionWriter):
         self.sugar.used.add("call")
         if made:
             shape, regs, _, _, _ = self.statements[found.load]
-            self._assign(made[0], shape, regs, text, _ATOM, operator_type(found.returns))
+            self._assign(made[0], shape, regs, text, _ATOM, self.kind_of(found.returns))
         else:
             self.write_line(text)
         return found.size
@@ -1100,11 +1220,13 @@ class SugarFunction(FunctionWriter):
         """The `into=` that the result needs; empty where the instruction's name says it."""
         classes = [r.register_class for r in fresh]
         if isinstance(shape.layout[0], Pair):
+            if tuple(classes) == pair_classes(words, self.sugar.registers):
+                return ""
             return f"({string(classes[0])}, {string(classes[1])})"
         if not isinstance(shape.layout[0], Vector):
-            predicted = result_class(result_type(words), self.sugar.bit_registers)
+            predicted = result_class(result_type(words), self.sugar.registers)
             return "" if classes[0] == predicted else string(classes[0])
-        predicted = element_class(words, len(classes), self.sugar.bit_registers)
+        predicted = element_class(words, len(classes), self.sugar.registers)
         if all(c == predicted for c in classes):
             named = next((int(w[1]) for w in words if w in ("v2", "v4", "v8")), 0)
             return "" if named == len(classes) else str(len(classes))
@@ -1122,7 +1244,13 @@ class SugarFunction(FunctionWriter):
             self.names.release(name)
             self.write_line(text if precedence == _ATOM else f"_ = {text}")
             return
-        self.write_line(f"{name} = {text}", target=reg if single else None, value=text, precedence=precedence)
+        self.write_line(
+            f"{name} = {text}",
+            target=reg if single else None,
+            value=text,
+            precedence=precedence,
+            comment=idioms.comment(text),
+        )
 
     def _new_name(self, reg: Reg, shape: Shape, regs: Sequence[Reg]) -> str:
         """A name for a register that is written for the first time."""
@@ -1145,7 +1273,10 @@ class SugarFunction(FunctionWriter):
         for reg in fresh:
             self.bound.add(reg)
             self.kinds[reg] = kind if reg.register_class != "pred" else "pred"
-        names = [self.names.fresh("p" if r.register_class == "pred" else suggested) for r in fresh]
+        stems = self.namer.halves(shape, regs) or [suggested] * len(fresh)
+        names = [
+            self.names.fresh("p" if r.register_class == "pred" else stem) for r, stem in zip(fresh, stems, strict=True)
+        ]
         head = 4 * (self.depth + 1) + len(", ".join(names)) + len(" = ") + call.index("(") + 1
         if len(fresh) > 4 or len(fresh) == 1 or tuple(fresh) in self.whole or head > layout.WIDTH:
             for name in names:
@@ -1162,6 +1293,7 @@ class SugarFunction(FunctionWriter):
                 self.names.release(names[i])
                 names[i] = "_"
         self.expressions.update(zip(fresh, names, strict=True))
+        self.namer.known.update(zip(fresh, names, strict=True))
         self.write_line(f"{', '.join(names)} = {call}")
 
     def vector(self, regs: Sequence[Reg]) -> str | None:

@@ -33,15 +33,15 @@ class Parameter:
         return self.name, 0
 
 
-def load_type(declared: str, bit_registers: bool) -> str:
+def load_type(declared: str, registers: str) -> str:
     """The type in the `ld.param` (and `st.param`) of a parameter: its own, or `b32` for `f32` with `bit_registers`."""
-    return f"b{from_name(declared).bits}" if bit_registers else declared
+    return f"b{from_name(declared).bits}" if registers == "bit" else declared
 
 
 def load(*parameters: Any) -> Any:
     """The values of parameters, one `ld.param` of its type for each, in order: one value, or a list. PTX ISA 9.7.9."""
     trace = current()
-    bit_registers = bool(getattr(trace, "bit_registers", False))
+    registers = str(getattr(trace, "registers", ""))
     found: list[Value] = []
     for parameter in parameters:
         if not isinstance(parameter, Parameter) or not parameter.dtype:
@@ -49,7 +49,7 @@ def load(*parameters: Any) -> Any:
                 "load takes parameters of the function that are numbers or pointers",
                 "for parts of an array: op.ld.param.u32(addr(array, 4))",
             )
-        dtype = load_type(parameter.dtype, bit_registers)
+        dtype = load_type(parameter.dtype, registers)
         found.append(op.ld.param.__getattr__(dtype)(AddressOperand(parameter)))
     return found[0] if len(found) == 1 else found
 
@@ -61,7 +61,7 @@ def give_back(value: object, returns: Sequence[DeclarationAttr]) -> None:
         raise trace.error("return takes a value where the function has one return parameter that is a number")
     if not isinstance(value, (Value, int, float)):
         raise trace.error(f"a function returns a value or a number, not {type(value).__name__}")
-    dtype = load_type(returns[0].type, bool(getattr(trace, "bit_registers", False)))
+    dtype = load_type(returns[0].type, str(getattr(trace, "registers", "")))
     opcode(f"st.param.{dtype}")(AddressOperand(returns[0].items[0][0]), value)
 
 

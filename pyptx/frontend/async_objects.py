@@ -30,7 +30,9 @@ MBARRIER_METHODS: dict[str, tuple[str, str]] = {
     "arrive_expect_tx": ("mbarrier.arrive.expect_tx.{space}.b64", "_mv"),
     "arrive": ("mbarrier.arrive.{space}.b64", "=m"),
 }
-"""The instruction of each method, and its operands: the mbarrier, a value, `_`, or the result."""
+"""The instruction of each method, and its operands: the mbarrier, a value, `_`, or the result (which `state=False` leaves
+out).
+"""
 
 
 class Mbarrier:
@@ -63,8 +65,11 @@ class Mbarrier:
         """Arrive, and expect `bytes` more from copies; the state is not kept."""
         self._emit("arrive_expect_tx", None, self.address, bytes, pred=pred)
 
-    def arrive(self, *, pred: Any = None) -> Value:
-        """Arrive once. The state (b64) of the phase, for `wait(state, how="")`."""
+    def arrive(self, *, state: bool = True, pred: Any = None) -> Value | None:
+        """Arrive once. The state (b64) of the phase, for `wait(state, how="")`; with state=False it is not kept."""
+        if not state:
+            self._emit("arrive", None, self.address, pred=pred)
+            return None
         found = op
         for name in MBARRIER_METHODS["arrive"][0].format(space=self.space.replace("::", "__")).split("."):
             found = getattr(found, name)

@@ -87,13 +87,13 @@ class ModuleTrace(Trace):
 
     def __init__(
         self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = (),
-        bit_registers: bool = False,
+        registers: str = "",
     ):  # fmt: skip
         self._filenames: dict[str, StringAttr] = {}
         super().__init__(name, target, version, place)
         self.names: Names = Names()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.layouts = layouts
-        self.bit_registers = bit_registers
+        self.registers = registers
         self.closed_if: tuple[int, str] | None = None
         self.placed_labels: set[tuple[int, str]] = set()
         self._laid: dict[tuple[Shape, int], Shape] = {}

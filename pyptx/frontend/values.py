@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
+from ..dialects.ptx.instruction import find_opcode
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, from_name
 from .instructions import Opcode, inst, opcode, spelled
@@ -184,7 +185,7 @@ def operator_opcode(operator: str, dtype: str) -> str | None:
     """The instruction that an operator (`+`, `lt`, ...) is on values of a type; None if there is none."""
     if dtype == "pred":
         return {"&": "and.pred", "|": "or.pred", "^": "xor.pred"}.get(operator)
-    if dtype in ("s16", "s32", "s64"):
+    if dtype in ("s16", "s32", "s64", "u16", "u32", "u64"):
         bits = dtype[1:]
         if operator in _ARITHMETIC:
             return f"{_ARITHMETIC[operator]}.{dtype}"
@@ -236,17 +237,18 @@ def _fresh(trace: ModuleTrace, register_class: str, dtype: PtxType) -> Value:
 
 def new(register_class: str, dtype: str | None = None) -> Value:
     """A register to be written later, of a class such as `b32`; `dtype` is what operators take it for."""
-    return _fresh(_trace(), register_class, from_name(dtype) if dtype else _operator_type(register_class))
+    trace = _trace()
+    return _fresh(trace, register_class, from_name(dtype) if dtype else _operator_type(register_class, trace.registers))
 
 
-def value_of(variable: Variable) -> Value:
+def value_of(trace: ModuleTrace, variable: Variable) -> Value:
     """A register of the trace as a value."""
-    return Value(variable.name, _operator_type(variable.register_class), variable)
+    return Value(variable.name, _operator_type(variable.register_class, trace.registers), variable)
 
 
-def _operator_type(name: str) -> PtxType:
+def _operator_type(name: str, registers: str) -> PtxType:
     if name[0] in "bus" and name[1:] in ("8", "16", "32", "64"):
-        return from_name("s16" if name[1:] == "8" else f"s{name[1:]}")
+        return from_name(operator_type(name, registers))
     return type_of(name)
 
 
@@ -278,28 +280,42 @@ def result_type(words: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def result_class(dtype: str, bit_registers: bool) -> str:
-    """The register class for a type: bits for integers; floats of 32 and 64 bits have their own unless
-    `bit_registers`.
+def result_class(dtype: str, registers: str) -> str:
+    """The register class for a type: bits for integers, or `.u32` and so on with `unsigned` registers; floats of 32 and
+    64 bits have their own unless registers are `bit`.
     """
-    if dtype == "pred" or (dtype in ("f32", "f64") and not bit_registers):
+    if dtype == "pred" or (dtype in ("f32", "f64") and registers != "bit"):
         return dtype
-    return f"b{max(from_name(dtype).bits, 16)}"
+    is_integer = dtype[0] in "bus" and dtype[1:].isdigit()
+    return f"{'u' if registers == 'unsigned' and is_integer else 'b'}{max(from_name(dtype).bits, 16)}"
 
 
 @lru_cache(maxsize=1024)
-def element_class(words: tuple[str, ...], count: int, bit_registers: bool) -> str:
+def pair_classes(words: tuple[str, ...], registers: str) -> tuple[str, str] | None:
+    """The register classes of an instruction that always has the results `d|p`."""
+    found = find_opcode(words[0], words[1:])
+    lists = [specs for form in found[0].forms for specs in form.alternatives] if found is not None else []
+    if not lists or any(not s or s[0].kind != "pair" or s[0].optional_part for s in lists):
+        return None
+    first, second = (result_class(part.type, registers) for part in lists[0][0].parts)
+    return first, second
+
+
+@lru_cache(maxsize=1024)
+def element_class(words: tuple[str, ...], count: int, registers: str) -> str:
     """The class of each of the `count` registers that an instruction with a vector as result writes."""
     named = result_type(words)
     if words[0] == "mov" and named != "pred" and count:  # the parts of one value
-        return f"b{max(from_name(named).bits // count, 8)}"
-    return result_class(named, bit_registers)
+        return f"{'u' if registers == 'unsigned' else 'b'}{max(from_name(named).bits // count, 8)}"
+    return result_class(named, registers)
 
 
-def operator_type(dtype: str) -> str:
-    """What operators take a result for: integers of any kind are signed."""
+@lru_cache(maxsize=1024)
+def operator_type(dtype: str, registers: str = "") -> str:
+    """What operators take a result for: integers of any kind are signed, or with `unsigned` registers unsigned."""
     if dtype[0] in "bus" and dtype[1:] in ("8", "16", "32", "64"):
-        return "s16" if dtype[1:] == "8" else f"s{dtype[1:]}"
+        sign = "u" if registers == "unsigned" else "s"
+        return f"{sign}16" if dtype[1:] == "8" else f"{sign}{dtype[1:]}"
     return {"tf32": "f32"}.get(dtype, dtype)
 
 
@@ -327,13 +343,13 @@ class ValueOpcode:
         named = result_type(self._words)
         classes: Sequence[str]
         if into is None:
-            into = self._vector or result_class(named, trace.bit_registers)
+            into = self._vector or pair_classes(self._words, trace.registers) or result_class(named, trace.registers)
         if isinstance(into, str):
-            result = _fresh(trace, into, from_name(operator_type(named)))
+            result = _fresh(trace, into, from_name(operator_type(named, trace.registers)))
             self._opcode(result, *operands, pred=pred)
             return result
-        classes = [element_class(self._words, into, trace.bit_registers)] * into if isinstance(into, int) else into
-        dtype = from_name(operator_type(named))
+        classes = [element_class(self._words, into, trace.registers)] * into if isinstance(into, int) else into
+        dtype = from_name(operator_type(named, trace.registers))
         results = [_fresh(trace, c, dtype if c != "pred" else from_name("pred")) for c in classes]
         self._opcode(PipeRef(*results) if isinstance(into, tuple) else results, *operands, pred=pred)
         return results

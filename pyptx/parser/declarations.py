@@ -46,6 +46,8 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
             head += [t for _, t in tokens[at:close]]
             at = close
             continue
+        if token in ("[", "=") and head and tokens[at - 1][0] == "mod":
+            raise SyntaxProblem(f"{head[-1]} is no name: names begin with a letter, _, $ or %", at - 1)
         if kind not in ("mod", "num"):
             raise SyntaxProblem(f"unexpected {token!r} in a declaration", at)
         head.append(token)

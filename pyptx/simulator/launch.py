@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
-from ..analysis.occupancy import limits_of
+from ..analysis.occupancy import most_shared
 from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.cluster import ClusterTryCancel
 from ..dialects.ptx.structure import EntryOp, ModuleOp
@@ -238,7 +238,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
         raise SimulationError(f"cluster {c} has {size} CTAs; at most {MAX_CLUSTER} are possible (8 portably)")
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
-    most = limits_of(program.target).shared_per_cta
+    most = most_shared(program.target)
     smem = whole_number(smem, "smem")
     if smem < 0:
         raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
@@ -313,41 +313,72 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
         memory.endpoints[len(memory.endpoints) + 1] = Members(bases, arrays[0].nbytes)
         return len(memory.endpoints)
 
+    def address_of(value: object, name: str, number: int, what: str) -> bytes | None:
+        """What stands for an object of the host: the address of an array, a handle; None for a plain number."""
+        if isinstance(value, (Texture, Surface, Sampler)):
+            return memory.handles.add(value).to_bytes(8, "little")
+        array = as_array(value, what)
+        return None if array is None else place(array, name, number).to_bytes(8, "little")
+
+    def descriptor(value: TensorArgument, name: str, number: int, what: str) -> bytes:
+        array = as_array(value.array, what)
+        assert array is not None
+        return value.at(place(array, f"the tensor of {name}", number))
+
+    def struct(parameter: Parameter, members: Mapping[object, object], number: int, what: str) -> bytes:
+        """The bytes of a structure from its members, by their offsets; zeros between them."""
+        raw = bytearray(parameter.size)
+        for offset, value in members.items():
+            if not isinstance(offset, int) or isinstance(offset, bool):
+                raise SimulationError(f"{what}: members go by their offset in bytes, not {offset!r}")
+            name = f"{parameter.name}+{offset}"
+            if isinstance(value, TensorArgument):
+                part = descriptor(value, name, number, what)
+            elif isinstance(value, np.generic):
+                part = value.tobytes()
+            elif isinstance(value, (bytes, bytearray)):
+                part = bytes(value)
+            else:
+                part = address_of(value, name, number, what) or b""
+            if not part:
+                raise SimulationError(
+                    f"{what}: the member at {offset} is {type(value).__name__}; give bytes, a NumPy scalar (np.int32(4)), an "
+                    "array (its address) or a tensor map"
+                )
+            if offset < 0 or offset + len(part) > parameter.size:
+                raise SimulationError(f"{what} has {parameter.size} bytes, and a member of {len(part)} at {offset}")
+            raw[offset : offset + len(part)] = part
+        return bytes(raw)
+
     for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
         what = f"argument {number} ({parameter.name}) of {program.entry}"
-        if isinstance(value, TensorArgument):
-            array = as_array(value.array, what)
-            assert array is not None
-            raw = value.at(place(array, f"the tensor of {parameter.name}", number))
-            if not parameter.array:
-                if parameter.size != 8 or parameter.type[0] == "f":
-                    raise SimulationError(f"{what} is a .{parameter.type} scalar, not a tensor map")
-                raw = place(np.frombuffer(bytearray(raw), np.uint8), parameter.name, number).to_bytes(8, "little")
-            elif parameter.size != len(raw):
-                raise SimulationError(f"{what} has {parameter.size} bytes, and a tensor map {len(raw)}")
-            buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
-            continue
-        if isinstance(value, (Texture, Surface, Sampler)):
+        if parameter.array and isinstance(value, TensorArgument):
+            value = {0: value}
+        if parameter.array and isinstance(value, Mapping):
+            raw = struct(parameter, cast("Mapping[object, object]", value), number, what)
+        elif isinstance(value, TensorArgument):
+            if parameter.size != 8 or parameter.type[0] == "f":
+                raise SimulationError(f"{what} is a .{parameter.type} scalar, not a tensor map")
+            encoded = descriptor(value, parameter.name, number, what)
+            raw = place(np.frombuffer(bytearray(encoded), np.uint8), parameter.name, number).to_bytes(8, "little")
+        elif isinstance(value, (Texture, Surface, Sampler)):
             wanted = OPAQUE.get(parameter.type, type(value))
             if not isinstance(value, wanted) or parameter.size != 8 or parameter.type[0] == "f":
                 raise SimulationError(f"{what} is a .{parameter.type}, not a {type(value).__name__}")
-            raw = memory.handles.add(value).to_bytes(8, "little")
-            buffer[parameter.offset : parameter.offset + 8] = np.frombuffer(raw, np.uint8)
-            continue
-        if isinstance(value, Endpoint):
+            raw = address_of(value, parameter.name, number, what)
+        elif isinstance(value, Endpoint):
             if parameter.size != 4 or parameter.type[0] == "f":
                 raise SimulationError(f"{what} is a .{parameter.type}; an endpoint is passed for a .u32")
-            bytes_ = endpoint_number(value).to_bytes(4, "little")
-            buffer[parameter.offset : parameter.offset + 4] = np.frombuffer(bytes_, np.uint8)
-            continue
-        array = as_array(value, what)
-        if array is not None and not parameter.array:
-            if parameter.size != 8 or parameter.type[0] == "f":
-                raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
-            raw = place(array, parameter.name, number).to_bytes(8, "little")[: parameter.size]
+            raw = endpoint_number(value).to_bytes(4, "little")
         else:
-            raw = _scalar_bytes(parameter, value if array is None else array, what)
-        buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
+            array = as_array(value, what)
+            if array is not None and not parameter.array:
+                if parameter.size != 8 or parameter.type[0] == "f":
+                    raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
+                raw = place(array, parameter.name, number).to_bytes(8, "little")
+            else:
+                raw = _scalar_bytes(parameter, value if array is None else array, what)
+        buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(cast(bytes, raw), np.uint8)
     return buffer, finish
 
 
@@ -388,7 +419,8 @@ def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
             raw = np.ascontiguousarray(value).tobytes()
         if raw is None:
             raise SimulationError(
-                f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size"
+                f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size, or "
+                "its members by offset: {0: array, 8: np.int32(4)}"
             )
         if len(raw) != parameter.size:
             raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")

@@ -137,19 +137,90 @@ def test_handles_of_textures_and_surfaces(capsys: pytest.CaptureFixture[str]) ->
     assert list(namespace["SPECS"]["k"]) == ["out"]
 
 
-def test_a_guess_that_does_not_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pointer in a structure cannot be guessed: the program says so, and runs the kernels that come after."""
-    text = (
-        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .align 8 .b8 s[8]) {\n"
-        ".reg .b64 %rd<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [s]; ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd1], %f1;\n"
-        "ret; }\n.visible .entry after() { ret; }\n"
-    )
+HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
+POINTER_TO_POINTER = (
+    HEAD + ".visible .entry k(.param .u64 s) {\n"
+    ".reg .b64 %rd<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [s]; ld.global.u64 %rd2, [%rd1];\n"
+    "ld.global.f32 %f1, [%rd2]; st.global.f32 [%rd2], %f1; ret; }\n.visible .entry after() { ret; }\n"
+)
+
+
+def test_a_guess_that_does_not_fit_is_said(tmp_path: Path) -> None:
+    """A pointer in memory cannot be guessed: the program says so in one line, runs the kernels that come after, and its
+    exit status is 1.
+    """
+    program = tmp_path / "k.py"
+    program.write_text(ptx_to_python(POINTER_TO_POINTER, runnable=True))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("k does not run with these guesses: <ptx>:")
+    assert "after after: grid" in done.stdout
+
+
+def main_of(text: str, sugar: bool = False) -> tuple[int, dict[str, Any]]:
+    """How many kernels of a runnable program do not run, and its names."""
     namespace: dict[str, Any] = {"__name__": "generated"}
-    exec(ptx_to_python(text, runnable=True), namespace)
-    namespace["main"]()
-    out = capsys.readouterr().out
-    assert "k does not run with these guesses:" in out
-    assert "after after: grid" in out
+    exec(ptx_to_python(text, sugar=sugar, runnable=True), namespace)
+    return namespace["main"](), namespace
+
+
+def test_pointers_and_numbers_in_structures() -> None:
+    """out[i] = in[i] for i < n, all of them members of one structure."""
+    text = (
+        HEAD + ".visible .entry k(.param .align 8 .b8 s[24]) {\n"
+        ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p;\n"
+        "ld.param.u64 %rd1, [s]; ld.param.u64 %rd2, [s+8]; ld.param.u32 %r1, [s+16];\n"
+        "mov.u32 %r2, %tid.x; setp.ge.s32 %p, %r2, %r1; @%p bra END; mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3;\n"
+        "add.s64 %rd5, %rd2, %rd3; ld.global.f32 %f1, [%rd4]; st.global.f32 [%rd5], %f1;\nEND: ret; }\n"
+    )
+    failed, namespace = main_of(text)
+    assert failed == 0
+    assert [tile.dtype.name for tile in namespace["SPECS"]["k"].values()] == ["f32", "f32"]
+    kernel = pyptx.load(text)["k"]
+    x, y = np.random.default_rng().standard_normal((2, 64), dtype=np.float32)
+    before = y.copy()
+    pyptx.simulate(kernel, {0: x, 8: y, 16: np.int32(40)}, grid=(1,), block=(64,))
+    np.testing.assert_array_equal(y, np.concatenate([x[:40], before[40:]]))
+    for wrong, message in (
+        ({0: x, 20: y}, "has 24 bytes"),
+        ({0: 3}, "member at 0 is int"),
+        ({"p": x}, "offset in bytes"),
+    ):
+        with pytest.raises(pyptx.SimulationError, match=message):
+            pyptx.simulate(kernel, wrong, grid=(1,), block=(64,))
+
+
+def test_pointers_that_go_through_the_stack() -> None:
+    """As code has them that is not optimised."""
+    text = (
+        HEAD + ".visible .entry k(.param .u64 out) {\n.local .align 8 .b8 stack[16];\n"
+        ".reg .b64 %rd<9>; .reg .b64 %SP; mov.u64 %rd1, stack; cvta.local.u64 %SP, %rd1;\n"
+        "ld.param.u64 %rd2, [out]; st.u64 [%SP+8], %rd2; ld.u64 %rd3, [%SP+8]; st.u32 [%rd3], 7; ret; }\n"
+    )
+    assert main_of(text)[0] == 0
+
+
+def test_bytes_expected_behind_the_copy() -> None:
+    """The size of a box follows from a register, and from an expectation that comes after the copy."""
+    text = (
+        ".version 8.0\n.target sm_90a\n.address_size 64\n"
+        ".visible .entry k(.param .align 64 .b8 map[128]) .reqntid 1 {\n.shared .align 1024 .b8 tile[4096];\n"
+        ".shared .align 8 .b8 bar[8];\n.reg .b64 %rd<3>; .reg .b32 %r<5>; .reg .pred %p;\n"
+        "mov.b64 %rd1, map; mov.u32 %r1, tile; mov.u32 %r2, bar; mov.u32 %r3, 0; mbarrier.init.shared.b64 [%r2], 1;\n"
+        "fence.mbarrier_init.release.cluster; cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+        ".mbarrier::complete_tx::bytes [%r1], [%rd1, {%r3, %r3}], [%r2];\nmov.u32 %r4, 4096;\n"
+        "mbarrier.arrive.expect_tx.shared.b64 _, [%r2], %r4;\n"
+        "AGAIN: mbarrier.try_wait.parity.shared.b64 %p, [%r2], 0; @!%p bra AGAIN; ret; }\n"
+    )
+    assert main_of(text, sugar=True)[0] == 0
+
+
+def test_long_names_are_no_tuples() -> None:
+    name = "k" * 120
+    failed, namespace = main_of(HEAD + f".visible .entry {name}(.param .u64 .ptr .global out) {{ ret; }}\n")
+    assert failed == 0
+    assert list(namespace["SPECS"]) == [name]
 
 
 def test_module_is_at_the_top() -> None:

@@ -137,7 +137,7 @@ class CpAsyncWaitAll(Instruction):
 class CpAsyncMbarrierArrive(Instruction):
     """Arrive at an mbarrier as soon as all cp.async that this thread has issued so far are complete.
 
-    Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
+    Operand: mbar, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
     raised by one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
     """
 
@@ -146,9 +146,9 @@ class CpAsyncMbarrierArrive(Instruction):
     effect = "order"
     unit = "barrier"
     forms = (
-        form("cp.async.mbarrier.arrive{.noinc}.space.b64 [addr]", space=OWN,
+        form("cp.async.mbarrier.arrive{.noinc}.space.b64 [mbar]", space=OWN,
              ptx="7.0", sm="80+", needs={"shared::cta": need("7.8")}),
-        form("cp.async.mbarrier.arrive{.noinc}.b64 [addr:u32+]", ptx="7.0", sm="80+"),
+        form("cp.async.mbarrier.arrive{.noinc}.b64 [mbar:u32+]", ptx="7.0", sm="80+"),
     )  # fmt: skip
 
 

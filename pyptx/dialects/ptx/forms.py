@@ -738,7 +738,11 @@ class _OperandMatcher:
                 return result if isinstance(result, str) else Not(result, mark)
             case Symbol():
                 if wanted in ("symbol", "label"):
-                    return f"operand {spec.name} is {describe(wanted, spec)}, without an offset" if operand.offset else operand
+                    return (
+                        f"operand {spec.name} is {describe(wanted, spec)}, without an offset"
+                        if operand.offset
+                        else operand
+                    )
                 if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
                     return f"operand {spec.name}: {problem}"
                 if "&" in spec.flags:

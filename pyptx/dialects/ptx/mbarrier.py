@@ -34,29 +34,29 @@ def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
     tx, far_tx = f"{opcode}.^expect_tx{{.sem.scope}}", f"{opcode}.^expect_tx{{.sem.scope}}.shared::cluster"
     old = f"{opcode}.noComplete{{.space}}.b64"
     return (
-        form(f"{opcode}{{.space}}.b64 d:u64, [addr%]{{, count:u32}}", space=OWN,
+        form(f"{opcode}{{.space}}.b64 d:u64, [mbar%]{{, count:u32}}", space=OWN,
              ptx="7.0", sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{opcode}{{.space}}.b64 _, [addr%]{{, count:u32}}", space=OWN,
+        form(f"{opcode}{{.space}}.b64 _, [mbar%]{{, count:u32}}", space=OWN,
              ptx=sink, sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{old} d:u64, [addr%], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
-        form(f"{old} _, [addr%], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
-        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [addr%], count:u32",
+        form(f"{old} d:u64, [mbar%], count:u32", space=OWN, ptx="7.0", sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{old} _, [mbar%], count:u32", space=OWN, ptx=sink, sm="80+", needs=_CTA, ranges=COUNT),
+        form(f"{opcode}.noComplete.release.cta{{.space}}.b64 d:u64_, [mbar%], count:u32",
              space=OWN, ptx="8.0", sm="80+", ranges=COUNT),
-        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [addr%]{{, count:u32}}",
+        form(f"{opcode}.sem.scope{{.space}}.b64 d:u64_, [mbar%]{{, count:u32}}",
              sem=RELEASE, scope=SCOPE, space=OWN, ptx="8.0", sm="80+", needs=_COUNTED, ranges=COUNT),
-        form(f"{far}.b64 _, [addr%]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
+        form(f"{far}.b64 _, [mbar%]{{, count:u32}}", sem=RELEASE, scope=SCOPE,
              ptx="8.0", sm="90+", needs=_ORDERED, ranges=COUNT),
-        form(f"{tx}{{.space}}.b64 d:u64_, [addr%], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
+        form(f"{tx}{{.space}}.b64 d:u64_, [mbar%], bytes:u32", sem=RELEASE, scope=SCOPE, space=OWN,
              ptx="8.0", sm="90+", needs=_ORDERED),
-        form(f"{far_tx}.b64 _, [addr%], bytes:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far_tx}.b64 _, [mbar%], bytes:u32", sem=RELEASE, scope=SCOPE,
              ptx="8.0", sm="90+", needs=_ORDERED),
-        form(f"{near}.multicast.b64 d:u64_, [addr%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{near}.multicast.b64 d:u64_, [mbar%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{far}.multicast.b64 _, [addr%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far}.multicast.b64 _, [mbar%]{{, count:u32}}, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{tx}.multicast.b64 d:u64_, [addr%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{tx}.multicast.b64 d:u64_, [mbar%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
-        form(f"{far_tx}.multicast.b64 _, [addr%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
+        form(f"{far_tx}.multicast.b64 _, [mbar%], bytes:u32, cta:u32", sem=RELEASE, scope=SCOPE,
              multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
     )  # fmt: skip
 
@@ -64,9 +64,9 @@ def _arrive(opcode: str, sink: str) -> tuple[Form, ...]:
 def _transactions(opcode: str) -> tuple[Form, ...]:
     """The forms of `expect_tx` and `complete_tx`."""
     return (
-        form(f"{opcode}{{.relaxed.scope}}{{.space}}.b64 [addr%], bytes:u32", scope=SCOPE, space=ANY,
+        form(f"{opcode}{{.relaxed.scope}}{{.space}}.b64 [mbar%], bytes:u32", scope=SCOPE, space=ANY,
              ptx="8.0", sm="90+"),
-        form(f"{opcode}{{.relaxed.scope}}{{.shared::cluster}}.multicast.b64 [addr%], bytes:u32, cta:u32",
+        form(f"{opcode}{{.relaxed.scope}}{{.shared::cluster}}.multicast.b64 [mbar%], bytes:u32, cta:u32",
              scope=SCOPE, multicast=MULTICAST, ptx="9.4", sm=RUBIN, ranges=MASK),
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
     """The forms of `test_wait` and `try_wait`; `ptx` and `parity`: since when, with a state and a parity."""
     by_parity = f"{opcode}.^parity"
     report = "{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}"
-    state, phase = f"[addr%], state:u64{hint}", f"[addr%], phase:u32{hint}"
+    state, phase = f"[mbar%], state:u64{hint}", f"[mbar%], phase:u32{hint}"
     return (
         form(f"{opcode}{{.space}}.b64 p:pred, {state}", space=OWN, ptx=ptx, sm=sm, needs=_CTA),
         form(f"{opcode}.sem.scope{{.space}}.b64 p:pred, {state}",
@@ -100,7 +100,7 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
 class MbarrierInit(Instruction):
     """Make an mbarrier in shared memory, in its first phase.
 
-    Operands: addr, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
+    Operands: mbar, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
     to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
     threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
     """
@@ -115,7 +115,7 @@ class MbarrierInit(Instruction):
     unit = "barrier"
     forms = (
         form(
-            "mbarrier.init{.format}{.space}.b64 [addr%], count:u32",
+            "mbarrier.init{.format}{.space}.b64 [mbar%], count:u32",
             format="layout::v0 layout::v1", space=OWN, ptx="7.0", sm="80+",
             needs={**_CTA, "?format": need("9.3", "90+")}, ranges={"count": (1, (1 << 20) - 1)},
         ),
@@ -124,7 +124,7 @@ class MbarrierInit(Instruction):
 
 @instruction
 class MbarrierInval(Instruction):
-    """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init`
+    """End the life of the mbarrier at mbar, so that its memory may be used for something else (or `init`
     again).
     """
 
@@ -136,14 +136,14 @@ class MbarrierInval(Instruction):
     access_bytes = 8
     access = "object"
     unit = "barrier"
-    forms = (form("mbarrier.inval{.space}.b64 [addr%]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
+    forms = (form("mbarrier.inval{.space}.b64 [mbar%]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
 @instruction
 class MbarrierExpectTx(Instruction):
     """Raise the number of bytes that the current phase waits for, without arriving.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
     """
 
@@ -162,7 +162,7 @@ class MbarrierExpectTx(Instruction):
 class MbarrierCompleteTx(Instruction):
     """Lower the number of bytes that the current phase waits for, as a finished copy of that size would.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves
     no data.
     """
@@ -183,7 +183,7 @@ class MbarrierArrive(Instruction):
     """Arrive at an mbarrier: count arrivals (default 1) less are pending, and the phase ends with the last.
 
     Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for
-    `.shared::cluster`, an mbarrier of another CTA); addr, the mbarrier; count, from 1, needs sm_90 (on sm_80
+    `.shared::cluster`, an mbarrier of another CTA); mbar, the mbarrier; count, from 1, needs sm_90 (on sm_80
     with `.noComplete`, when it may not end the phase); bytes, for `.expect_tx`, which first raises the
     expected bytes and then arrives once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to
     arrive in.
@@ -206,7 +206,7 @@ class MbarrierArrive(Instruction):
 class MbarrierArriveDrop(Instruction):
     """Arrive at an mbarrier and take no part in later phases: their arrival count is lower by count, too.
 
-    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count,
+    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; mbar, the mbarrier; count,
     bytes, cta.
     """
 
@@ -226,7 +226,7 @@ class MbarrierArriveDrop(Instruction):
 class MbarrierTestWait(Instruction):
     """Ask, without waiting, whether a phase of an mbarrier is complete.
 
-    Operands: p, true if it is; addr, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
+    Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
     whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
     """
@@ -248,7 +248,7 @@ class MbarrierTryWait(Instruction):
     """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit
     passes.
 
-    Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as
+    Operands: p, true if the phase is complete (if false, try again); mbar, state or phase, q and report as
     for `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
     """
 
@@ -283,13 +283,13 @@ class MbarrierPendingCount(Instruction):
 
 @instruction
 class MbarrierCheckLayout(Instruction):
-    """Ask whether the mbarrier at addr was made with the format in the instruction: p is true if so."""
+    """Ask whether the mbarrier at mbar was made with the format in the instruction: p is true if so."""
 
     name = "ptx.mbarrier.check_layout"
     section = "9.7.13.15"
     effect = "read"
     unit = "barrier"
     forms = (
-        form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]",
+        form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [mbar]",
              format="layout::v0 layout::v1", scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
     )  # fmt: skip

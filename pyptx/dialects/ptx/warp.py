@@ -127,6 +127,7 @@ class Elect(Instruction):
 
     name = "ptx.elect"
     section = "9.7.13.14"
+    result_name = "leader"
     effect = "order"
     differs = "thread"
     unit = "warp"
