@@ -908,7 +908,7 @@ class SugarFunction(FunctionWriter):
                 continue
             run = self._run(regs[at:])
             if len(run) > 2:
-                part = self.stretch(cast("tuple[str, int]", self.arrays[regs[at]])[0], run)
+                part = self.stretch(self.arrays[regs[at]][0], run)
                 parts.append(f"*{part}")
                 at += len(run)
                 continue
