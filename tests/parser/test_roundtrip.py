@@ -63,6 +63,20 @@ def test_line_ends_and_missing_final_newline(ending: str, final: bool) -> None:
     assert pyptx.to_ptx(pyptx.parse(text)) == text
 
 
+@pytest.mark.parametrize("offset", ["+~1", " + ~ 1 ", "+ (~ /*x*/1+7 )*4", "+(1 + 7)* 4", "-8", "+-8"])
+@pytest.mark.parametrize("base", ["gb", "%d1"])
+def test_offsets_come_back_byte_for_byte(base: str, offset: str) -> None:
+    """`~` in an offset is the operator; in the IR's layouts it marks a register that is read and written."""
+    text = (
+        ".version 8.5\n.target sm_90\n.address_size 64\n.global .b32 gb[64];\n.visible .entry k()\n{\n"
+        f"\t.reg .b32 %r<4>;\n\t.reg .b64 %d<2>;\n\tld.global.b32 %r1, [{base}{offset}];\n"
+        f"\t@!%p0 ld.global.b32 %r2, [{base}{offset}];\n\tret;\n}}\n"
+    ).replace("%d<2>;", "%d<2>;\n\t.reg .pred %p<1>;")
+    module = pyptx.parse(text)
+    assert pyptx.to_ptx(module) == text
+    assert pyptx.to_ptx(pyptx.parse(text)) == text, "remembered lines"
+
+
 def test_parsed_ops_know_their_place() -> None:
     text = ".version 8.0\n.target sm_90\n.entry k()\n{\n\t.reg .b32 %r<2>;\n\tmov.b32 %r1, 7;\n\tret;\n}\n"
     module = ptx_of(text, "k.ptx")

@@ -197,6 +197,8 @@ def lex(text: str) -> tuple[list[tuple[str, str]], list[str]]:
 
 @lru_cache(maxsize=4096)
 def _spelled(text: str) -> tuple[str, ...]:
+    if "~" in text:  # an offset such as `+~1`: its constant is one token, for `~` alone is a register
+        return text[0], text[1:]
     return tuple(t for _, t in lex(text)[0])
 
 
@@ -453,6 +455,18 @@ class OperandParser:
             raise SyntaxProblem("this offset is nested too deeply", start) from None
         except (ValueError, OverflowError) as error:
             raise SyntaxProblem(f"{text!r} is not a constant offset: {error}", start) from None
+        if "~" in text:
+            text = text[0] + self._one_token(start + 1)
+        return text
+
+    def _one_token(self, start: int) -> str:
+        """The tokens from `start` to here as the one that they print as, with the gaps between them."""
+        text = "".join(t for _, t in self.tokens[start : self.at])
+        if self.at - start > 1:
+            self.constants.append((start, self.at))
+            if self.gaps is not None:
+                rest = zip(self.gaps[start + 1 : self.at], self.tokens[start + 1 : self.at], strict=True)
+                text = self.tokens[start][1] + "".join(g + t for g, (_, t) in rest)
         return text
 
     def _address(self) -> Operand:
@@ -491,12 +505,7 @@ class OperandParser:
         if start == self.at:
             found = repr(self._peek()) if self.at < self.end else "the end of the statement"
             raise SyntaxProblem(f"expected an operand, found {found}", self.at)
-        text = "".join(t for _, t in self.tokens[start : self.at])
-        if self.at - start > 1:
-            self.constants.append((start, self.at))
-            if self.gaps is not None:
-                rest = zip(self.gaps[start + 1 : self.at], self.tokens[start + 1 : self.at], strict=True)
-                text = self.tokens[start][1] + "".join(g + t for g, (_, t) in rest)
+        text = self._one_token(start)
         try:
             evaluate(text)
         except RecursionError:
