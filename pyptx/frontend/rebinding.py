@@ -102,26 +102,23 @@ class _Rebound:
     code: CodeType
     behind: int
 
-    @property
-    def counted(self) -> tuple[Reading, ...]:
-        """The reads that matter: of a number those by which it gets into the kernel."""
-        return READS if self.old and self.new else ("read", "update") if self.new else ("read",)
-
     def read_in_next_round(self) -> list[int]:
         """Where the code of a loop reads it before binding it."""
         code, first, start, end = self.block
-        return reads(code, (self.key, *self.readers), start, first if first == end else end, kinds=self.counted)[0]
+        return reads(
+            code, (self.key, *self.readers), start, first if first == end else end, kinds=_counted(self.old, self.new)
+        )[0]
 
     def read_behind(self) -> list[int]:
         """Where the code behind the block reads it before binding it."""
-        found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=self.counted)
+        found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=_counted(self.old, self.new))
         if ends and self.new and self.key in (*self.code.co_freevars, *self.code.co_cellvars):
             found.append(self.behind)  # another function may read it
         return found
 
-    def place(self, trace: Trace, start: int, read: Sequence[int] = ()) -> int:
+    def place(self, trace: Trace, start: int, read: Sequence[int] = (), behind: Sequence[int] = ()) -> int:
         """Where it is bound: its last assignment in the block's code (its first where the `read`s before it matter), else
-        what writes the register, else where it is read.
+        what writes the register, else where it is read, in the block or `behind` it.
         """
         code, first, _, end = self.block
         bound = list(places_of(code, self.key, first, self.behind if first == end else end))
@@ -129,6 +126,8 @@ class _Rebound:
             for statement in reversed(trace.statements[start:]):
                 if set(self.new) & set(_written(statement)):
                     return statement[3]
+            if not read:
+                code, read = self.code, behind
             bound = [p for p in (place_of(code, at) for at in read) if p is not None]
         at = bound[0 if read else -1] if bound else None
         if at is not None and at.lineno is not None:
@@ -268,14 +267,15 @@ def _renewed(body: list[Statement], found: _Rebound) -> bool:
 
 def _warn_of_loop(trace: Trace, start: Before, found: _Rebound) -> None:
     inside = found.read_in_next_round()
-    if not inside and not found.read_behind():
+    behind = [] if inside else found.read_behind()
+    if not inside and not behind:
         return
     old, new = found.values
     becomes = f"{found.path} is the Python number {old!r} and becomes {_listed(found.new) or repr(new)} here once, while the loop is traced"
     trace.warn(
         f"{becomes}: {f'all rounds of the kernel read {old!r}' if inside else 'however often the kernel goes round'}",
         found.advice,
-        found.place(trace, start.start, inside),
+        found.place(trace, start.start, inside, behind),
     )
 
 
@@ -332,12 +332,13 @@ def check_branches(trace: Trace) -> None:
 def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
     """A number is read behind an `if_`, other than in one: all threads have the new one."""
     spans = [(first, last) for b in trace.branches for code, first, last in b.spans if code is found.code]
-    if all(any(first < at <= last for first, last in spans) for at in found.read_behind()):
+    behind = [at for at in found.read_behind() if not any(first < at <= last for first, last in spans)]
+    if not behind:
         return
     trace.warn(
         f"{found.path} is the Python number {found.values[1]!r} from here on in all threads, also in those that skip the block",
         found.advice,
-        found.place(trace, branch.start),
+        found.place(trace, branch.start, behind=behind),
     )
 
 
@@ -413,7 +414,8 @@ def _changed(start: Before) -> Iterator[_Rebound]:
                 if path.endswith("]") and first and _held_elsewhere(was.bound, name, set(first)):
                     continue
                 keys.add(key)
-                yield _Rebound(path, key, _readers(now, key), first, second, (a, b), block, code, behind)
+                readers = _readers(now, key, _counted(first, second))
+                yield _Rebound(path, key, readers, first, second, (a, b), block, code, behind)
 
 
 def _bound_first(start: Before) -> Iterator[_Rebound]:
@@ -440,12 +442,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating))
 
 
-def _readers(now: dict[str, Any], key: str) -> _Names:
+def _counted(old: _Names, new: _Names) -> tuple[Reading, ...]:
+    """The reads that matter: of a number those by which it gets into the kernel."""
+    return READS if old and new else ("read", "update") if new else ("read",)
+
+
+def _readers(now: dict[str, Any], key: str, kinds: tuple[Reading, ...]) -> _Names:
     """The names of functions that read a variable of the frame when they are called."""
     return tuple(
         name
         for name, value in now.items()
-        if value.__class__ is FunctionType and key in value.__code__.co_freevars and reads(value.__code__, (key,), 0)[0]
+        if value.__class__ is FunctionType
+        and key in value.__code__.co_freevars
+        and reads(value.__code__, (key,), 0, kinds=kinds)[0]
     )
 
 
