@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import pyptx
 from pyptx import ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.reg import Reg, RegArray
@@ -107,6 +108,29 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     return float(np.linalg.norm(got.astype(np.float64) - want) / np.linalg.norm(want))
 
 
+def findings(kernel: Kernel, seed: int = 0) -> list[Any]:
+    """What the simulator's sanitizer finds when the kernel runs on random numbers (zeros for integers, which are indices);
+    `seed` decides them and the order of the warps.
+    """
+    rng = np.random.default_rng(seed)
+    inputs, outputs = kernel.in_specs or (), kernel.out_specs or ()
+    arrays: list[Any] = []
+    for tile in inputs:
+        array = tile.random(rng)
+        arrays.append(np.zeros_like(array) if tile.dtype.is_integer else array)
+    arrays += [np.zeros_like(tile.random(rng)) for tile in outputs]
+    return list(pyptx.simulate(kernel, *arrays, seed=seed, check=True).findings)
+
+
+def examine(kernel: Kernel) -> bool:
+    """Print what pyptx, ptxas and the sanitizer (two seeds) have to say about a kernel; whether that is nothing."""
+    found = [*kernel.check(), *findings(kernel, 0), *findings(kernel, 1)]
+    for finding in found:
+        print(finding.render())
+    print(f"{kernel.name} {kernel.arch}  checked by pyptx, ptxas and the sanitizer: {len(found) or 'no'} findings")
+    return not found
+
+
 def main(
     description: str,
     check: Callable[..., float],
@@ -116,25 +140,32 @@ def main(
     names: tuple[str, ...],
     arch: str,
     limit: float | None = None,
+    flags: tuple[str, ...] = (),
 ) -> int:
-    """The command line of an example: `--size`, `--arch`, `--dtype` (where it has one), `--ptx`. 0 if the result is
-    right.
+    """The command line of an example: `--size`, `--arch`, `--dtype` (where it has one), its own `flags`, `--check`,
+    `--ptx`. 0 if the result is right.
     """
     arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--size", type=int, nargs="+", metavar="N", default=size, help=" ".join(names))
     arguments.add_argument("--arch", default=arch)
+    arguments.add_argument("--check", action="store_true", help="verify, assemble and sanitize it, too")
     arguments.add_argument("--ptx", action="store_true", help="print the PTX and stop")
+    for flag in flags:
+        arguments.add_argument(f"--{flag}", action="store_true")
     if limit is None:
         arguments.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     options = arguments.parse_args()
     sizes = tuple(options.size) * (len(names) if len(options.size) == 1 else 1)
     if len(sizes) != len(names):
         arguments.error(f"--size takes one number or {len(names)}: {' '.join(names)}")
-    keywords: dict[str, Any] = {"arch": options.arch}
+    keywords: dict[str, Any] = {"arch": options.arch, **{flag: getattr(options, flag) for flag in flags}}
     if limit is None:
         keywords["dtype"] = from_name(options.dtype)
         limit = LIMIT[keywords["dtype"]]
     if options.ptx:
         print(build(*sizes, **keywords).ptx(), end="")
         return 0
-    return 0 if check(*sizes, **keywords) <= limit else 1
+    right = check(*sizes, **keywords) <= limit
+    if options.check:
+        right = examine(build(*sizes, **keywords)) and right
+    return 0 if right else 1

@@ -19,6 +19,7 @@ measured: anything on a GPU.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from contextlib import contextmanager
 import ml_dtypes
 import numpy as np
 
-from examples.common import relative_error
+from examples.common import examine, relative_error
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.types import b32, bf16, f32, u32
@@ -261,7 +262,17 @@ def check_multiply(N: int = 64, K: int = 64) -> float:
 
 
 def main() -> int:
+    arguments = argparse.ArgumentParser(description="the instructions of tcgen05, one by one")
+    arguments.add_argument("--check", action="store_true", help="verify, assemble and sanitize them, too")
+    arguments.add_argument("--ptx", action="store_true", help="print the PTX and stop")
+    options = arguments.parse_args()
+    kernels = [load_store(), copy(), shift(), multiply()]
+    if options.ptx:
+        print("\n".join(k.ptx() for k in kernels), end="")
+        return 0
     right = [check_load_store(), check_copy(), check_multiply() <= 1e-6, check_multiply(160, 48) <= 1e-6]
+    if options.check:
+        right += [examine(k) for k in kernels]
     return 0 if all(right) else 1
 
 

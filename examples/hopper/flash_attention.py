@@ -30,7 +30,6 @@ both.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -38,6 +37,7 @@ import time
 import ml_dtypes
 import numpy as np
 
+from examples.common import main as run
 from examples.common import relative_error
 from examples.hopper.roles import directives, elected, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
@@ -409,17 +409,8 @@ def check(
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description="attention, forward")
-    arguments.add_argument(
-        "--size", type=int, nargs=4, metavar=("HEADS", "QUERIES", "KEYS", "D"), default=(2, 300, 300, 128)
-    )
-    arguments.add_argument("--causal", action="store_true")
-    arguments.add_argument("--ptx", action="store_true", help="print the PTX and stop")
-    options = arguments.parse_args()
-    if options.ptx:
-        print(build(*options.size, causal=options.causal).ptx(), end="")
-        return 0
-    return 0 if check(*options.size, causal=options.causal) <= LIMIT else 1
+    return run("attention, forward", check, build, size=(2, 300, 300, 128), names=("HEADS", "QUERIES", "KEYS", "D"),
+               arch="sm_90a", limit=LIMIT, flags=("causal",))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
-from ..analysis.occupancy import limits_of
 from ..diagnostics import PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import (
@@ -89,13 +88,6 @@ def _build(
     for what, place in trace.blocks.values():
         raise trace.error(f"{what} is not closed", f"it is a block: `with {what}:` and its body", at=place)
     _end_with_ret(trace)
-    most = limits_of(trace.target).shared_per_cta
-    if trace.shared_bytes > most:
-        raise trace.error(
-            f"the kernel allocates {trace.shared_bytes} bytes of shared memory, and a CTA has at most {most} on {trace.target}",
-            "use smaller tiles or fewer stages",
-            at=0,
-        )
     dynamic = bool(trace.allocations) and (force_dynamic or trace.shared_bytes > STATIC_LIMIT)
     if dynamic and extern is not None:
         raise trace.error(

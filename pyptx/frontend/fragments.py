@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..dialects.ptx.fragments import fragment, wgmma_accumulator
-from ..dialects.ptx.matrix import Mma
-from ..dialects.ptx.types import SCALAR_TYPES
+from ..dialects.ptx.fragments import fragment, mma_shapes, wgmma_accumulator
 from ..types import PtxType, b32, u32
 from .instructions import emit
 from .matrix import extents
@@ -105,25 +102,6 @@ class Fragment(RegArray):
         return found[0], found[1]
 
 
-_TYPES = {"A": "atype", "B": "btype", "C": "ctype", "D": "dtype"}
-"""What the forms of `mma` call the type of an operand."""
-
-
-@lru_cache(maxsize=64)
-def _shapes(operand: str, dtype: str, bits: int) -> tuple[str, ...]:
-    """The shapes of dense `mma.sync` with elements of the type, or another of as many bits, but for the four small matrices of m8n8k4, whose
-    fragments are others.
-    """
-    found: set[str] = set()
-    for form in Mma.forms:
-        types = form.sets[_TYPES[operand]].split()
-        if "sparsity" not in form.sets and any(
-            t == dtype or (t != "e2m1" and SCALAR_TYPES[t].bits == bits) for t in types
-        ):
-            found.update(s for s in form.sets["shape"].split() if s != "m8n8k4" or form.sets["atype"] == "f64")
-    return tuple(sorted(found, key=lambda s: [int(n) for n in s[1:].replace("n", " ").replace("k", " ").split()]))
-
-
 def mma_frag(operand: str, shape: Any, dtype: PtxType, name: str | None = None, init: Any = None) -> Fragment:
     """The registers of operand "A", "B", "C" or "D" of `mma.sync` with a shape such as (16, 8, 16), of elements of `dtype`.
 
@@ -135,7 +113,7 @@ def mma_frag(operand: str, shape: Any, dtype: PtxType, name: str | None = None, 
     m, n, k = extents(shape)
     operand = operand.upper()
     bits = dtype.bits
-    known = _shapes(operand, dtype.name, bits) if operand in _TYPES else ()
+    known = mma_shapes(operand, bits, dtype.name)
     if f"m{m}n{n}k{k}" not in known:
         raise trace.error(
             f"mma.sync has no operand {operand} of m{m}n{n}k{k} with elements of {dtype}",

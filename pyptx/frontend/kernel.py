@@ -22,11 +22,12 @@ from ..dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_versio
 from ..ssa.fastir import gc_paused
 from .barrier_use import uninitialised_barriers
 from .build import build_module
+from .inner_errors import at_the_kernels_line
 from .limits import launch_problem
 from .parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
 from .rebinding import check_branches
 from .shared import STATIC_LIMIT
-from .tensor_copy_use import tensor_copy_problems
+from .tensor_copy_use import tensor_copy_problems, tensor_map_problems
 from .tiles import Tile, unify_envs
 from .trace import Trace, trace_scope
 from .uncalled import note_uncalled
@@ -424,16 +425,21 @@ class Kernel:
         with trace_scope(trace):
             try:
                 self._fn(*tensors, **template)
-            except (PTXError, TypeError, AttributeError) as error:
+            except (PTXError, TypeError, AttributeError, ValueError, IndexError) as error:
                 missing = [d for d in self.symbolic_dims if d not in env]
-                if not missing:
+                if missing and isinstance(error, (PTXError, TypeError, AttributeError)):
+                    raise _without_dims(trace, self.name, missing, error) from error
+                located = None if isinstance(error, PTXError) else at_the_kernels_line(trace, error)
+                if located is None:
                     raise
-                raise _without_dims(trace, self.name, missing, error) from error
+                raise located from error
         check_branches(trace)
         note_uncalled(trace, self._fn)
         for found in trace.warnings.values():
             _warn(found, self._fn)
-        findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *tensor_copy_problems(trace, env))
+        copies = tensor_copy_problems(trace, env)
+        maps = tensor_map_problems(trace, tensors, copies)
+        findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *copies, *maps)
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,

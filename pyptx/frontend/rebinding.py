@@ -15,19 +15,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from inspect import CO_GENERATOR
-from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..diagnostics import Diagnostic, PTXError
 from ..ssa.statement import Kind
-from .author_code import READS, Reading, offset_of, place_of, places_of, reads, stored_globals, ways_on
+from .author_code import READS, Reading, offset_of, place_of, places_of, reads, ways_on
 from .instructions import AddressOperand
 from .pointers import Pointer
 from .registers import NegPred, Reg, RegArray, SpecialReg
+from .snapshots import bound_names, changed_pairs, elements
 from .trace import _SKIPPED, Trace
 
 if TYPE_CHECKING:
@@ -102,26 +102,23 @@ class _Rebound:
     code: CodeType
     behind: int
 
-    @property
-    def counted(self) -> tuple[Reading, ...]:
-        """The reads that matter: of a number those by which it gets into the kernel."""
-        return READS if self.old and self.new else ("read", "update") if self.new else ("read",)
-
     def read_in_next_round(self) -> list[int]:
         """Where the code of a loop reads it before binding it."""
         code, first, start, end = self.block
-        return reads(code, (self.key, *self.readers), start, first if first == end else end, kinds=self.counted)[0]
+        return reads(
+            code, (self.key, *self.readers), start, first if first == end else end, kinds=_counted(self.old, self.new)
+        )[0]
 
     def read_behind(self) -> list[int]:
         """Where the code behind the block reads it before binding it."""
-        found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=self.counted)
+        found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=_counted(self.old, self.new))
         if ends and self.new and self.key in (*self.code.co_freevars, *self.code.co_cellvars):
             found.append(self.behind)  # another function may read it
         return found
 
-    def place(self, trace: Trace, start: int, read: Sequence[int] = ()) -> int:
+    def place(self, trace: Trace, start: int, read: Sequence[int] = (), behind: Sequence[int] = ()) -> int:
         """Where it is bound: its last assignment in the block's code (its first where the `read`s before it matter), else
-        what writes the register, else where it is read.
+        what writes the register, else where it is read, in the block or `behind` it.
         """
         code, first, _, end = self.block
         bound = list(places_of(code, self.key, first, self.behind if first == end else end))
@@ -129,6 +126,8 @@ class _Rebound:
             for statement in reversed(trace.statements[start:]):
                 if set(self.new) & set(_written(statement)):
                     return statement[3]
+            if not read:
+                code, read = self.code, behind
             bound = [p for p in (place_of(code, at) for at in read) if p is not None]
         at = bound[0 if read else -1] if bound else None
         if at is not None and at.lineno is not None:
@@ -140,69 +139,10 @@ class _Rebound:
         return _advice(self.path, *self.values)
 
 
-class _Object(NamedTuple):
-    """An object of the author's and what its attributes were."""
-
-    of: Any
-    attributes: dict[str, Any]
-
-
 def before(trace: Trace, frame: FrameType, body: Any = None) -> Before:
     """The author's names at the start of a block; `frame` is the one that entered it, `body` a function that it is."""
-    frames = [_Locals(f, offset_of(f), dict(_bound(f))) for f in _authors(frame)]
+    frames = [_Locals(f, offset_of(f), dict(bound_names(f))) for f in _authors(frame)]
     return Before(len(trace.statements), frames, getattr(body, "__code__", None))
-
-
-def _bound(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    """Each name and its value, of which lists, dictionaries and objects may change: nested ones too."""
-    for name, value in frame.f_locals.items():
-        yield name, _snapshot(value, 3)
-    for name in stored_globals(frame.f_code):
-        if name in frame.f_globals:
-            yield name, _snapshot(frame.f_globals[name], 3)
-
-
-def _snapshot(value: Any, depth: int) -> Any:
-    cls = value.__class__
-    if cls in _PLAIN or not depth:
-        return value
-    if cls is dict:
-        return {k: _snapshot(v, depth - 1) for k, v in value.items()}
-    if cls is list or cls is tuple:
-        return tuple([_snapshot(v, depth - 1) for v in value])
-    if (names := _attributes(cls)) is not None:
-        return _Object(value, {k: _snapshot(v, depth - 1) for k, v in _values(value, names)})
-    return value
-
-
-_PLAIN = frozenset((Reg, RegArray, Pointer, int, str, float, bool, type(None), FunctionType, ModuleType, type))
-
-
-@lru_cache(maxsize=4096)
-def _attributes(cls: type) -> _Names | None:
-    """The names of the slots, where objects of a class are the author's own with attributes that may change; else
-    None.
-    """
-    if cls is SimpleNamespace:
-        return ()
-    top = cls.__module__.partition(".")[0]
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    if top == "pyptx" or top in sys.stdlib_module_names or "site-packages" in file:
-        return None
-    if issubclass(cls, (type, tuple, dict, list, ModuleType)):
-        return None
-    return tuple(n for c in cls.__mro__ for n in _listed_names(c.__dict__.get("__slots__", ())))
-
-
-def _listed_names(slots: Any) -> _Names:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-def _values(value: Any, slots: _Names) -> Iterator[tuple[str, Any]]:
-    yield from getattr(value, "__dict__", {}).items()
-    for name in slots:
-        if name != "__dict__" and hasattr(value, name):
-            yield name, getattr(value, name)
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:
@@ -268,14 +208,15 @@ def _renewed(body: list[Statement], found: _Rebound) -> bool:
 
 def _warn_of_loop(trace: Trace, start: Before, found: _Rebound) -> None:
     inside = found.read_in_next_round()
-    if not inside and not found.read_behind():
+    behind = [] if inside else found.read_behind()
+    if not inside and not behind:
         return
     old, new = found.values
     becomes = f"{found.path} is the Python number {old!r} and becomes {_listed(found.new) or repr(new)} here once, while the loop is traced"
     trace.warn(
         f"{becomes}: {f'all rounds of the kernel read {old!r}' if inside else 'however often the kernel goes round'}",
         found.advice,
-        found.place(trace, start.start, inside),
+        found.place(trace, start.start, inside, behind),
     )
 
 
@@ -332,12 +273,13 @@ def check_branches(trace: Trace) -> None:
 def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
     """A number is read behind an `if_`, other than in one: all threads have the new one."""
     spans = [(first, last) for b in trace.branches for code, first, last in b.spans if code is found.code]
-    if all(any(first < at <= last for first, last in spans) for at in found.read_behind()):
+    behind = [at for at in found.read_behind() if not any(first < at <= last for first, last in spans)]
+    if not behind:
         return
     trace.warn(
         f"{found.path} is the Python number {found.values[1]!r} from here on in all threads, also in those that skip the block",
         found.advice,
-        found.place(trace, branch.start),
+        found.place(trace, branch.start, behind=behind),
     )
 
 
@@ -406,14 +348,15 @@ def _changed(start: Before) -> Iterator[_Rebound]:
             if new is old:
                 continue
             keys = set[str]()
-            for key, path, a, b in _pairs(name, name, old, new):
+            for key, path, a, b in changed_pairs(name, name, old, new):
                 first, second = registers_of(a), registers_of(b)
                 if key in keys or not _differ(a, b, first, second):
                     continue
                 if path.endswith("]") and first and _held_elsewhere(was.bound, name, set(first)):
                     continue
                 keys.add(key)
-                yield _Rebound(path, key, _readers(now, key), first, second, (a, b), block, code, behind)
+                readers = _readers(now, key, _counted(first, second))
+                yield _Rebound(path, key, readers, first, second, (a, b), block, code, behind)
 
 
 def _bound_first(start: Before) -> Iterator[_Rebound]:
@@ -440,39 +383,20 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating))
 
 
-def _readers(now: dict[str, Any], key: str) -> _Names:
+def _counted(old: _Names, new: _Names) -> tuple[Reading, ...]:
+    """The reads that matter: of a number those by which it gets into the kernel."""
+    return READS if old and new else ("read", "update") if new else ("read",)
+
+
+def _readers(now: dict[str, Any], key: str, kinds: tuple[Reading, ...]) -> _Names:
     """The names of functions that read a variable of the frame when they are called."""
     return tuple(
         name
         for name, value in now.items()
-        if value.__class__ is FunctionType and key in value.__code__.co_freevars and reads(value.__code__, (key,), 0)[0]
+        if value.__class__ is FunctionType
+        and key in value.__code__.co_freevars
+        and reads(value.__code__, (key,), 0, kinds=kinds)[0]
     )
-
-
-def _pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """(what the code calls it, its path, old and new value) of all that may have changed."""
-    if old is new:
-        return
-    if isinstance(old, _Object):
-        names = _attributes(new.__class__)
-        current = {} if names is None else dict(_values(new, names))
-        for name, value in old.attributes.items():
-            if name in current:
-                called = f".{name}" if old.of is new else key
-                yield from _pairs(called, f"{path}.{name}", value, current[name])
-        return
-    first, second = _elements(old), _elements(new)
-    if first is None or second is None:
-        yield key, path, old, new
-    elif len(first) == len(second):  # else a queue: what was taken out or put in moved the others
-        for a, b in zip(first, second, strict=True):
-            yield from _pairs(key, f"{path}[i]", a, b)
-
-
-def _elements(value: Any) -> list[Any] | None:
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, _Object) else None
 
 
 def registers_of(value: Any) -> _Names:
@@ -491,7 +415,7 @@ def registers_of(value: Any) -> _Names:
 def _held_elsewhere(bound: dict[str, Any], name: str, old: set[str]) -> bool:
     """Whether another name stood for an old register already, by which it may be read on purpose."""
     for other, value in bound.items():
-        parts = [value] if (elements := _elements(value)) is None else elements
+        parts = elements(value) or [value]
         if other != name and any(old & set(registers_of(p)) for p in parts):
             return True
     return False

@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Self
 
+from ..analysis.occupancy import limits_of
 from ..dialects.ptx.structure import VariableOp
 from ..dialects.ptx.syntax import Layout, Operand, Symbol, transform
 from ..ssa.shapes import fill_instruction
@@ -58,6 +59,13 @@ class Allocation(NotAValue):
         self._offset_read = False
         self._dynamic_name = trace.shared_is_dynamic
         trace.shared_bytes = self._offset + size
+        most = limits_of(trace.target).shared_per_cta
+        if trace.shared_bytes > most:
+            raise trace.error(
+                f"with these {size} bytes the kernel allocates {trace.shared_bytes} of shared memory, and a CTA has at most "
+                f"{most} on {trace.target}",
+                "use smaller tiles or fewer stages",
+            )
         trace.allocations[name] = self
 
     @property

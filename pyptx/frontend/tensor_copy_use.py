@@ -6,19 +6,20 @@ multiple of 1024 bytes of the *address*. CUDA driver API, cuTensorMapEncodeTiled
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..diagnostics import Diagnostic
+from ..diagnostics import Diagnostic, PTXError
 from .instructions import AddressOperand
+from .parameters import TensorSpec
 from .registers import Reg
 from .shared import SharedAlloc, SharedSlice
 from .tiles import Layout, Tile
 from .trace import Trace
 
-__all__ = ["TensorCopy", "note_copy", "tensor_copy_problems"]
+__all__ = ["TensorCopy", "note_copy", "tensor_copy_problems", "tensor_map_problems"]
 
 SWIZZLES = {Layout.TMA_128B: "128B", Layout.TMA_64B: "64B", Layout.TMA_32B: "32B"}
 _ATOMS = {"128B": 1024, "64B": 512, "32B": 256}
@@ -67,6 +68,29 @@ def tensor_copy_problems(trace: Trace, env: Mapping[str, int]) -> list[Diagnosti
             message, hint, place = problem
             found[key] = trace.diagnostic(message, hint, place)
     return list(found.values())
+
+
+def tensor_map_problems(trace: Trace, tensors: Sequence[TensorSpec], known: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """What TMA cannot do with a tensor that is copied, at its first copy: the rules for boxes and strides, for row-major
+    tensors of which all dimensions are known. Copies with a `known` problem are left out.
+    """
+    found: list[Diagnostic] = []
+    for tensor in tensors:
+        if tensor.name not in trace.descriptors or tensor.shape is None:
+            continue
+        from ..runtime.tensor_map import tensor_map  # as for a launch, which comes to the same
+
+        strides = [prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
+        try:
+            tensor_map(trace.tiles[tensor.name], tensor.shape, strides, tensor.name)
+        except PTXError as error:
+            tile = trace.tiles[tensor.name]
+            place = next((c.place for c in trace.tensor_copies if c.tile is tile), 0)
+            found.append(
+                trace.diagnostic(error.diagnostics[0].message, "give its Tile another tma_box or layout", place)
+            )
+    places = {d.location for d in known}
+    return [d for d in found if d.location not in places]
 
 
 _Problem = tuple[str, str, int] | None

@@ -16,17 +16,23 @@ __all__ = ["descriptor_register", "scale_predicate", "wgmma"]
 
 
 def descriptor_register(trace: Trace, address: Any, byte_offset: Any, mask: int, constant: int) -> Reg:
-    """`((address + byte_offset) & mask) >> 4 | constant` in a b64 register."""
+    """`((address + byte_offset) & mask) >> 4 | constant` in a b64 register. An offset is never cut off: where the mask
+    would (32 bytes along K, with a mask for multiples of 128), it is added behind it.
+    """
+    masked = temporary(trace, b32)
+    moves = isinstance(byte_offset, Reg) or byte_offset
+    behind = isinstance(byte_offset, Reg) or byte_offset % (mask & -mask)
     start = address_register(address)
-    if isinstance(byte_offset, Reg) or byte_offset:
+    if moves and not behind:
         moved = temporary(trace, b32)
         emit("add.s32", moved, start, byte_offset)
         start = moved
-    low = temporary(trace, b32)
-    emit("and.b32", low, start, mask)
-    emit("shr.b32", low, low, 4)
+    emit("and.b32", masked, start, mask)
+    if behind:
+        emit("add.s32", masked, masked, byte_offset)
+    emit("shr.b32", masked, masked, 4)
     result = temporary(trace, b64)
-    emit("cvt.u64.u32", result, low)
+    emit("cvt.u64.u32", result, masked)
     emit("or.b64", result, result, f"0x{constant:016X}")
     return result
 
@@ -196,7 +202,7 @@ class Wgmma:
     def masked_descriptor(
         addr: Any, *, byte_offset: Any = 0, mask: int = 0x3FF80, const_bits: int = MASKED_DESC_B128
     ) -> Reg:
-        """`((addr + byte_offset) & mask) >> 4 | const_bits` in a b64 register."""
+        """`((addr + byte_offset) & mask) >> 4 | const_bits` in a b64 register; the mask cuts the address, not the offset."""
         return descriptor_register(current(), addr, byte_offset, mask, const_bits)
 
 

@@ -97,6 +97,19 @@ def rows_inside(m: TensorMap, coordinates: Sequence[int]) -> tuple[Array, int]:
     return starts, (high - low) * m.bits // 8
 
 
+def bytes_inside(m: TensorMap, coordinates: Sequence[int]) -> Array | None:
+    """Which bytes of a tiled box belong to elements of the tensor (uint8, flat, 0 or 1); None: all, or it is not told."""
+    parts = _inside(m, coordinates) if m.interleave == "none" and m.type not in PADDED else []
+    if parts is not None and all(part == (0, n) for part, n in zip(parts, m.extents, strict=False)):
+        return None
+    shape = list(m.extents[::-1])
+    shape[-1] = shape[-1] * m.bits // 8
+    found = np.zeros(shape, np.uint8)
+    if parts is not None:
+        found[_within(m, parts)] = 1
+    return found.reshape(-1)
+
+
 def _view(
     memory: GlobalMemory, m: TensorMap, coordinates: Sequence[int], parts: list[tuple[int, int]], write: bool
 ) -> Array:

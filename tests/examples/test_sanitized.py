@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-import pyptx
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
 from examples.blackwell import gemm_1sm, gemm_2sm, primitives
 from examples.blackwell import grouped_gemm as blackwell_grouped
+from examples.common import findings
 from examples.geforce import block_scaled_gemm
 from examples.hopper import (
     flash_attention,
@@ -28,7 +27,6 @@ from examples.hopper import (
 )
 from pyptx import ptx
 from pyptx.kernel import Kernel
-from pyptx.runtime.call import NUMPY_TYPES
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "rms_norm": lambda: rms_norm.build(3, 1672),
@@ -53,20 +51,6 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "tcgen05 shift": primitives.shift,
     "tcgen05 multiply": primitives.multiply,
 }
-
-
-def findings(kernel: Kernel, seed: int) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    assert kernel.in_specs is not None
-    assert kernel.out_specs is not None
-    arrays: list[Any] = []
-    for tile in kernel.in_specs:
-        kind = NUMPY_TYPES[tile.dtype.name]
-        arrays.append(
-            np.zeros(tile.dims, kind) if tile.dtype.is_integer else rng.standard_normal(tile.dims).astype(kind)
-        )
-    arrays += [np.zeros(tile.dims, NUMPY_TYPES[tile.dtype.name]) for tile in kernel.out_specs]
-    return list(pyptx.simulate(kernel, *arrays, seed=seed).findings)
 
 
 @pytest.mark.parametrize("name", KERNELS)

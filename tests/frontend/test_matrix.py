@@ -140,8 +140,11 @@ def test_wgmma_descriptors():
     assert got == 0x1236 | 1 << 16 | 64 << 32 | 3 << 49 | 1 << 62
     got = computed_descriptor(lambda a: ptx.wgmma.auto_descriptor(a, dtype=bf16, shape=(64, 32), major="K"))
     assert got == 0x1234 | 1 << 16 | (8 * 64 >> 4) << 32 | 2 << 62
-    got = computed_descriptor(lambda a: ptx.wgmma.masked_descriptor(a, byte_offset=64))
-    assert got == (0x12380 & 0x3FF80) >> 4 | 0x4000004000010000
+    for offset in (0, 32, 96, 1024):  # the mask cuts the address 0x12340 to 0x12300, and no offset
+        got = computed_descriptor(lambda a, b=offset: ptx.wgmma.masked_descriptor(a, byte_offset=b))
+        assert got == (0x12300 + offset) >> 4 | 0x4000004000010000
+    got = computed_descriptor(lambda a: ptx.wgmma.masked_descriptor(a, byte_offset=reg.scalar(u32, init=96)))
+    assert got == 0x12360 >> 4 | 0x4000004000010000
     with pytest.raises(PTXError, match="multiple of 16"):
         computed_descriptor(lambda a: ptx.wgmma.make_descriptor(a, leading_byte_offset=8, stride_byte_offset=16))
 

@@ -208,6 +208,75 @@ def test_each_rule_of_tma_has_its_message(tile: Tile, dtype: Any, message: str) 
         described(np.zeros(tile.dims, dtype))
 
 
+@pytest.mark.parametrize(("tile", "dtype", "message"), TMA_RULES[:4], ids=[m for *_, m in TMA_RULES[:4]])
+def test_check_knows_the_rules_of_tma(tile: Tile, dtype: Any, message: str) -> None:
+    def described(x, y):
+        bar = smem.mbarrier(1)
+        ptx.mbarrier.init(bar[0], 1)
+        tall = smem.alloc(f32, (300, 64), align=1024)
+        ptx.cp.async_.bulk.tensor_2d(dst=tall, src=x, coord=(0, 0), mbar=bar[0])  # here
+        ptx.cp.async_.bulk.tensor_2d(dst=tall, src=x, coord=(0, 0), mbar=bar[0])
+        ptx.pointer(y).store(1.0)
+
+    (found,) = [d for d in kernel(in_specs=[tile], out_specs=[Tile(1, f32)])(described).check() if "TMA" in d.message]
+    assert message in found.message
+    code, first = inspect.getsourcelines(described)
+    assert found.line == first + next(i for i, text in enumerate(code) if "# here" in text)
+
+
+INSIDE: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: smem.wgmma_tile(bf16, (64, 24)), ValueError, "rows of 48 bytes"),
+    (lambda: reg.wgmma_frag(m=1, n=8, dtype=f32), ValueError, "does not spread evenly"),
+    (lambda: ptx.wgmma.auto_descriptor(0, dtype=bf16, shape=(64, 24), major="K"), ValueError, "rows of 48 bytes"),
+    (lambda: ptx.tcgen05.make_instr_desc_f16bf16_f32(m=100), ValueError, "m is 64, 128 or 256"),
+    (lambda: ptx.kloop(4, unroll=3, body=lambda: None), ValueError, "a power of two, not 3"),
+    (lambda: smem.alloc(f32, (4, 4))[7], IndexError, "4 parts"),
+    (lambda: smem.mbarrier(2)[2], IndexError, "2"),
+    (lambda: smem.alloc(f32, (4, 4))["a"], TypeError, "chosen by an int or a register"),
+    (lambda: ptx.mx.sync(), AttributeError, "mx"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("use", "kind", "message"), INSIDE)
+def test_what_functions_raise_about_arguments_has_the_kernels_line(
+    use: Callable[[], object], kind: type[Exception], message: str, dynamic: bool
+) -> None:
+    def wrong():
+        if dynamic:
+            smem.alloc(f32, 20_000)
+        for _ in ptx.range_(3):
+            use()
+
+    made = kernel(wrong)
+    with pytest.raises(kind, match=message) as caught:
+        made.ptx()
+    assert isinstance(caught.value, PTXError)
+    (found,) = made.check()
+    assert found.filename == __file__
+    assert found.line == use.__code__.co_firstlineno
+    assert found.column is not None
+
+
+def test_errors_of_the_authors_own_are_left_alone() -> None:
+    def wrong():
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$") as caught:
+        kernel(wrong).ptx()
+    assert not isinstance(caught.value, PTXError)
+
+
+@pytest.mark.parametrize(("arch", "limit"), [("sm_90a", 232_448), ("sm_80", 166_912), ("sm_120a", 101_376)])
+def test_the_allocation_that_is_too_much(arch: str, limit: int) -> None:
+    def wrong():
+        smem.alloc(f32, limit // 4)
+        smem.mbarrier(1)  # here
+
+    found = refusal(wrong, "# here", arch=arch)
+    assert f"allocates {limit + 8} of shared memory, and a CTA has at most {limit} on {arch}" in found.message
+
+
 def test_a_kernel_without_grid_is_one_cta() -> None:
     @kernel(in_specs=[Tile(4, f32)], out_specs=[Tile(4, f32)], block=4)
     def copy(x, y):

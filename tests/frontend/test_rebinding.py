@@ -555,7 +555,15 @@ def a_number_of_an_object_in_an_if() -> None:
     keep(tid * state.phase)
 
 
+def a_number_changed_by_a_method_in_an_if() -> None:
+    tid, state = reg.from_(ptx.special.tid.x(), u32), State()
+    with ptx.if_(tid > 3):
+        state.advance()
+    keep(tid * state.phase)  # here
+
+
 LIKELY_WRONG = [
+    a_number_changed_by_a_method_in_an_if,
     a_phase_in_a_loop, a_stage_and_its_phase, a_sum_read_behind_the_loop, a_number_in_a_list, a_number_in_an_attribute,
     a_number_changed_by_a_method, a_number_of_an_outer_function, a_global_number, a_register_instead_of_a_number,
     a_number_in_an_if, a_number_in_both_branches, a_number_instead_of_a_register_in_an_if, a_number_of_an_object_in_an_if,
@@ -600,6 +608,12 @@ def test_numbers_of_trace_time_are_free() -> None:
         tid = reg.from_(ptx.special.tid.x(), u32)
         first, bars, state = tid == 0, smem.mbarrier(2), State()
         numbers, emitted, loaded, phase, slot, k, seen = count(), 0, 0, 0, 0, 0, {"add": 0}
+        counted = 0
+
+        def count_it() -> None:
+            nonlocal counted
+            counted += 1
+
         for b in range(2):
             ptx.mbarrier.init(bars[b], 1, pred=first)
         with ptx.if_(first):
@@ -627,7 +641,12 @@ def test_numbers_of_trace_time_are_free() -> None:
             seen["add"] += 1
             smem.store(u32, ptx.addr(smem.alloc(u32, 8), state.take(4)), tid)
             ptx.label(f"here_{emitted}_{next(numbers)}")
-        print(f"{emitted} rounds", end="")
+            count_it()
+        with ptx.if_(first):
+            count_it()
+        print(f"{emitted} rounds", counted, end="")
+        for k in range(counted):
+            ptx.mbarrier.wait(bars[k % 2], phase)
         if emitted != 6 or seen["add"] != 1:  # an assert would be rewritten by pytest
             raise ValueError
         ptx.bar.sync(0)

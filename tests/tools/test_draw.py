@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pyptx import draw
-from pyptx.types import bf16, f16, f32
+from pyptx.types import bf16, e4m3, f16, f32, tf32
 
 LAYOUTS = Path(__file__).parents[1] / "data" / "layouts"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -211,3 +211,27 @@ def test_the_svg_shows_the_cells(picture: draw.Picture, tmp_path: Path) -> None:
 def test_what_cannot_be_drawn(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
+
+
+def test_lines_do_not_cut_the_registers_of_four_threads() -> None:
+    """Heavier lines stand where another register begins: every 16 bytes along k."""
+    for shape, dtype, groups in (("m16n8k32", e4m3, 2), ("m16n8k16", bf16, 2), ("m16n8k8", tf32, 2)):
+        picture = draw.mma("A", shape, dtype)
+        columns = 1 + max(c.column for c in picture.cells)
+        first = [picture[0, c].text[1].split(".")[0] for c in range(columns)]
+        assert len(re.findall(r"M[\d. ]+V", picture.svg)) == len(set(first)) - 1 == groups - 1
+        assert first == [f"r{2 * (c * groups // columns)}" for c in range(columns)]
+
+
+def test_shapes_that_mma_does_not_have_are_not_drawn() -> None:
+    for wrong in (("D", "m16n8k12", f32), ("A", "m8n8k16", bf16), ("A", "m16n8k64", 8)):
+        with pytest.raises(ValueError, match=r"mma\.sync with"):
+            draw.mma(*wrong)
+
+
+def test_notes_say_what_is_not_plain() -> None:
+    assert "as the instruction says: 8 here" in draw.tcgen05("16x32bx2", 2, split=8).svg
+    assert "T4+1" in draw.banks(lambda lane: 4 * (lane // 2)).svg
+    assert "T4+1" not in draw.banks(lambda lane: 4 * lane).svg
+    assert "rotate" in draw.banks(lambda lane: 128 * lane).svg
+    assert "rotate" not in draw.banks(lambda lane: 4 * lane).svg

@@ -9,6 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from .matrix import Mma
+from .types import SCALAR_TYPES
+
 
 @lru_cache(maxsize=256)
 def fragment(operand: str, m: int, n: int, k: int, bits: int) -> np.ndarray:
@@ -49,3 +52,21 @@ def wgmma_accumulator(n: int) -> np.ndarray:
     row = (16 * warp + lane // 4)[:, None] + 8 * (v // 2 % 2)
     column = 2 * (lane % 4)[:, None] + v % 2 + 8 * (v // 4)
     return row * n + column
+
+
+_TYPES = {"A": "atype", "B": "btype", "C": "ctype", "D": "dtype"}
+"""What the forms of `mma` call the type of an operand."""
+
+
+@lru_cache(maxsize=64)
+def mma_shapes(operand: str, bits: int, dtype: str = "") -> tuple[str, ...]:
+    """The shapes of dense `mma.sync` whose operand A, B, C or D has elements of that many bits (or of the type `dtype`),
+    but for the four small matrices of m8n8k4, whose fragments are others. Empty for none.
+    """
+    found: set[str] = set()
+    for form in Mma.forms if operand in _TYPES else ():
+        types = form.sets[_TYPES[operand]].split()
+        fits = any(t == dtype or (t != "e2m1" and SCALAR_TYPES[t].bits == bits) for t in types)
+        if fits and "sparsity" not in form.sets:
+            found.update(s for s in form.sets["shape"].split() if s != "m8n8k4" or form.sets["atype"] == "f64")
+    return tuple(sorted(found, key=lambda s: [int(n) for n in s[1:].replace("n", " ").replace("k", " ").split()]))

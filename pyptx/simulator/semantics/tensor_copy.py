@@ -19,6 +19,7 @@ from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Reg, Vec
 from ..tensor_box import (
     BoxError,
     Combine,
+    bytes_inside,
     im2col_size,
     pixel_rows,
     pixels_of,
@@ -144,6 +145,18 @@ class _Box:
         except BoxError as error:
             self._fault(error)
             raise
+
+    def read_parts(self, start: int) -> list[tuple[int, int]]:
+        """(offset, bytes) of the parts of the box in shared memory, from address `start` on, that a store reads: what lies
+        outside of the tensor is padding.
+        """
+        inside = bytes_inside(self.m, self.at) if self.mode == "tile" else None
+        if inside is None:
+            return [(0, self.size)]
+        placed = np.empty_like(inside)
+        place_box(placed, inside, self.m.swizzle, start)
+        edges = np.flatnonzero(np.diff(placed, prepend=0, append=0))
+        return [(int(a), int(b - a)) for a, b in edges.reshape(-1, 2)]
 
     def _pixels(self) -> tuple[Array, Array]:
         m, at = self.m, self.at
@@ -404,7 +417,8 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
 
         copy = Copy(inst, np.array([lane]), "bulk_group", complete)
         if machine.observers:
-            copy.reads = [("shared", flat_offset(machine, view), box.size)]
+            first = flat_offset(machine, view)
+            copy.reads = [("shared", first + at, length) for at, length in box.read_parts(start)]
             copy.written_rows = box.rows()
         machine.pending.issue(copy)
 

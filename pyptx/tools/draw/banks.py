@@ -43,6 +43,9 @@ def banks(addresses: Iterable[int] | Callable[[int], int], width: int = 4, *, ti
             asked.setdefault(word, []).extend(lanes)
     lines = sorted({w // BANKS for w in asked})
     cells = [_word(w, lanes, lines.index(w // BANKS)) for w, lanes in sorted(asked.items())]
+    notes = ["words: different words of a bank in the worst pass; lanes that read the same word share it."]
+    if any("+" in c.text[0] for c in cells):
+        notes.append("T4+1: T4 and one more lane read this word; the mouse shows which.")
     cells += [_total(bank, n, len(lines)) for bank, n in enumerate(worst) if n]
     ways, passes, ideal = conflicts(np.array(found, np.int64), width)
     verdict = "no bank conflict" if ways == 1 else f"{ways}-way bank conflict"
@@ -55,7 +58,7 @@ def banks(addresses: Iterable[int] | Callable[[int], int], width: int = 4, *, ti
         [str(b) for b in range(BANKS)],
         cells,
         lane_legend(),
-        ("words: different words of a bank in the worst pass; lanes that read the same word share it.",),
+        notes,
         cell_width=38.0,
         cell_height=26.0,
     ).picture()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dialects.ptx.fragments import fragment
+from ...dialects.ptx.fragments import fragment, mma_shapes
 from ...simulator.semantics.wgmma import accumulators, registers_a
 from ...simulator.tensor_memory import PER_REPEAT, accumulator_places, register_places
 from ...types import PtxType
@@ -34,6 +34,9 @@ def mma(operand: str, shape: str | tuple[int, int, int], dtype: PtxType | int) -
     m, n, k = _mnk(shape)
     bits = dtype if isinstance(dtype, int) else dtype.bits
     _check_mma(operand, m, n, k, bits)
+    known = mma_shapes(operand, bits, "" if isinstance(dtype, int) else dtype.name)
+    if f"m{m}n{n}k{k}" not in known:
+        raise ValueError(f"mma.sync with {operand} of {bits}-bit elements has {', '.join(known)}, not m{m}n{n}k{k}")
     rows, columns = {"A": (m, k), "B": (k, n)}.get(operand, (m, n))
     table = fragment("C" if operand == "D" else operand, m, n, k, bits)
     cells = [
@@ -47,8 +50,13 @@ def mma(operand: str, shape: str | tuple[int, int, int], dtype: PtxType | int) -
         f"mma.sync m{m}n{n}k{k}: {operand}{element}",
         f"{rows} x {columns}, {bits} bits an element, {_registers(table.shape[1] * bits // max(32, bits))}",
         row_axis, column_axis, _count(rows), _count(columns), cells, lane_legend(), (_reading(bits),),
-        row_rule=8 if rows > 8 else 0, column_rule=8 if columns > 8 else 0,
+        row_rule=_run(bits) if operand == "B" else 8, column_rule=_run(bits) if operand == "A" else 8,
     ).picture()  # fmt: skip
+
+
+def _run(bits: int) -> int:
+    """Elements along k that four neighbouring threads hold in one register each: 16 bytes, and 4 elements of 64 bits."""
+    return 4 * max(32 // bits, 1)
 
 
 def _check_mma(operand: str, m: int, n: int, k: int, bits: int) -> None:
@@ -107,7 +115,7 @@ def wgmma(operand: str, dtype: PtxType | int, n: int = 16) -> Picture:
         f"64 x {columns}, {bits} bits an element; the 128 threads of a warpgroup, warp w in rows 16w to 16w+15",
         "row m", "column n" if operand == "D" else "column k", _count(64), _count(columns), cells, lane_legend(),
         (_reading(bits), "Colours repeat from warp to warp: T32 has that of T0."),
-        row_rule=16, column_rule=8,
+        row_rule=16, column_rule=8 if operand == "D" else _run(bits),
     ).picture()  # fmt: skip
 
 
@@ -134,6 +142,8 @@ def tcgen05(shape: str, count: int = 1, *, pack: bool = False, split: int = 4) -
                 cells.append(Cell(lane, column, (f"T{thread}", name), lane_colour(thread), detail))
     rows, columns = max(c.row for c in cells) + 1, max(c.column for c in cells) + 1
     notes = ["Rows and columns count from the address; warp w of a warpgroup reaches lanes 32w to 32w+31."]
+    if shape == "16x32bx2":
+        notes.append(f"The second half begins as many columns further as the instruction says: {split} here.")
     if pack:
         notes.append("A register takes the lower 16 bits of two neighbouring columns.")
     return Grid(

@@ -131,7 +131,11 @@ class _Drawing:
         grid = self.grid
         soft = "#68707a"
         self.text(self.left + self.width / 2, self.top - 24, grid.column_axis, 12, anchor="middle", colour=soft)
-        self.text(_MARGIN + 8, self.top + self.height / 2, grid.row_axis, 12, anchor="middle", colour=soft, turned=True)
+        if 7 * len(grid.row_axis) > self.height:  # too low a picture to turn the word
+            self.text(_MARGIN, self.top - 24, grid.row_axis, 12, colour=soft)
+        else:
+            middle = self.top + self.height / 2
+            self.text(_MARGIN + 8, middle, grid.row_axis, 12, anchor="middle", colour=soft, turned=True)
         for i, label in enumerate(grid.columns):
             x = self.left + (i + 0.5) * grid.cell_width
             self.text(x, self.top - 7, label, 11, anchor="middle", colour=soft, font="m")

@@ -1,0 +1,58 @@
+"""The command line of the examples: the same options everywhere, and an exit status that says whether all is well."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import examples
+import pyptx
+from examples.ampere import gemm_pipelined
+from examples.common import examine
+from pyptx import ptx
+
+FOLDER = Path(examples.__file__ or "").parent
+EXAMPLES = sorted(
+    ".".join(("examples", part.parent.name, part.stem))
+    for generation in ("ampere", "hopper", "blackwell", "geforce")
+    for part in (FOLDER / generation).glob("*.py")
+    if "def main(" in part.read_text() or "shared.main" in part.read_text()
+)
+
+
+def run(module: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit status of `python -m module words`."""
+    found = import_module(module)
+    monkeypatch.setattr(sys, "argv", [module, *words])
+    if hasattr(found, "main"):
+        return found.main()
+    return found.shared.main(arch={"ampere": "sm_80", "blackwell": "sm_100a"}[module.split(".")[1]])
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_ptx(module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(module, "--ptx", monkeypatch=monkeypatch) == 0
+    text = capsys.readouterr().out
+    kernels = [".version" + part for part in text.split(".version")[1:]]
+    assert len(kernels) == (4 if module.endswith("primitives") else 1)
+    assert all(pyptx.diagnose(k) == [] for k in kernels)
+    with pytest.raises(SystemExit) as caught:
+        run(module, "--help", monkeypatch=monkeypatch)
+    assert caught.value.code == 0
+    help_ = capsys.readouterr().out
+    options = ("--check", "--ptx") if module.endswith("primitives") else ("--size", "--arch", "--check", "--ptx")
+    assert all(option in help_ for option in options)
+
+
+def test_check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("examples.ampere.rms_norm", "--size", "3", "1672", "--check", monkeypatch=monkeypatch) == 0
+    assert "rms_norm sm_80  checked by pyptx, ptxas and the sanitizer: no findings" in capsys.readouterr().out
+
+
+def test_check_finds_a_missing_wait(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(ptx.cp.async_, "wait_group", lambda *_, **__: None)
+    assert not examine(gemm_pipelined.build(130, 70, 104))
+    assert "error:" in capsys.readouterr().out
