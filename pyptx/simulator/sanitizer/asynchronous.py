@@ -31,6 +31,14 @@ def reduces(inst: Inst) -> bool:
     return inst.family.access == "atomic"
 
 
+def _fenced(inst: Inst) -> set[str]:
+    """The spaces that a proxy fence is for."""
+    named = {m.partition("::")[0] for m in inst.modifiers if "restrict" not in m} & {"shared", "global"}
+    if any("restrict" in m for m in inst.modifiers):
+        named = {"shared"}
+    return named or {"shared", "global"}
+
+
 @dataclass(slots=True, eq=False)
 class State:
     """What is known of a copy. Times are 0 until the wait."""
@@ -58,6 +66,13 @@ class Copies:
         self.at: dict[int, State] = {}
         self.open: list[State] = []
         self.on_barrier: dict[int, list[State]] = {}
+        self.fenced = {
+            space
+            for inst in sanitizer.machine.program.instructions
+            if inst.fences == "async"
+            for space in _fenced(inst)
+        }
+        """The spaces that some proxy fence is for. Fences for different ones in a kernel are taken for fences of both."""
 
     def start(self) -> None:
         self.open.clear()
@@ -88,6 +103,7 @@ class Copies:
         lanes = copy.lanes
         state = self.at[now] = self._state(copy, lanes)
         shadow, races = self.s.shadow, self.s.races
+        self.s.maps.issued(copy, state)
         if copy.mechanism != "mbarrier":
             self.open.append(state)
         if copy.mechanism == "group":
@@ -195,7 +211,8 @@ class Copies:
             return
         stamps = stamps[generic]
         who, times = stamps & THREAD, stamps >> 32
-        bad = ~self.s.clocks.fenced(lane, who, times)
+        uncovered = space.name not in self.fenced
+        bad = np.ones(who.size, np.bool_) if uncovered else ~self.s.clocks.fenced(lane, who, times)
         if np.count_nonzero(bad):  # without any order it is a race, and reported as one
             bad &= self.s.clocks.ordered(np.full(who.size, lane), who, times)
         bad = np.flatnonzero(bad)
@@ -210,7 +227,8 @@ class Copies:
             f"between; it was written by {self.s.thread(int(who[at]))}",
             lane,
             hint="every thread that wrote executes fence.proxy.async after its stores, then comes the barrier, then "
-            "the asynchronous instruction",
+            "the asynchronous instruction"
+            + (f"; no fence of this kernel is for {space.name} memory" if uncovered and self.fenced else ""),
             space=space,
             byte=int(index[generic[at]]) << space.shift,
             other=other,
@@ -325,6 +343,17 @@ class Copies:
                             continue
             kept.append(state)
         self.open = kept
+
+    def map_is_free(self, state: State, lane: int) -> bool:
+        """Whether a lane knows that a copy has read its tensor map."""
+        clocks, at = self.s.clocks, np.array([lane])
+        if state.columns:
+            return any(
+                clocks.knows(at, state.first_group + cta // self.machine.cluster_size, column, state.copy.time)[0]
+                for cta, column in state.columns.items()
+            )
+        done = state.read_done[:1]
+        return bool(done[0]) and bool(clocks.ordered(at, state.numbers[:1], done)[0])
 
     def seen(self, slot: int) -> None:
         """A thread waited for the phase of an mbarrier that has ended."""

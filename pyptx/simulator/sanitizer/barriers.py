@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.barrier import BarWarp
-from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
+from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx, MbarrierTestWait, MbarrierTryWait
 from ...dialects.ptx.warp import Shuffle
 from ..memory import Access
 from ..observe import Action
@@ -42,6 +42,11 @@ class Barriers:
         self.s = sanitizer
         self.machine = sanitizer.machine
         lanes = self.machine.lanes
+        self.narrow = self.machine.cluster_size > 1 and any(
+            inst.family in (MbarrierTryWait, MbarrierTestWait) and inst.has("cta")
+            for inst in self.machine.program.instructions
+        )
+        """Whether some mbarrier may be waited for by a thread that acquires only what its CTA has released."""
         self.at = np.full(lanes, -1, np.int64)
         """The instruction at which each lane waits."""
 
@@ -50,6 +55,10 @@ class Barriers:
         self.current: dict[int, Clock] = {}
         """What was released to the running phase of each mbarrier."""
         self.ended: dict[int, Clock] = {}
+        """The same for the phase before."""
+        self.near: dict[int, Clock] = {}
+        """What the own CTA released to the running phase of each mbarrier; kept if a wait is of the CTA's scope."""
+        self.near_ended: dict[int, Clock] = {}
         """The same for the phase before."""
         self.made: dict[int, Initialisation] = {}
         self.counts: dict[tuple[int, int], tuple[int, Inst]] = {}
@@ -441,7 +450,7 @@ class Barriers:
         groups = clocks.group_of[lanes]
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
-            clock = clocks.release(here, fenced[here]) if inst.has("relaxed") else clocks.release(here)
+            clock = clocks.release(here, fenced if inst.has("relaxed") else None)
             known = self.cluster.get(g)
             if known is not None:
                 clock.merge(known)
@@ -500,11 +509,20 @@ class Barriers:
 
     def add(self, slot: int, clock: Clock) -> None:
         """Release to the running phase of an mbarrier."""
-        known = self.current.get(slot)
-        if known is None:
-            self.current[slot] = clock.copy()
-        else:
-            known.merge(clock)
+        _add(self.current, slot, clock)
+        if self.narrow:
+            _add(self.near, slot, clock)
+
+    def _add_arrivals(self, slot: int, lanes: Array) -> None:
+        """Threads release to the running phase of an mbarrier."""
+        release = self.s.clocks.release
+        if not self.narrow:
+            self.add(slot, release(lanes))
+            return
+        _add(self.current, slot, release(lanes))
+        own = lanes[self.machine.cta_of_lane[lanes] == slot * 8 // self.machine.shared.shape[1]]
+        if own.size:
+            _add(self.near, slot, release(own))
 
     def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
         now = self.s.tick(inst)
@@ -533,8 +551,8 @@ class Barriers:
                     races.examine(inst, space, index[late], who[late], stamps[late], 0, "initialised", "written")
             space.write[index] = races.numbers[lane] + (now << 32)
             self.made[slot] = Initialisation(lane, now, inst)
-            self.current.pop(slot, None)
-            self.ended.pop(slot, None)
+            for clocks in (self.current, self.ended, self.near, self.near_ended):
+                clocks.pop(slot, None)
 
     def invalidating(self, access: Access, store: Callable[..., Any]) -> Callable[..., Any]:
         """The store of mbarrier.inval."""
@@ -565,13 +583,15 @@ class Barriers:
                 if inst.has("cta"):  # of this scope, it releases nothing to the CTA of another's mbarrier
                     here = here[self.machine.cta_of_lane[here] == slot * 8 // self.machine.shared.shape[1]]
                 if here.size:
-                    self.add(slot, self.s.clocks.release(here))
+                    self._add_arrivals(slot, here)
                     self._visit(inst, here, slot * 8 // self.machine.shared.shape[1])
         if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
                 self.add(slot, self.committed)
         for slot in ended:
             self.ended[slot] = self.current.pop(slot, Clock())
+            if self.narrow:
+                self.near_ended[slot] = self.near.pop(slot, Clock())
 
     def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
         if not np.count_nonzero(done):
@@ -585,7 +605,7 @@ class Barriers:
         self._visible(inst, lanes, slots, "waited for")
         for slot in np.unique(slots).tolist():
             self.s.copies.seen(slot)
-            clock = self.ended.get(slot)
+            clock = (self.near_ended if self.narrow and inst.has("cta") else self.ended).get(slot)
             if clock is not None and not inst.has("relaxed") and not self.s.clocks.too_large:
                 self.s.clocks.acquire(lanes[slots == slot], clock)
 
@@ -625,3 +645,11 @@ class Barriers:
             byte=8 * slot,
             other=made.inst,
         )
+
+
+def _add(clocks: dict[int, Clock], slot: int, clock: Clock) -> None:
+    known = clocks.get(slot)
+    if known is None:
+        clocks[slot] = clock.copy()
+    else:
+        known.merge(clock)

@@ -133,21 +133,21 @@ class Clocks:
     #
     # ------------------------------------------------------------------------------------------------- release, acquire
 
-    def release(self, lanes: np.ndarray, own: Array = None) -> Clock:
-        """What these lanes know together; `own`: of each lane itself only what it did up to that time."""
+    def release(self, lanes: np.ndarray, fences: Array = None) -> Clock:
+        """What these lanes know together. `fences`: when each lane of the batch last executed a fence, to release only
+        what these lanes knew at theirs, and what others did before their own.
+        """
         clock = Clock()
-        own = self.now if own is None else own
         groups = self.group_of[lanes]
         first = int(groups[0])
         if first == groups[-1] and not np.count_nonzero(groups != first):
-            self._release(clock, first, lanes, own)
+            self._release(clock, first, lanes, fences)
         else:
             for g in np.unique(groups):
-                here = groups == g
-                self._release(clock, int(g), lanes[here], own if isinstance(own, int) else own[here])
+                self._release(clock, int(g), lanes[groups == g], fences)
         return clock
 
-    def _release(self, clock: Clock, g: int, lanes: np.ndarray, own: Array) -> None:
+    def _release(self, clock: Clock, g: int, lanes: np.ndarray, fences: Array) -> None:
         local = self.local[lanes]
         row = np.zeros(self.width, np.int32)
         if self.matrix is not None:
@@ -164,7 +164,14 @@ class Clocks:
             np.maximum.at(warps, local // 32, known)
             part = row[: self.per].reshape(-1, 32)
             np.maximum(part, warps[:, None], out=part, casting="unsafe")
-        row[local] = np.maximum(row[local], own)
+        if fences is None:
+            row[local] = self.now
+        else:
+            at = int(fences[lanes].max())
+            part = row[: self.per]
+            np.minimum(part, np.maximum(fences[g * self.per : (g + 1) * self.per], at), out=part, casting="unsafe")
+            np.minimum(row[self.per :], at, out=row[self.per :])
+            row[local] = np.maximum(row[local], fences[lanes])
         key = self.first_group + g
         clock.rows[key] = row
         if self.proxy is not None:

@@ -15,6 +15,7 @@ SECTIONS = {
     "bulk-copy-not-waited": "9.7.9.25.4",
     "bulk-source-reused": "9.7.9.25.3.3",
     "proxy": "8.9.4",
+    "tensor-map-in-use": "9.7.9.26",
     "mbarrier-init-fence": "9.7.13.4",
     "mbarrier-reinit": "9.7.13.15.9",
     "barrier-divergent": "9.7.13.1",

@@ -372,10 +372,10 @@ class Races:
                 if releases:
                     known.add(cta, self.clocks.release(mine), not inst.has("cta"))
                     continue
-                known.add(cta, self.clocks.release(mine, self.fenced[mine]), False)
+                known.add(cta, self.clocks.release(mine, self.fenced), False)
                 wide = mine[self.fenced_wide[mine] > 0]
                 if wide.size and not inst.has("cta"):
-                    known.add(cta, self.clocks.release(wide, self.fenced_wide[wide]), True)
+                    known.add(cta, self.clocks.release(wide, self.fenced_wide), True)
 
     def _exchange(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         """The acquire and the release of an atomic; threads that meet at one place take their turn."""

@@ -2,7 +2,8 @@
 
 Whoever writes a map in global memory releases it (fence.proxy.tensormap::generic.release, or the copy from shared memory
 by tensormap.cp_fenceproxy, which does so itself), and whoever copies with it acquires it by address
-(fence.proxy.tensormap::generic.acquire), after a synchronisation between the two.
+(fence.proxy.tensormap::generic.acquire), after a synchronisation between the two. A copy may read its map until it is
+complete (9.7.9.25.5), so that it is not edited before.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dialects.ptx.tensor_map import TensormapCpFenceproxy
+from ...dialects.ptx.tensor_map import TensormapCpFenceproxy, TensormapReplace
 from ..memory import address_of
 from ..observe import Action
+from ..pending import Copy
 from ..program import Inst
 from .shadow import ASYNC, THREAD
 
 if TYPE_CHECKING:
+    from .asynchronous import State
     from .sanitizer import Sanitizer
 
 Array = Any
@@ -33,9 +36,17 @@ class TensorMaps:
         """Thread of the grid -> when it last executed a release fence."""
         self.acquired: dict[int, list[tuple[int, int]]] = {}
         """Address of a map -> (lane, time) of the acquire fences of this batch."""
+        self.edits = any(
+            inst.family in (TensormapReplace, TensormapCpFenceproxy) for inst in self.s.machine.program.instructions
+        )
+        self.chosen: dict[tuple[int, int], int] = {}
+        """(instruction, lane) -> address of the map of the copy that it is about to issue."""
+        self.users: dict[int, list[State]] = {}
+        """Address of a map -> the copies that were issued with it since it was edited."""
 
     def start(self) -> None:
         self.acquired.clear()
+        self.chosen.clear()
 
     def bound(self, inst: Inst, action: Action) -> Action:
         if inst.fences != "tensormap":
@@ -61,6 +72,8 @@ class TensorMaps:
         if found is None:
             return
         now = self.s.tick(inst)
+        if kind == "global":
+            self._in_use(inst, lane, start)
         space, index, lanes = found
         races = self.s.races
         if not races.off:
@@ -72,8 +85,34 @@ class TensorMaps:
         if inst.family is TensormapCpFenceproxy:
             self.released[lane + self.s.first_lane] = now
 
+    def issued(self, copy: Copy, state: State) -> None:
+        """A copy begins."""
+        if self.chosen:
+            address = self.chosen.pop((copy.inst.number, int(copy.lanes[0])), None)
+            if address is not None:
+                self.users.setdefault(address, []).append(state)
+
+    def _in_use(self, inst: Inst, lane: int, address: int) -> None:
+        """The copies with a map must be complete when it is edited."""
+        if self.s.races.off:
+            return
+        for state in self.users.pop(address, ()):
+            if not self.s.copies.map_is_free(state, lane):
+                self.s.report(
+                    "tensor-map-in-use",
+                    inst,
+                    "a tensor map is edited here that a copy may still read: this thread does not know that the copy, "
+                    f"which was issued by {self.s.thread(int(state.numbers[0]))}, is complete",
+                    lane,
+                    hint="wait for the mbarrier that the copy completes, or for its group (cp.async.bulk.wait_group.read "
+                    "0), and synchronise with the thread that edits the map; or use a second map",
+                    other=state.copy.inst,
+                )
+
     def used(self, inst: Inst, lane: int, address: int) -> None:
         """A copy reads the map at an address."""
+        if self.edits:
+            self.chosen[inst.number, lane] = address
         found = self.s.copies.range("global", address, SIZE, lane)
         if found is None or self.s.races.off:
             return

@@ -18,7 +18,7 @@ HEAD = """.version 8.7
 .address_size 64
 .visible .entry k(.param .u64 src, .param .u64 dst, .param .align 64 .b8 in_map[128], .param .align 64 .b8 out_map[128])
 {
-    .reg .pred %p<20>; .reg .b32 %r<60>; .reg .f32 %f<40>; .reg .b64 %rd<40>;
+    .reg .pred %p<20>; .reg .b16 %h<4>; .reg .b32 %r<60>; .reg .f32 %f<40>; .reg .b64 %rd<40>;
     .shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 full[4]; .shared .align 8 .b64 empty[4];
     .shared .align 4 .b32 word[32];
     ld.param.u64 %rd1, [src]; ld.param.u64 %rd2, [dst];
@@ -42,6 +42,7 @@ class Report(NamedTuple):
     grid: int = 1
     block: int = 64
     cluster: int | None = None
+    target: str = "sm_90a"
 
 
 INIT = """
@@ -336,7 +337,7 @@ $end:""", ("",), ("fence.proxy.async.global;",), grid=2),
 $wait:
     mbarrier.try_wait.parity.shared.b64 %p5, [full], 0;
     @!%p5 bra $wait;
-$end:""", ("",), ("fence.proxy.async;",)),
+$end:""", ("fence.proxy.async.shared::cta;",), ("fence.proxy.async;",)),
     Report("one lane waits for the data of all", {"bulk-copy-not-waited", "race"}, INIT.format(1) + """
     mov.u32 %r20, tile; mov.u32 %r21, 0; mov.u32 %r22, 0; mov.u32 %r23, full;
     @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [full], 1024;
@@ -390,7 +391,8 @@ def run(report: Report, parts: tuple[str, ...], seed: int) -> tuple[set[str], st
     rng = np.random.default_rng()
     source = rng.integers(0, 1 << 20, (64, 64)).astype(np.uint32)
     target = np.zeros((64, 64), np.uint32)
-    kernel = load(HEAD + report.kernel.format(*parts) + "\n    ret;\n}\n")["k"]
+    head = HEAD.replace("sm_90a", report.target)
+    kernel = load(head + report.kernel.format(*parts) + "\n    ret;\n}\n")["k"]
     maps = [tensor_map(a, (16, 16)) for a in (source, target)]
     try:
         result = kernel.simulate(
