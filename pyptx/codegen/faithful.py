@@ -109,7 +109,17 @@ class FaithfulWriter:
         lines += ["", *self.definitions(), *constructor]
         lines += self.out
         if runnable is not None:
-            lines += [*runnable.specs, "", "", *runnable.main, "", "", 'if __name__ == "__main__":', "    sys.exit(1 if main() else 0)", ""]
+            lines += [
+                *runnable.specs,
+                "",
+                "",
+                *runnable.main,
+                "",
+                "",
+                'if __name__ == "__main__":',
+                "    sys.exit(1 if main() else 0)",
+                "",
+            ]
         else:
             lines += ["", 'if __name__ == "__main__":', '    print(m.ptx(), end="")', ""]
         return "\n".join(lines)

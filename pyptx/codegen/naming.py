@@ -196,7 +196,9 @@ def operand_roles(cls: type[Instruction], modifiers: tuple[str, ...], count: int
         for specs in form.alternatives:
             if len(specs) == count:
                 named = [s.parts[0] if s.kind == "address" and s.parts else s for s in specs]
-                names = tuple([s.name if s.role == "$" and len(s.name) > 2 and s.name not in _VAGUE else "" for s in named])
+                names = tuple(
+                    [s.name if s.role == "$" and len(s.name) > 2 and s.name not in _VAGUE else "" for s in named]
+                )
                 return names if any(names) else ()
     return ()
 

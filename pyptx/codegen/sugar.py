@@ -607,7 +607,12 @@ class SugarFunction(FunctionWriter):
                 open_regions.pop()
                 self.close()
             for region in opening.get(at, ()) if at >= done else ():
-                if at in self.conditions and region.kind == "if" and at in repeats and Rolled(self, repeats[at]).write():
+                if (
+                    at in self.conditions
+                    and region.kind == "if"
+                    and at in repeats
+                    and Rolled(self, repeats[at]).write()
+                ):
                     done = at + repeats[at].period * repeats[at].count
                     break
                 wait = objects.wait_in(self, region)
@@ -903,7 +908,7 @@ class SugarFunction(FunctionWriter):
                 continue
             run = self._run(regs[at:])
             if len(run) > 2:
-                part = self.stretch(cast("tuple[str, int]", self.arrays[regs[at]])[0], run)
+                part = self.stretch(self.arrays[regs[at]][0], run)
                 parts.append(f"*{part}")
                 at += len(run)
                 continue
@@ -1054,7 +1059,10 @@ class SugarFunction(FunctionWriter):
         if found.load >= 0 and not made:
             options.append(f"into={self.expressions[self.statements[found.load][1][0]]}")
         self.popped = []
-        used = [*found.through, *(r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs)]
+        used = [
+            *found.through,
+            *(r for operand, regs in found.arguments if isinstance(operand, Register) for r in regs),
+        ]
         while True:
             taken = self._fold(used, None)
             reader = OperandReader(self, used, taken, ("st", "param", "b32"), "")

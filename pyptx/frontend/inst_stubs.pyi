@@ -656,11 +656,11 @@ class _cp_async_commit_group(Opcode):
 class _cp_async_mbarrier_arrive(Opcode):
     """Arrive at an mbarrier as soon as all cp.async that this thread has issued so far are complete.
 
-    Operand: addr, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
+    Operand: mbar, the mbarrier in shared memory. The arrival is on top of the expected ones, whose number is
     raised by one meanwhile; with `.noinc` it is one of those given at `mbarrier.init`.
 
-        cp.async.mbarrier.arrive{.noinc}.space.b64 [addr]
-        cp.async.mbarrier.arrive{.noinc}.b64 [addr:u32+]
+        cp.async.mbarrier.arrive{.noinc}.space.b64 [mbar]
+        cp.async.mbarrier.arrive{.noinc}.b64 [mbar:u32+]
 
     PTX ISA 9.7.13.15.15.
     """
@@ -1443,17 +1443,17 @@ class _mbarrier_arrive(Opcode):
     """Arrive at an mbarrier: count arrivals (default 1) less are pending, and the phase ends with the last.
 
     Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for
-    `.shared::cluster`, an mbarrier of another CTA); addr, the mbarrier; count, from 1, needs sm_90 (on sm_80
+    `.shared::cluster`, an mbarrier of another CTA); mbar, the mbarrier; count, from 1, needs sm_90 (on sm_80
     with `.noComplete`, when it may not end the phase); bytes, for `.expect_tx`, which first raises the
     expected bytes and then arrives once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to
     arrive in.
 
-        mbarrier.arrive{.space}.b64 d:u64, [addr%]{, count:u32}
-        mbarrier.arrive{.space}.b64 _, [addr%]{, count:u32}
-        mbarrier.arrive.noComplete{.space}.b64 d:u64, [addr%], count:u32
-        mbarrier.arrive.noComplete{.space}.b64 _, [addr%], count:u32
-        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [addr%], count:u32
-        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [addr%]{, count:u32}
+        mbarrier.arrive{.space}.b64 d:u64, [mbar%]{, count:u32}
+        mbarrier.arrive{.space}.b64 _, [mbar%]{, count:u32}
+        mbarrier.arrive.noComplete{.space}.b64 d:u64, [mbar%], count:u32
+        mbarrier.arrive.noComplete{.space}.b64 _, [mbar%], count:u32
+        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32
+        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
         ...
 
     PTX ISA 9.7.13.15.13.
@@ -1464,15 +1464,15 @@ class _mbarrier_arrive(Opcode):
 class _mbarrier_arrive_drop(Opcode):
     """Arrive at an mbarrier and take no part in later phases: their arrival count is lower by count, too.
 
-    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; addr, the mbarrier; count,
+    Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; mbar, the mbarrier; count,
     bytes, cta.
 
-        mbarrier.arrive_drop{.space}.b64 d:u64, [addr%]{, count:u32}
-        mbarrier.arrive_drop{.space}.b64 _, [addr%]{, count:u32}
-        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [addr%], count:u32
-        mbarrier.arrive_drop.noComplete{.space}.b64 _, [addr%], count:u32
-        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [addr%], count:u32
-        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [addr%]{, count:u32}
+        mbarrier.arrive_drop{.space}.b64 d:u64, [mbar%]{, count:u32}
+        mbarrier.arrive_drop{.space}.b64 _, [mbar%]{, count:u32}
+        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [mbar%], count:u32
+        mbarrier.arrive_drop.noComplete{.space}.b64 _, [mbar%], count:u32
+        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32
+        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
         ...
 
     PTX ISA 9.7.13.15.14.
@@ -1481,9 +1481,9 @@ class _mbarrier_arrive_drop(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _mbarrier_check_layout(Opcode):
-    """Ask whether the mbarrier at addr was made with the format in the instruction: p is true if so.
+    """Ask whether the mbarrier at mbar was made with the format in the instruction: p is true if so.
 
-        mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [addr]
+        mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [mbar]
 
     PTX ISA 9.7.13.15.
     """
@@ -1493,12 +1493,12 @@ class _mbarrier_check_layout(Opcode):
 class _mbarrier_complete_tx(Opcode):
     """Lower the number of bytes that the current phase waits for, as a finished copy of that size would.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed; moves
     no data.
 
-        mbarrier.complete_tx{.relaxed.scope}{.space}.b64 [addr%], bytes:u32
-        mbarrier.complete_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr%], bytes:u32, cta:u32
+        mbarrier.complete_tx{.relaxed.scope}{.space}.b64 [mbar%], bytes:u32
+        mbarrier.complete_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [mbar%], bytes:u32, cta:u32
 
     PTX ISA 9.7.13.15.12.
     """
@@ -1508,11 +1508,11 @@ class _mbarrier_complete_tx(Opcode):
 class _mbarrier_expect_tx(Opcode):
     """Raise the number of bytes that the current phase waits for, without arriving.
 
-    Operands: addr, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
+    Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
     `.multicast::cluster::32b`, a bit mask of the CTAs in whose shared memory to do it. Always relaxed.
 
-        mbarrier.expect_tx{.relaxed.scope}{.space}.b64 [addr%], bytes:u32
-        mbarrier.expect_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [addr%], bytes:u32, cta:u32
+        mbarrier.expect_tx{.relaxed.scope}{.space}.b64 [mbar%], bytes:u32
+        mbarrier.expect_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [mbar%], bytes:u32, cta:u32
 
     PTX ISA 9.7.13.15.11.
     """
@@ -1522,11 +1522,11 @@ class _mbarrier_expect_tx(Opcode):
 class _mbarrier_init(Opcode):
     """Make an mbarrier in shared memory, in its first phase.
 
-    Operands: addr, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
+    Operands: mbar, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
     to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
     threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
 
-        mbarrier.init{.format}{.space}.b64 [addr%], count:u32
+        mbarrier.init{.format}{.space}.b64 [mbar%], count:u32
 
     PTX ISA 9.7.13.15.9.
     """
@@ -1534,10 +1534,10 @@ class _mbarrier_init(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _mbarrier_inval(Opcode):
-    """End the life of the mbarrier at addr, so that its memory may be used for something else (or `init`
+    """End the life of the mbarrier at mbar, so that its memory may be used for something else (or `init`
     again).
 
-        mbarrier.inval{.space}.b64 [addr%]
+        mbarrier.inval{.space}.b64 [mbar%]
 
     PTX ISA 9.7.13.15.10.
     """
@@ -1558,16 +1558,16 @@ class _mbarrier_pending_count(Opcode):
 class _mbarrier_test_wait(Opcode):
     """Ask, without waiting, whether a phase of an mbarrier is complete.
 
-    Operands: p, true if it is; addr, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
+    Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
     whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
 
-        mbarrier.test_wait{.space}.b64 p:pred, [addr%], state:u64
-        mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [addr%], state:u64
-        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr%], state:u64
-        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr%], state:u64
-        mbarrier.test_wait.^parity{.space}.b64 p:pred, [addr%], phase:u32
-        mbarrier.test_wait.^parity.sem.scope{.space}.b64 p:pred, [addr%], phase:u32
+        mbarrier.test_wait{.space}.b64 p:pred, [mbar%], state:u64
+        mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [mbar%], state:u64
+        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [mbar%], state:u64
+        mbarrier.test_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [mbar%], state:u64
+        mbarrier.test_wait.^parity{.space}.b64 p:pred, [mbar%], phase:u32
+        mbarrier.test_wait.^parity.sem.scope{.space}.b64 p:pred, [mbar%], phase:u32
         ...
 
     PTX ISA 9.7.13.15.16.
@@ -1579,15 +1579,15 @@ class _mbarrier_try_wait(Opcode):
     """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit
     passes.
 
-    Operands: p, true if the phase is complete (if false, try again); addr, state or phase, q and report as
+    Operands: p, true if the phase is complete (if false, try again); mbar, state or phase, q and report as
     for `mbarrier.test_wait`; hint, the time limit in nanoseconds in place of the system's. Needs sm_90.
 
-        mbarrier.try_wait{.space}.b64 p:pred, [addr%], state:u64{, hint:u32}
-        mbarrier.try_wait.sem.scope{.space}.b64 p:pred, [addr%], state:u64{, hint:u32}
-        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [addr%], state:u64{, hint:u32}
-        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [addr%], state:u64{, hint:u32}
-        mbarrier.try_wait.^parity{.space}.b64 p:pred, [addr%], phase:u32{, hint:u32}
-        mbarrier.try_wait.^parity.sem.scope{.space}.b64 p:pred, [addr%], phase:u32{, hint:u32}
+        mbarrier.try_wait{.space}.b64 p:pred, [mbar%], state:u64{, hint:u32}
+        mbarrier.try_wait.sem.scope{.space}.b64 p:pred, [mbar%], state:u64{, hint:u32}
+        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, [mbar%], state:u64{, hint:u32}
+        mbarrier.try_wait{.sem.scope}{.space}.phase_type::primary.b64 p:pred{|q:pred_}, report=:b8, [mbar%], state:u64{, hint:u32}
+        mbarrier.try_wait.^parity{.space}.b64 p:pred, [mbar%], phase:u32{, hint:u32}
+        mbarrier.try_wait.^parity.sem.scope{.space}.b64 p:pred, [mbar%], phase:u32{, hint:u32}
         ...
 
     PTX ISA 9.7.13.15.16.

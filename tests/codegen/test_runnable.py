@@ -182,7 +182,11 @@ def test_pointers_and_numbers_in_structures() -> None:
     before = y.copy()
     pyptx.simulate(kernel, {0: x, 8: y, 16: np.int32(40)}, grid=(1,), block=(64,))
     np.testing.assert_array_equal(y, np.concatenate([x[:40], before[40:]]))
-    for wrong, message in (({0: x, 20: y}, "has 24 bytes"), ({0: 3}, "member at 0 is int"), ({"p": x}, "offset in bytes")):
+    for wrong, message in (
+        ({0: x, 20: y}, "has 24 bytes"),
+        ({0: 3}, "member at 0 is int"),
+        ({"p": x}, "offset in bytes"),
+    ):
         with pytest.raises(pyptx.SimulationError, match=message):
             pyptx.simulate(kernel, wrong, grid=(1,), block=(64,))
 
