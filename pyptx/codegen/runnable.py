@@ -45,7 +45,7 @@ _SLACK = 1024
 """Shared memory left for alignment."""
 MOST_IN_BOX = 256
 BLOCKS = (64,), (8, 8), (4, 4, 4)
-BLOCKS_WITH_BARRIERS = (256,), (16, 16), (8, 8, 4)
+BLOCKS_WITH_BARRIERS = (128,), (16, 16), (8, 8, 4)
 """Blocks of one, two and three dimensions."""
 _KNOWN = frozenset(
     "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split()

@@ -300,6 +300,7 @@ class SugarFunction(FunctionWriter):
         self.sugar = module
         self.parameters: dict[str, str] = {}
         self.load_types: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
         self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
@@ -367,7 +368,7 @@ class SugarFunction(FunctionWriter):
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        known = self.parameters.get(name)
+        known = self.parameters.get(name) or self.variables.get(name)
         if known is None and (known := self.sugar.symbols.get(name)) is not None:
             self.sugar.mentioned.add(known)
         return known or string(name)
@@ -483,9 +484,22 @@ class SugarFunction(FunctionWriter):
             if found is not None:
                 self.targets[at] = found
         self.keep = {found for _, name, path in tables if (found := find(name, path)) is not None}
-        mentioned = self.sugar.fixed_labels | self._symbols()
+        symbols = self._symbols()
+        self._name_variables(symbols)
+        mentioned = self.sugar.fixed_labels | symbols
         self.keep |= {at for (_, name), at in labels.items() if name in mentioned}
         self.tables = {(at, name): find(name, path) for at, name, path in tables}
+
+    def _name_variables(self, mentioned: set[str]) -> None:
+        """Python names for the function's variables with mangled names, as far as instructions mention them."""
+        declared: list[str] = []
+        for shape, _, _, _, _ in self.statements:
+            if shape.op_class is VariableOp and isinstance(shape.payload, DeclarationAttr):
+                declared += [name for name, _ in shape.payload.items]
+        for name in declared:
+            short = local_name(name)
+            if short != name and name in mentioned and declared.count(name) == 1 and name not in self.sugar.symbols:
+                self.variables[name] = self.names.fresh(short)
 
     def _count(self, shape: Shape, regs: Sequence[Reg]) -> None:
         for i in shape.written:
@@ -516,6 +530,7 @@ class SugarFunction(FunctionWriter):
         return found
 
     def _structure(self) -> list[Region]:
+        self.keep |= {label for at, label in self.targets.items() if label < at and self._leaves(label)}
         branches = [(at, label, self.statements[at][0].guard >= 0) for at, label in self.targets.items()]
         structure = recover(branches, self.keep)
         self.explicit = structure.explicit
@@ -530,6 +545,15 @@ class SugarFunction(FunctionWriter):
                 names.add(fresh)
                 self.label_names[at] = fresh
         return structure.regions
+
+    def _leaves(self, label: int) -> bool:
+        """Whether the function is left right behind a label: a branch back to it makes no loop."""
+        for shape, _, _, _, _ in self.statements[label + 1 :]:
+            if shape.kind == Kind.TERMINATOR:
+                return shape.guard < 0 and shape.instruction is not None and shape.instruction.returns
+            if shape.kind in (Kind.LABEL, Kind.TABLE):
+                return False
+        return False
 
     def _declare_early(self) -> list[Line]:
         """Registers whose first mention is no plain definition."""
@@ -749,7 +773,10 @@ class SugarFunction(FunctionWriter):
             self._location(self._statement(shape, name))
             return
         if shape.kind > Kind.TERMINATOR or shape.op_class is UnknownOp:
-            self.write_line(self._statement(shape, name))
+            text = self._statement(shape, name)
+            declared = shape.payload.items if isinstance(shape.payload, DeclarationAttr) else ()
+            known = self.variables.get(declared[0][0]) if len(declared) == 1 and text.startswith("variable(") else None
+            self.write_line(f"{known} = {text}" if known is not None else text)
             return
         fresh = self._fresh_results(shape, regs, self.bound) if shape.kind == Kind.INSTRUCTION else ()
         self._instruction(shape, regs, name)
@@ -872,6 +899,7 @@ class SugarFunction(FunctionWriter):
                 lambda at: self.makes.get(at, ()),
                 self._is_exact,
                 start_of,
+                self.namer.role,
                 self.conditions,
             )
         )
@@ -1222,6 +1250,9 @@ class SugarFunction(FunctionWriter):
         if isinstance(shape.layout[0], Pair):
             if tuple(classes) == pair_classes(words, self.sugar.registers):
                 return ""
+            if tuple(classes) == pair_classes(words, self.sugar.registers, True):
+                self.sugar.used.add("pair")
+                return "pair"
             return f"({string(classes[0])}, {string(classes[1])})"
         if not isinstance(shape.layout[0], Vector):
             predicted = result_class(result_type(words), self.sugar.registers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 import pyptx
 from pyptx.codegen import ptx_to_python
 from pyptx.codegen.idioms import comment
+from pyptx.codegen.naming import demangled
 from pyptx.passes.equivalent import differences
 from tests.frontend.tracing import assembled
 
@@ -227,6 +229,45 @@ def test_what_the_comment_on_a_division_says(bits: int, shift: int) -> None:
     assert comment(text.replace(f"(n, {bits - 1})", f"(n, {bits - 2})")) == ""
 
 
+@pytest.mark.parametrize(("factor", "shift", "divisor"), [(-1431655765, 1, 3), (-858993459, 3, 10), (613566757, 0, 7)])
+def test_division_by_a_constant(factor: int, shift: int, divisor: int) -> None:
+    """Where the comment says so, the instructions divide: at random and at the borders. 7 needs more than this."""
+    quotient = f"op.mul.hi.u32(n, {factor})" + (f" >> {shift}" if shift else "")
+    numbers = [0, 1, divisor, (1 << 32) - 1, *np.random.default_rng().integers(0, 1 << 32, 1000).tolist()]
+    numbers += [k * divisor - 1 for k in range(1, (1 << 32) // divisor, 9_999_991)]
+    right = all((n * (factor & 0xFFFFFFFF)) >> 32 + shift == n // divisor for n in numbers)
+    assert right == (divisor != 7)
+    assert comment(quotient) == (f"n / {divisor}, unsigned" if right else "")
+    assert comment(f"op.mul.wide.u32(n - ({quotient}) * {divisor}, 8)") == (f"n % {divisor}, unsigned" if right else "")
+    assert comment(quotient.replace(str(factor), str(factor + 1))) == ""
+
+
+def test_names_and_pairs_and_what_is_no_loop() -> None:
+    """A function's name ends before the types of its parameters; a jump back to `ret` is no loop; a shuffle's pair."""
+    assert demangled("_Z2mk3Big6float4scb") == "mk"
+    assert demangled("_ZN3foo3barEi") == "bar"
+    text = kernel(
+        REGISTERS
+        + "mov.u32 %r1, %tid.x; shfl.sync.down.b32 %r2|%p1, %r1, 1, 31, -1;\nld.param.u64 %rd1, [k_param_0];\n"
+        "@%p1 bra B;\nA: ret;\nB: st.global.u32 [%rd1], %r2;\nbra.uni A;"
+    )
+    program = written(text)
+    assert "into=pair)" in program
+    assert "loop()" not in program
+
+
+def test_counters_and_accumulators_are_no_one_list() -> None:
+    text = kernel(
+        REGISTERS + "ld.param.u64 %rd1, [k_param_0]; mov.b32 %r0, 0; mov.b32 %f0, 0f00000000;\n"
+        "mov.b32 %r1, %r0; mov.b32 %r2, %f0; mov.b32 %r3, %f0; mov.b32 %r4, %f0; mov.b32 %r5, %f0;\n"
+        "A: add.f32 %r2, %r2, %f0; add.f32 %r3, %r3, %f0; add.f32 %r4, %r4, %f0; add.f32 %r5, %r5, %f0;\n"
+        "add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra A; st.global.b32 [%rd1], %r2; ret;"
+    )
+    program = written(text)
+    assert "i = op.mov.b32(" in program
+    assert "accs = [op.mov.b32(" in program
+
+
 def test_variables_that_nobody_mentions_are_declared_in_a_loop() -> None:
     names = [f"_ZN4cuda3std3__45__cpo{len(n)}{n}E" for n in ("begin", "end", "cbegin", "cend")]
     variables = "".join(f".global .align 1 .b8 {name}[1];\n" for name in names)
@@ -239,9 +280,24 @@ def test_variables_that_nobody_mentions_are_declared_in_a_loop() -> None:
     assert 'count = m.variable(".global .u32", "_ZN1a5countE")' in program
 
 
+WAIT = "{ .reg .pred p;\nLAB: mbarrier.try_wait.parity.shared.b64 p, [bar], 0;\n@p bra DONE;\nbra LAB;\nDONE: }\n"
+
+
+def test_labels_of_scopes_at_one_place_are_one() -> None:
+    """Inline assembly of CUTLASS, twice in a row and before a label of the function."""
+    text = kernel(REGISTERS + f".shared .align 8 .b8 bar[8];\n@%p1 bra OUT;\n{WAIT}{WAIT}OUT: bar.sync 0;\nret;")
+    program = written(text)
+    assert program.count(".wait(0, branches=2)") == 2
+    for wrong in (
+        text.replace("@p bra DONE", "@p bra LAB", 1),
+        text.replace("bra OUT", "bra IN").replace("{ .reg", "IN: { .reg", 1),
+    ):
+        assert wrong != text
+        assert differences(pyptx.parse(text), pyptx.parse(wrong))
+
+
 def test_a_ret_behind_scopes_with_labels_goes_without_saying() -> None:
-    wait = "{ .reg .pred p;\nLAB: mbarrier.try_wait.parity.shared.b64 p, [bar], 0;\n@p bra DONE;\nbra LAB;\nDONE: }\n"
-    text = kernel(f".shared .align 8 .b8 bar[8];\n{wait}bar.sync 0;\n{wait}bar.sync 0;\nret;")
+    text = kernel(f".shared .align 8 .b8 bar[8];\n{WAIT}bar.sync 0;\n{WAIT}bar.sync 0;\nret;")
     program = written(text)
     assert "implicit_ret=True" in program
     assert "inst.ret()" not in program
