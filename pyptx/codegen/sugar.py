@@ -34,7 +34,7 @@ from ..dialects.ptx.syntax import (
     operand_tokens,
 )
 from ..frontend.arguments import Statement, ends_in_jump, load_type
-from ..frontend.calls import default_type
+from ..frontend.calls import CONVENTIONS, Convention
 from ..frontend.instructions import spelled, wide_floats
 from ..frontend.values import (
     COMPARISONS,
@@ -55,7 +55,7 @@ from .fragments import Fragments
 from .names import NameTable, literal, string
 from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
-from .rolling import Counted, Rolled
+from .rolling import OR_NONE, Counted, Rolled
 from .runnable import NAMES
 from .structure import Region, recover
 
@@ -105,6 +105,7 @@ class SugarWriter(FaithfulWriter):
         self.kernel_name = kernel_name
         self.first = True
         self.registers = _registers(source)
+        self.calls = calls.style_of(i.statements for i in source.items if isinstance(i, FunctionSource))
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
@@ -201,6 +202,7 @@ class SugarWriter(FaithfulWriter):
 
     def constructor_options(self) -> list[str]:
         options = [f"{self.registers}_registers=True"] if self.registers else []
+        options += [f"calls={string(self.calls)}"] if self.calls != "llvm" else []
         return [*options, "implicit_ret=True"] if self.implicit_ret else options
 
     def _parameters(self, attr: Attribute, stem: str) -> str:
@@ -1067,7 +1069,7 @@ class SugarFunction(FunctionWriter):
 
     def _call(self, at: int) -> int:
         """Write a call with its parameter block, if it is one that `call` makes; how many statements that were."""
-        found = calls.called_at(self.statements, at)
+        found = calls.called_at(self.statements, at, self.sugar.calls)
         if found is None or any(self._is_exact(s, r) for s, r, _, _, _ in self.statements[at : at + found.size]):
             return 0
         made: tuple[Reg, ...] = ()
@@ -1079,10 +1081,12 @@ class SugarFunction(FunctionWriter):
             if not made and (len(regs) != 1 or regs[0] not in self.bound):
                 return 0
         options: list[str] = []
-        if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
+        if found.types != [
+            self._stored_as(operand, regs, CONVENTIONS[found.style]) for operand, regs in found.arguments
+        ]:
             options.append(f"types={literal(found.types)}")
         options += [f"returns={string(found.returns)}"] if found.returns else []
-        options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        options += [f"style={string(found.style)}"] if found.style != self.sugar.calls else []
         options += [f"prototype={string(found.prototype)}"] if found.prototype else []
         if found.load >= 0 and not made:
             options.append(f"into={self.expressions[self.statements[found.load][1][0]]}")
@@ -1109,9 +1113,9 @@ class SugarFunction(FunctionWriter):
             self.write_line(text)
         return found.size
 
-    def _stored_as(self, operand: Operand, regs: Sequence[Reg]) -> str:
+    def _stored_as(self, operand: Operand, regs: Sequence[Reg], how: Convention) -> str:
         if isinstance(operand, Register):
-            return default_type(regs[0].register_class)
+            return how.stored(regs[0].register_class)
         return "b64" if self.number(cast(Immediate, operand).text, ("st",))[0] in QUOTES else "b32"
 
     def _wait(self, wait: objects.Wait) -> None:
@@ -1396,6 +1400,9 @@ class OperandReader:
 
     def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
         parts = self._parts(base, offset)
+        if len(parts) == 2 and not rest and parts[1].endswith(OR_NONE):
+            self.function.sugar.used.add("at")
+            return f"at({parts[0]}, {parts[1].removesuffix(OR_NONE)})"
         if len(parts) == 1 and rest:
             parts.append("None")
         return self._address_of(parts, rest)

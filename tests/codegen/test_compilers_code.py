@@ -157,53 +157,61 @@ PROTOTYPE = "pr: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b64 _)
 
 
 @pytest.mark.parametrize(
-    ("block", "call"),
+    ("block", "style", "call"),
     [
         (
             "{ .param .b32 param0; st.param.b32 [param0], %r1; .param .b64 param1; st.param.b64 [param1], %rd1;\n"
             ".param .b32 retval0; call.uni (retval0), f, (param0, param1); ld.param.b32 %r2, [retval0]; }",
-            'call("f", r, k_param_0_1, returns="b32", style="paired")',
+            "paired",
+            'call("f", r, k_param_0_1, returns="b32")',
         ),
         (
             f"{{ .param .b32 param0; st.param.b32 [param0], %r1; .param .b64 param1; st.param.b64 [param1], %rd1;\n"
             f".param .b32 retval0; {PROTOTYPE} call (retval0), %rd2, (param0, param1), pr; ld.param.b32 %r2, [retval0]; }}",
-            'call(f, r, k_param_0_1, returns="b32", style="paired", prototype="pr")',
+            "paired",
+            'call(f, r, k_param_0_1, returns="b32", prototype="pr")',
         ),
         (
             f"{{ .param .b32 param0; .param .b64 param1; .param .b32 retval0; st.param.b32 [param0], %r1;\n"
             f"st.param.b64 [param1], %rd1; {PROTOTYPE} call (retval0), %rd2, (param0, param1), pr;\n"
             f"ld.param.b32 %r2, [retval0]; }}",
+            "llvm",
             'call(f, r, k_param_0_1, returns="b32", prototype="pr")',
         ),
         (
             "{ .param .u32 %value_in; .param .u32 %out_arg1; st.param.u32 [%out_arg1], %r1; call (%value_in), g, (%out_arg1);\n"
             "ld.param.u32 %r2, [%value_in]; }",
-            'call("g", r, types=["u32"], returns="u32", style="gcc")',
+            "gcc",
+            'call("g", r, types=["u32"], returns="u32")',
         ),
         (
             "mov.u32 %r2, 0;\n{ .param .b32 param0; .param .b64 param1; st.param.b64 [param1], %rd1;\n"
             "st.param.b32 [param0], %r1; .param .b32 retval0; call.uni (retval0), f, (param0, param1);\n"
             "ld.param.b32 %r2, [retval0]; }",
+            "llvm",
             None,
         ),
         (
             "mov.u32 %r2, 0;\n{ .param .b32 param0; .param .b64 param1; .param .b32 retval0; st.param.b64 [param1], %rd1;\n"
             "st.param.b32 [param0], %r1; call.uni (retval0), f, (param0, param1); ld.param.b32 %r2, [retval0]; }",
-            'style="backwards", into=',
+            "backwards",
+            'returns="b32", into=',
         ),
         (
             f"{{ .param .b32 param0; st.param.b32 [param0], %r1; .param .b64 param1; st.param.b64 [param1], %rd1;\n"
             f".param .b32 retval0; {PROTOTYPE.replace('.b64', '.b32')} call (retval0), %rd2, (param0, param1), pr;\n"
             f"ld.param.b32 %r2, [retval0]; }}",
+            "llvm",
             None,
         ),
     ],
 )
-def test_calls(block: str, call: str | None) -> None:
+def test_calls(block: str, style: str, call: str | None) -> None:
     text = kernel(REGISTERS + VALUES + block + STORE + " ret;").replace(".visible .entry", CALLEES + ".visible .entry")
     program = ptx_to_python(text, sugar=True)
     assert not differences(pyptx.parse(text), pyptx.parse(run(program).ptx()))
     assert (" call(" in program) == (call is not None), program
+    assert (f'calls="{style}"' in program) == (style != "llvm")
     if call is not None:
         assert call.replace("k_param_0_1", "arg0").replace(" r,", " tid,") in program
 
