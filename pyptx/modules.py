@@ -7,6 +7,7 @@ from .frontend.instructions import inst
 from .frontend.modules import Function, Module, Style, declaration, param
 from .frontend.statements import (
     addr,
+    at,
     close_scope,
     declare,
     directive,
@@ -28,7 +29,7 @@ from .frontend.statements import (
 from .frontend.values import Block, If, Loop, Value, block, else_, if_, loop, new, op, special
 
 __all__ = [
-    "Block", "Function", "If", "Loop", "Mbarrier", "Module", "Style", "Value", "addr", "block", "call", "close_scope", "declaration",
+    "Block", "Function", "If", "Loop", "Mbarrier", "Module", "Style", "Value", "addr", "at", "block", "call", "close_scope", "declaration",
     "declare", "descriptor", "directive", "else_", "exact", "fmt", "if_", "inst", "label", "label_list", "lead", "load", "loc", "loop", "mbarrier", "new",
     "op", "open_scope", "pair", "param", "pragma", "reg", "section", "special", "targets", "tma", "unknown", "variable",
 ]  # fmt: skip

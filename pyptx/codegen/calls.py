@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, VariableOp
@@ -12,7 +12,7 @@ from ..frontend.arguments import Statement
 from ..frontend.calls import CONVENTIONS, Convention, prototype_text
 from ..ssa.statement import Kind, Reg, Shape
 
-__all__ = ["Called", "called_at"]
+__all__ = ["Called", "called_at", "style_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Called:
     """The statement that loads the result; -1 without one."""
 
 
-def called_at(statements: Sequence[Statement], at: int) -> Called | None:
-    """The call whose block opens at a statement, if `call` makes the same."""
+def called_at(statements: Sequence[Statement], at: int, preferred: str = "llvm") -> Called | None:
+    """The call whose block opens at a statement, if `call` makes the same; several styles may."""
     end = at + 1
     while end < len(statements) and statements[end][0].kind not in (Kind.OPEN, Kind.CLOSE):
         end += 1
@@ -63,7 +63,8 @@ def called_at(statements: Sequence[Statement], at: int) -> Called | None:
     if any(t not in SCALAR_TYPES for t in (*types, *([returns] if returns else []))):
         return None
     seen = _seen(statements, body)
-    for style, how in CONVENTIONS.items():
+    for style in (preferred, *CONVENTIONS):
+        how = CONVENTIONS[style]
         right_names = names == [how.name(i) for i in range(len(names))] and result in ("", how.result)
         if right_names and seen == _expected(types, returns, prototype, how):
             arguments = [(statements[i][0].layout[1], statements[i][1]) for i in own]
@@ -71,6 +72,21 @@ def called_at(statements: Sequence[Statement], at: int) -> Called | None:
             through = statements[calls[0]][1]
             return Called(end + 1 - at, function, through, arguments, types, returns, style, prototype, load)
     return None
+
+
+def style_of(functions: Iterable[Sequence[Statement]]) -> str:
+    """The style of the first call in these functions that has several arguments, else of the first at all."""
+    first = ""
+    for statements in functions:
+        if not any(s[0].instruction is not None and s[0].instruction.opcode == "call" for s in statements):
+            continue
+        plain = [s for s in statements if s[0].kind != Kind.REGISTERS]
+        for at, (shape, _, _, _, _) in enumerate(plain):
+            found = called_at(plain, at) if shape.kind == Kind.OPEN else None
+            if found is not None and len(found.types) > 1:
+                return found.style
+            first = first or (found.style if found is not None else "")
+    return first or "llvm"
 
 
 def _words(shape: Shape) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.mbarrier import MbarrierArrive, MbarrierExpectTx
 from ..dialects.ptx.movement import MapAddress
 from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
-from ..dialects.ptx.syntax import Address, Immediate, Operand, Symbol, Vector, operand_tokens
+from ..dialects.ptx.syntax import Address, Immediate, Operand, SpecialRegister, Symbol, Vector, operand_tokens
 from ..dialects.ptx.tensor_map import TensormapCpFenceproxy
 from ..dialects.ptx.types import SCALAR_TYPES
 from ..ssa.builder import FunctionSource
@@ -27,6 +27,7 @@ from ..ssa.statement import Reg, Shape
 
 __all__ = ["Guess", "Guesses", "declarations", "guess", "tokens"]
 
+_THREADS = ("%tid.x", "%tid.y", "%tid.z")
 _PASSES = 2
 """Through the statements: what a loop carries is known in the second."""
 _ELEMENTS = {"f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "u16x2": "u16", "s16x2": "s16"}
@@ -78,6 +79,8 @@ class Guesses:
     """Whether it reaches into the shared memory of other CTAs."""
     barrier_threads: int
     """Threads that take part in a CTA barrier: 0 where there is none, -1 where it does not say."""
+    dimensions: int
+    """Of a block, going by the indices of threads that are read."""
 
 
 def guess(entry: FunctionSource) -> Guesses:
@@ -103,6 +106,7 @@ class _Reader:
         self.members: dict[str, dict[int, str]] = {}  # of structures: the keys of their members in `found`
         self.spilled: dict[tuple[Reg | str, str], str] = {}  # origins of what is stored in local memory
         self.constants: dict[Reg, int] = {}
+        self.dimensions = 1
 
     def read(self) -> Guesses:
         for shape, regs, _, _, _ in self.entry.statements:
@@ -121,7 +125,7 @@ class _Reader:
             if own.workspace:
                 own.rank, own.types = 0, Counter(["b8"])
         members = {name: {at: self.found[key] for at, key in of.items()} for name, of in self.members.items()}
-        return Guesses(self.found, members, self.swizzled, self.clusters, self.threads)
+        return Guesses(self.found, members, self.swizzled, self.clusters, self.threads, self.dimensions)
 
     def _computed(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
         """Learn in what type registers are computed with."""
@@ -151,6 +155,9 @@ class _Reader:
 
     def _statement(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
         memory = next((o for o in shape.layout if isinstance(o, Address)), None)
+        for operand in shape.layout:
+            if isinstance(operand, SpecialRegister) and operand.name in _THREADS:
+                self.dimensions = max(self.dimensions, _THREADS.index(operand.name) + 1)
         if cls.carries_address or (memory is not None and "param" in shape.modifiers):
             self._carry(shape, regs)
         if memory is not None and len(regs) in (1, 2) and cls.access in ("load", "store"):

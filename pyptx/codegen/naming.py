@@ -38,8 +38,9 @@ def demangled(symbol: str) -> str:
     match = re.match(r"_ZN?K?(?:\d+_GLOBAL__N__[0-9a-zA-Z_]*?)?((?:\d+\w*?)+)", symbol)
     if match is None:
         return symbol
+    nested = symbol[2] == "N"
     rest, found = symbol[2:].lstrip("NK"), ""
-    while True:
+    while nested or not found:  # behind a name that is not nested stand the types of parameters
         digits = re.match(r"[1-9]\d*", rest)
         if digits is None:
             break
@@ -76,6 +77,8 @@ class Namer:
         self.updated: dict[Reg, str] = {}
         self.roles: dict[Reg, str] = {}
         """What the instructions that read a register call it; empty where they do not agree."""
+        self.parameters: set[Reg] = set()
+        """Registers that hold a parameter: they are named after it."""
         self.sums: dict[Reg, Reg] = {}
         """A sum with the register that something was added to."""
 
@@ -92,6 +95,10 @@ class Namer:
             if roles and isinstance(operand, (Register, Address)) and at < len(regs):
                 self._play(regs[at], roles[number], operand)
             at += _registers_in(operand)
+        if len(regs) < 3 and shape.guard < 0:
+            loaded = len(regs) == 1 and cls.access == "load" and "param" in shape.modifiers
+            if loaded or (issubclass(cls, ConvertAddress) and regs[-1] in self.parameters):
+                self.parameters.add(regs[0])
         read = {regs[i] for i in (*shape.read, *(shape.tied if shape.guard < 0 else ()))}
         for i in shape.written:
             if regs[i] in read:
@@ -109,6 +116,10 @@ class Namer:
             return
         if role and self.roles.setdefault(reg, role) != role:
             self.roles[reg] = ""
+
+    def role(self, reg: Reg) -> str:
+        """What sets a register apart from others that the same instruction makes: only alike ones are elements of a list."""
+        return reg.name if reg in self.parameters else self.updated.get(reg, "")
 
     def settle(self, statements: Sequence[Recorded]) -> None:
         """Name what a descriptor is made from after it: the words that it is packed from, what it is the sum of."""

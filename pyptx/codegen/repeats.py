@@ -59,6 +59,8 @@ class Function:
     """Whether an instruction must be spelled by `exact`."""
     start_of: dict[Reg, int]
     """The statement that mentions a register first; -1 for those that are there from the start."""
+    role: Callable[[Reg], str] = lambda _: ""
+    """What a register is for, as a counter or an accumulator: those of all rounds are for the same."""
     conditions: dict[int, int] = field(default_factory=dict[int, int])
     """Conditions that a stretch may hold: their branch -> their label, which nothing else jumps to."""
 
@@ -180,6 +182,8 @@ def _fill(function: Function, repeat: Repeat) -> int:
             at = start + i * period + k
             makes = function.makes(at) if i else first
             if len(makes) != len(first) or function.exact(statements[at][0], statements[at][1]) != exact:
+                return i
+            if any(function.role(a) != function.role(b) for a, b in zip(first, makes, strict=True)):
                 return i
             for j, reg in enumerate(makes):
                 made[reg] = i, (k, offset + j)

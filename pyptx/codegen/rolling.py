@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ROW = re.compile(r"(.+)\[(\d+)\]")
 MAX_LISTS = 4
 """A loop that collects more results than that is no easier to read."""
+OR_NONE = " or None"
+"""Behind an offset that is 0 once: none is written then."""
 MIXED = "mixed"
 """The type of a variable that stands for values of several types: no operator takes it."""
 
@@ -261,7 +263,7 @@ class Rolled:
                 values = self.repeat.integers.get((k, hole))
                 if values is not None:
                     text, _ = self._count(values)
-                    text += " or None" if 0 in values else ""
+                    text += OR_NONE if 0 in values else ""
                     changed = Address(operand.base, "@" + text, operand.rest, operand.unified)
                 hole += 1
             found.append(cast(Operand, changed))
@@ -398,4 +400,4 @@ def _plural(name: str) -> str:
     return "counts" if stem == "i" else stem + "s"
 
 
-__all__ = ["MIXED", "Counted", "Rolled"]
+__all__ = ["MIXED", "OR_NONE", "Counted", "Rolled"]

@@ -44,7 +44,9 @@ ROW_BYTES = 128
 _SLACK = 1024
 """Shared memory left for alignment."""
 MOST_IN_BOX = 256
-BLOCK, BLOCK_WITH_BARRIERS = 64, 256
+BLOCKS = (64,), (8, 8), (4, 4, 4)
+BLOCKS_WITH_BARRIERS = (128,), (16, 16), (8, 8, 4)
+"""Blocks of one, two and three dimensions."""
 _KNOWN = frozenset(
     "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split()
 )  # what NumPy has arrays of
@@ -254,7 +256,7 @@ def _random(name: str) -> str:
 def _launch(entry: FunctionSource, found: Guesses, shared: int) -> str:
     """Grid, block and what else a launch says, as keywords."""
     directives = tokens(entry, "directives")
-    block = _sizes(directives, ".reqntid", ".maxntid") or f"({_threads(found)},)"
+    block = _sizes(directives, ".reqntid", ".maxntid") or _block(found)
     required = _sizes(directives, ".reqnctapercluster")
     cluster = "(2,)" if found.clusters and not required else ""
     text = f"grid={required or cluster or '(1,)'}, block={block}"
@@ -262,10 +264,11 @@ def _launch(entry: FunctionSource, found: Guesses, shared: int) -> str:
     return text + (f", smem={shared}" if shared else "")
 
 
-def _threads(found: Guesses) -> int:
+def _block(found: Guesses) -> str:
     if found.barrier_threads > 0:
-        return found.barrier_threads
-    return BLOCK_WITH_BARRIERS if found.barrier_threads else BLOCK
+        return f"({found.barrier_threads},)"
+    x, *rest = (BLOCKS_WITH_BARRIERS if found.barrier_threads else BLOCKS)[found.dimensions - 1]
+    return f"({', '.join(map(str, (x, *rest)))}{'' if rest else ','})"
 
 
 def _dynamic_shared(source: ModuleText) -> int:

@@ -34,7 +34,7 @@ from ..dialects.ptx.syntax import (
     operand_tokens,
 )
 from ..frontend.arguments import Statement, ends_in_jump, load_type
-from ..frontend.calls import default_type
+from ..frontend.calls import CONVENTIONS, Convention
 from ..frontend.instructions import spelled, wide_floats
 from ..frontend.values import (
     COMPARISONS,
@@ -55,7 +55,7 @@ from .fragments import Fragments
 from .names import NameTable, literal, string
 from .naming import Namer, demangled, local_name, parameter_name
 from .operands import constant
-from .rolling import Counted, Rolled
+from .rolling import OR_NONE, Counted, Rolled
 from .runnable import NAMES
 from .structure import Region, recover
 
@@ -105,6 +105,7 @@ class SugarWriter(FaithfulWriter):
         self.kernel_name = kernel_name
         self.first = True
         self.registers = _registers(source)
+        self.calls = calls.style_of(i.statements for i in source.items if isinstance(i, FunctionSource))
         self.implicit_ret = _implicit_ret(source)
         self.constants: set[str] = set()
         self.fixed_labels = _named_in_sections(source)
@@ -201,6 +202,7 @@ class SugarWriter(FaithfulWriter):
 
     def constructor_options(self) -> list[str]:
         options = [f"{self.registers}_registers=True"] if self.registers else []
+        options += [f"calls={string(self.calls)}"] if self.calls != "llvm" else []
         return [*options, "implicit_ret=True"] if self.implicit_ret else options
 
     def _parameters(self, attr: Attribute, stem: str) -> str:
@@ -300,6 +302,7 @@ class SugarFunction(FunctionWriter):
         self.sugar = module
         self.parameters: dict[str, str] = {}
         self.load_types: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
         self.results: list[str] = []
         self.silent = 0  # statements at the end that are not written: `return value` or nothing says them
         self.names = NameTable((*HELPERS, "m", *NAMES, *constants.ALL_NAMES, *module.symbols.values(), *self.arguments))
@@ -367,7 +370,7 @@ class SugarFunction(FunctionWriter):
 
     def symbol(self, name: str) -> str:
         """A symbol as an operand: a parameter by its Python name."""
-        known = self.parameters.get(name)
+        known = self.parameters.get(name) or self.variables.get(name)
         if known is None and (known := self.sugar.symbols.get(name)) is not None:
             self.sugar.mentioned.add(known)
         return known or string(name)
@@ -483,9 +486,22 @@ class SugarFunction(FunctionWriter):
             if found is not None:
                 self.targets[at] = found
         self.keep = {found for _, name, path in tables if (found := find(name, path)) is not None}
-        mentioned = self.sugar.fixed_labels | self._symbols()
+        symbols = self._symbols()
+        self._name_variables(symbols)
+        mentioned = self.sugar.fixed_labels | symbols
         self.keep |= {at for (_, name), at in labels.items() if name in mentioned}
         self.tables = {(at, name): find(name, path) for at, name, path in tables}
+
+    def _name_variables(self, mentioned: set[str]) -> None:
+        """Python names for the function's variables with mangled names, as far as instructions mention them."""
+        declared: list[str] = []
+        for shape, _, _, _, _ in self.statements:
+            if shape.op_class is VariableOp and isinstance(shape.payload, DeclarationAttr):
+                declared += [name for name, _ in shape.payload.items]
+        for name in declared:
+            short = local_name(name)
+            if short != name and name in mentioned and declared.count(name) == 1 and name not in self.sugar.symbols:
+                self.variables[name] = self.names.fresh(short)
 
     def _count(self, shape: Shape, regs: Sequence[Reg]) -> None:
         for i in shape.written:
@@ -516,6 +532,7 @@ class SugarFunction(FunctionWriter):
         return found
 
     def _structure(self) -> list[Region]:
+        self.keep |= {label for at, label in self.targets.items() if label < at and self._leaves(label)}
         branches = [(at, label, self.statements[at][0].guard >= 0) for at, label in self.targets.items()]
         structure = recover(branches, self.keep)
         self.explicit = structure.explicit
@@ -530,6 +547,15 @@ class SugarFunction(FunctionWriter):
                 names.add(fresh)
                 self.label_names[at] = fresh
         return structure.regions
+
+    def _leaves(self, label: int) -> bool:
+        """Whether the function is left right behind a label: a branch back to it makes no loop."""
+        for shape, _, _, _, _ in self.statements[label + 1 :]:
+            if shape.kind == Kind.TERMINATOR:
+                return shape.guard < 0 and shape.instruction is not None and shape.instruction.returns
+            if shape.kind in (Kind.LABEL, Kind.TABLE):
+                return False
+        return False
 
     def _declare_early(self) -> list[Line]:
         """Registers whose first mention is no plain definition."""
@@ -749,7 +775,10 @@ class SugarFunction(FunctionWriter):
             self._location(self._statement(shape, name))
             return
         if shape.kind > Kind.TERMINATOR or shape.op_class is UnknownOp:
-            self.write_line(self._statement(shape, name))
+            text = self._statement(shape, name)
+            declared = shape.payload.items if isinstance(shape.payload, DeclarationAttr) else ()
+            known = self.variables.get(declared[0][0]) if len(declared) == 1 and text.startswith("variable(") else None
+            self.write_line(f"{known} = {text}" if known is not None else text)
             return
         fresh = self._fresh_results(shape, regs, self.bound) if shape.kind == Kind.INSTRUCTION else ()
         self._instruction(shape, regs, name)
@@ -872,6 +901,7 @@ class SugarFunction(FunctionWriter):
                 lambda at: self.makes.get(at, ()),
                 self._is_exact,
                 start_of,
+                self.namer.role,
                 self.conditions,
             )
         )
@@ -1039,7 +1069,7 @@ class SugarFunction(FunctionWriter):
 
     def _call(self, at: int) -> int:
         """Write a call with its parameter block, if it is one that `call` makes; how many statements that were."""
-        found = calls.called_at(self.statements, at)
+        found = calls.called_at(self.statements, at, self.sugar.calls)
         if found is None or any(self._is_exact(s, r) for s, r, _, _, _ in self.statements[at : at + found.size]):
             return 0
         made: tuple[Reg, ...] = ()
@@ -1051,10 +1081,12 @@ class SugarFunction(FunctionWriter):
             if not made and (len(regs) != 1 or regs[0] not in self.bound):
                 return 0
         options: list[str] = []
-        if found.types != [self._stored_as(operand, regs) for operand, regs in found.arguments]:
+        if found.types != [
+            self._stored_as(operand, regs, CONVENTIONS[found.style]) for operand, regs in found.arguments
+        ]:
             options.append(f"types={literal(found.types)}")
         options += [f"returns={string(found.returns)}"] if found.returns else []
-        options += [f"style={string(found.style)}"] if found.style != "llvm" else []
+        options += [f"style={string(found.style)}"] if found.style != self.sugar.calls else []
         options += [f"prototype={string(found.prototype)}"] if found.prototype else []
         if found.load >= 0 and not made:
             options.append(f"into={self.expressions[self.statements[found.load][1][0]]}")
@@ -1081,9 +1113,9 @@ class SugarFunction(FunctionWriter):
             self.write_line(text)
         return found.size
 
-    def _stored_as(self, operand: Operand, regs: Sequence[Reg]) -> str:
+    def _stored_as(self, operand: Operand, regs: Sequence[Reg], how: Convention) -> str:
         if isinstance(operand, Register):
-            return default_type(regs[0].register_class)
+            return how.stored(regs[0].register_class)
         return "b64" if self.number(cast(Immediate, operand).text, ("st",))[0] in QUOTES else "b32"
 
     def _wait(self, wait: objects.Wait) -> None:
@@ -1222,6 +1254,9 @@ class SugarFunction(FunctionWriter):
         if isinstance(shape.layout[0], Pair):
             if tuple(classes) == pair_classes(words, self.sugar.registers):
                 return ""
+            if tuple(classes) == pair_classes(words, self.sugar.registers, True):
+                self.sugar.used.add("pair")
+                return "pair"
             return f"({string(classes[0])}, {string(classes[1])})"
         if not isinstance(shape.layout[0], Vector):
             predicted = result_class(result_type(words), self.sugar.registers)
@@ -1365,6 +1400,9 @@ class OperandReader:
 
     def _address(self, base: Operand, offset: str, rest: tuple[Operand, ...]) -> str:
         parts = self._parts(base, offset)
+        if len(parts) == 2 and not rest and parts[1].endswith(OR_NONE):
+            self.function.sugar.used.add("at")
+            return f"at({parts[0]}, {parts[1].removesuffix(OR_NONE)})"
         if len(parts) == 1 and rest:
             parts.append("None")
         return self._address_of(parts, rest)

@@ -10,6 +10,7 @@ from ..types import from_name
 from .instructions import AddressOperand, inst, opcode
 from .registers import Reg
 from .statements import close_scope, label_list, open_scope, variable
+from .trace import current
 from .values import op
 
 __all__ = ["CONVENTIONS", "Convention", "call", "default_type", "prototype_text"]
@@ -41,6 +42,10 @@ class Convention:
     def declared(self, dtype: str) -> str:
         """The head of a parameter's declaration."""
         return f".param .{dtype if self.own_types else default_type(dtype)}"
+
+    def stored(self, register_class: str) -> str:
+        """The type by which an argument in a register is stored: floats as such, else bits of its size."""
+        return register_class if self.own_types or register_class[0] == "f" else default_type(register_class)
 
     def steps(self, count: int, returns: bool, prototype: bool) -> Iterator[tuple[str, int]]:
         """The statements of the block: `declare` or `store` with the number of an argument, `result` (its declaration),
@@ -78,7 +83,7 @@ CONVENTIONS: dict[str, Convention] = {
 
 
 def default_type(register_class: str) -> str:
-    """The type by which an argument in a register is stored: bits of its size."""
+    """The bits of a type's size: that of a parameter."""
     return f"b{from_name(register_class).bits}"
 
 
@@ -89,22 +94,23 @@ def prototype_text(types: Sequence[str], returns: str) -> str:
 
 
 def call(
-    function: Any, *arguments: Any, types: Sequence[str] | None = None, returns: str = "", style: str = "llvm",
+    function: Any, *arguments: Any, types: Sequence[str] | None = None, returns: str = "", style: str | None = None,
     prototype: str = "", into: Any = None,
 ) -> Any:  # fmt: skip
     """Call a function with scalar arguments; its value, of the type `returns`, or None.
 
     A `{ }` block with a `.param` for each argument and the result, `st.param`, `call.uni` and `ld.param`. types: those of
-    the arguments (default: bits of the registers' size, b32 for numbers). style: how the block is written, as one of
-    `CONVENTIONS`. prototype: for a function whose address is in a register, what to call its `.callprototype`. into: a
+    the arguments (default: floats as such, else bits of the registers' size, b32 for numbers). style: how the block is written, as one of
+    `CONVENTIONS`, by default as the module says. prototype: for a function whose address is in a register, what to call its `.callprototype`. into: a
     register for the value, else a new one.
     """
-    stored = list(types) if types is not None else [_type_of(a) for a in arguments]
-    if len(stored) != len(arguments):
-        raise ValueError(f"call: {len(arguments)} arguments and {len(stored)} types")
+    style = style or str(getattr(current(), "calls", "llvm"))
     how = CONVENTIONS.get(style)
     if how is None:
         raise ValueError(f"call: style is one of {', '.join(CONVENTIONS)}, not {style!r}")
+    stored = list(types) if types is not None else [_type_of(a, how) for a in arguments]
+    if len(stored) != len(arguments):
+        raise ValueError(f"call: {len(arguments)} arguments and {len(stored)} types")
     names = [how.name(i) for i in range(len(arguments))]
     found = None
     open_scope()
@@ -131,7 +137,7 @@ def call(
     return found
 
 
-def _type_of(argument: Any) -> str:
+def _type_of(argument: Any, how: Convention) -> str:
     if isinstance(argument, Reg) and argument.variable is not None:
-        return default_type(argument.variable.register_class)
+        return how.stored(argument.variable.register_class)
     return "b64" if isinstance(argument, str) else "b32"

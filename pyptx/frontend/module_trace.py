@@ -87,13 +87,14 @@ class ModuleTrace(Trace):
 
     def __init__(
         self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = (),
-        registers: str = "",
+        registers: str = "", calls: str = "llvm",
     ):  # fmt: skip
         self._filenames: dict[str, StringAttr] = {}
         super().__init__(name, target, version, place)
         self.names: Names = Names()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.layouts = layouts
         self.registers = registers
+        self.calls = calls
         self.closed_if: tuple[int, str] | None = None
         self.placed_labels: set[tuple[int, str]] = set()
         self._laid: dict[tuple[Shape, int], Shape] = {}

@@ -104,13 +104,14 @@ class Module:
     written, in order; write them with `header` where other directives stand between. lead: comments at the top.
     bit_registers: floats live in `.b32` and `.b64` registers, as LLVM has it, not `.f32` and `.f64` (those `op` makes).
     unsigned_registers: integers live in `.u32` and so on, as GCC has it, and operators on them are the unsigned ones.
-    implicit_ret: a function whose end can be reached gets a `ret` there, as a Python function has it.
+    calls: the style of `call` where it has none of its own. implicit_ret: a function whose end can be reached gets a `ret` there, as a Python function has it.
     """
 
     def __init__(
         self, target: str, version: str | None = None, *, address_size: int | str = 64, options: Sequence[str] = (),
         style: Style = DEFAULT, layouts: Sequence[Gaps] = (), headers: Sequence[str] = HEADERS, lead: str = "",
         bit_registers: bool = False, unsigned_registers: bool = False, implicit_ret: bool = False,
+        calls: str = "llvm",
     ):  # fmt: skip
         try:
             known = target_of(target).known
@@ -127,6 +128,7 @@ class Module:
             raise ValueError("registers are bit_registers or unsigned_registers, not both")
         self.registers = "bit" if bit_registers else "unsigned" if unsigned_registers else ""
         self.implicit_ret = implicit_ret
+        self.calls = calls
         self._items: list[Operation | Function] = []
         self._lead = lead
         self._tail = ""
@@ -351,7 +353,7 @@ class Module:
             return create(op_class, (), (), function.properties, attributes), None
         code = getattr(function.body, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<module>", 1)
-        trace = ModuleTrace(function.name, self.target, self.version, place, self.layouts, self.registers)
+        trace = ModuleTrace(function.name, self.target, self.version, place, self.layouts, self.registers, self.calls)
         source = FunctionSource(op_class, function.properties, attributes, locations=trace.locations)
         arguments: list[Value | Parameter] = []
         for which, found in (("returns", source.outputs), ("params", source.inputs)):

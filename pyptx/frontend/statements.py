@@ -31,7 +31,7 @@ from .registers import PipeRef, Reg
 from .trace import current
 
 __all__ = [
-    "addr", "close_scope", "declare", "directive", "exact", "fmt", "label", "label_list", "lead", "loc", "open_scope",
+    "addr", "at", "close_scope", "declare", "directive", "exact", "fmt", "label", "label_list", "lead", "loc", "open_scope",
     "pair", "pragma", "reg", "section", "targets", "unknown", "variable",
 ]  # fmt: skip
 
@@ -51,6 +51,11 @@ def _trace() -> ModuleTrace:
 def addr(base: Any, offset: int | str | None = None, *rest: Any) -> AddressOperand:
     """`[base+offset]`; further parts (tensor coordinates, an mbarrier) follow behind commas."""
     return AddressOperand(base, offset, rest)
+
+
+def at(base: Any, offset: int) -> AddressOperand:
+    """`[base+offset]`, or `[base]` where the offset is 0: for loops that count it."""
+    return AddressOperand(base, offset or None)
 
 
 def pair(first: Any, second: Any) -> PipeRef:

@@ -22,6 +22,7 @@ from ..types import PtxType, from_name
 from .instructions import Opcode, inst, opcode, spelled
 from .module_trace import ModuleTrace, type_of
 from .registers import NegPred, PipeRef, Reg
+from .statements import pair
 from .trace import current
 
 __all__ = [
@@ -291,14 +292,14 @@ def result_class(dtype: str, registers: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def pair_classes(words: tuple[str, ...], registers: str) -> tuple[str, str] | None:
-    """The register classes of an instruction that always has the results `d|p`."""
+def pair_classes(words: tuple[str, ...], registers: str, optional: bool = False) -> tuple[str, str] | None:
+    """The register classes of an instruction that always has the results `d|p`, or that may have them."""
     found = find_opcode(words[0], words[1:])
     lists = [specs for form in found[0].forms for specs in form.alternatives] if found is not None else []
-    if not lists or any(not s or s[0].kind != "pair" or s[0].optional_part for s in lists):
+    if not lists or any(not s or s[0].kind != "pair" or (s[0].optional_part and not optional) for s in lists):
         return None
-    first, second = (result_class(part.type, registers) for part in lists[0][0].parts)
-    return first, second
+    types = [part.type if part.type in _SCALARS else result_type(words) for part in lists[0][0].parts]
+    return result_class(types[0], registers), result_class(types[1], registers)
 
 
 @lru_cache(maxsize=1024)
@@ -323,7 +324,7 @@ class ValueOpcode:
     """`op.<opcode>(sources)`: the instruction, writing fresh registers, which are returned.
 
     into: the class of the result where the name does not say it; a number or list of classes makes a vector, a tuple of
-    two the pair `d|p`. `.v2` and the like in the name make a vector too.
+    two the pair `d|p`, `pair` that of an instruction which may have one. `.v2` and the like in the name make a vector too.
     """
 
     def __init__(self, words: tuple[str, ...]):
@@ -338,10 +339,12 @@ class ValueOpcode:
         self.__dict__[name] = found
         return found
 
-    def __call__(self, *operands: Any, into: int | str | Sequence[str] | None = None, pred: Any = None) -> Any:
+    def __call__(self, *operands: Any, into: Any = None, pred: Any = None) -> Any:
         trace = _trace()
         named = result_type(self._words)
         classes: Sequence[str]
+        if into is pair:
+            into = pair_classes(self._words, trace.registers, True)
         if into is None:
             into = self._vector or pair_classes(self._words, trace.registers) or result_class(named, trace.registers)
         if isinstance(into, str):

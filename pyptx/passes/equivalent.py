@@ -158,6 +158,7 @@ def _module_rows(module: ModuleOp) -> list[Row]:
 def _function_rows(function: FunctionOp) -> list[Row]:
     outer = {name: name for d in (*function.parameters, *function.returns) for name, _ in d.items}
     scopes = _scopes(function, outer)
+    first = _first_labels(function)
     stack = [scopes[0]]
     opened = 0
 
@@ -166,20 +167,20 @@ def _function_rows(function: FunctionOp) -> list[Row]:
 
     rows = [_row([Token(w) for w in function.tokens()], function, local)]
     for block in function.blocks:
-        printed = head_labels(block)
         for op in block.ops:
             if isinstance(op, ScopeBeginOp):
                 opened += 1
                 stack.append(scopes[opened])
             elif isinstance(op, ScopeEndOp):
                 stack.pop()
-            elif isinstance(op, _SILENT) or (op in printed and op is not printed[0]):
+            elif isinstance(op, _SILENT) or (isinstance(op, LabelOp) and first[op][0] is not op):
                 continue
             elif isinstance(op, Instruction):
                 statement = instruction_tokens(op)
                 gaps = _STYLE.instruction_gaps(statement.words, statement.guard, statement.opcode)
                 opcode = statement.guard + statement.opcode
-                rows.append(_row(_one_label(op, list(statement.tokens)), op, local, gaps, opcode))
+                tokens, named = _one_label(op, list(statement.tokens), first, local)
+                rows.append(_row(tokens, op, named, gaps, opcode))
             elif isinstance(op, Structural):
                 rows.append(_row([Token(w) for w in op.tokens()], op, local))
     return rows
@@ -205,12 +206,36 @@ def _scopes(function: FunctionOp, outer: dict[str, str]) -> list[dict[str, str]]
     return scopes
 
 
-def _one_label(op: Instruction, tokens: list[Token]) -> list[Token]:
-    """A block may have several labels; all stand for its first."""
-    if not op.successors or not any(t.kind == "label" for t in tokens):
-        return tokens
-    labels = head_labels(op.successors[0])
-    return [Token(labels[0].label, "label") if t.kind == "label" and labels else t for t in tokens]
+def _first_labels(function: FunctionOp) -> dict[LabelOp, tuple[LabelOp, str]]:
+    """For each label the first one at its place, in whatever scope, with its identity: they are one."""
+    found: dict[LabelOp, tuple[LabelOp, str]] = {}
+    stack, opened = [0], 0
+    here: tuple[LabelOp, str] | None = None
+    for block in function.blocks:
+        for op in block.ops:
+            if isinstance(op, ScopeBeginOp):
+                opened += 1
+                stack.append(opened)
+            elif isinstance(op, ScopeEndOp):
+                stack.pop()
+            elif isinstance(op, LabelOp):
+                here = here or (op, f"{op.label}@{stack[-1]}")
+                found[op] = here
+            elif not isinstance(op, _SILENT):
+                here = None
+    return found
+
+
+def _one_label(
+    op: Instruction, tokens: list[Token], first: dict[LabelOp, tuple[LabelOp, str]], local: Callable[[str], str | None]
+) -> tuple[list[Token], Callable[[str], str | None]]:
+    """A branch with the first of the labels where it goes, and what names stand for in it."""
+    labels = head_labels(op.successors[0]) if op.successors and any(t.kind == "label" for t in tokens) else []
+    if not labels:
+        return tokens, local
+    label, identity = first[labels[0]]
+    tokens = [Token(label.label, "label") if t.kind == "label" else t for t in tokens]
+    return tokens, lambda name: identity if name == label.label else local(name)
 
 
 def _row(

@@ -102,7 +102,7 @@ def assert_sugar_harmless(program: str) -> None:
 
 
 def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
+    while isinstance(node, (ast.Attribute, ast.Call)):  # a call's own name is looked at by itself
+        node = node.value if isinstance(node, ast.Attribute) else node.func
     assert isinstance(node, ast.Name), ast.dump(node)
     return node.id

@@ -202,7 +202,7 @@ def test_unrolled_code_becomes_a_loop() -> None:
     )
     text = "\n".join(program(f"mov.f32 %f0, 0f00000000;\n{rounds}st.global.f32 [%rd1], %f8;\nret;"))
     assert "in range(0, 16, 4):" in text
-    assert "or None" in text
+    assert "op.ld.global_.f32(at(" in text
     assert "* 2 + 16" in text
     assert text.count("op.fma.rn.f32") == 1
     twice = "".join(f"add.s32 %r{i + 1}, %r{i}, {i};\n" for i in range(1, 6))
@@ -455,7 +455,7 @@ CALLEE = ".extern .func (.param .b32 func_retval0) f (.param .b32 f_param_0, .pa
     ("body", "written"),
     [
         (LLVM_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32")'),
-        (NVCC_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32", style="nvcc")'),
+        (NVCC_CALL, 'call("f", r, 7, types=["b32", "b64"], returns="b32")'),
         (LLVM_CALL.replace("st.param.b32 [param0]", "st.param.b32 [param0+4]"), None),
         (LLVM_CALL.replace("call.uni", "@%p1 call.uni"), None),
         (LLVM_CALL.replace(".param .b32 retval0;", ".param .align 8 .b8 retval0[4];"), None),
