@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, UNSIZED_PARAMETER, judge_directive, judge_together
+from ..dialects.ptx.directive_facts import (
+    LINKING,
+    PERFORMANCE,
+    PLACES,
+    UNSIZED_PARAMETER,
+    judge_directive,
+    judge_together,
+)
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.syntax import SyntaxProblem, evaluate
@@ -70,6 +77,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 )
                 if space == ".param" and place in ("entry body", "func body", "func return"):
                     where = "func param"
+            if where not in PLACES:
+                return Fault(f"{word} may not stand in a declaration of {space}", word=word)
             problem = judge_directive(word, arguments, where, version, target)
             if problem is not None:
                 return Fault(problem.message, problem.hint, word=word)
@@ -189,7 +198,9 @@ def _item_faults(
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
     if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
-        yield Fault(f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name)
+        yield Fault(
+            f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name
+        )
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
     if place == "module" and name[0] == "%" and is_special_register(name):

@@ -14,6 +14,7 @@ from typing import Any
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .integer import ROUND
+from .syntax import Immediate
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -55,6 +56,14 @@ def saturates(use: Use) -> str | None:
     signed = d.kind == "signed", a.kind == "signed"
     always_fits = d.bits >= a.bits if signed[0] == signed[1] else signed[0] and d.bits > a.bits
     return f".sat does nothing from .{a.name} to .{d.name}: every value fits" if always_fits else None
+
+
+def single_constant(use: Use) -> str | None:
+    """A constant is written as the bits of an .f32."""
+    a = use.operand("a")
+    if isinstance(a, Immediate) and not a.is_single:
+        return f"a constant is written as 0f and 8 digits here, not {a.text}"
+    return None
 
 
 def small(dtype: str, rnd: str, ptx: str, sm: str) -> Form:
@@ -139,8 +148,8 @@ class Cvt(Instruction):
         cvt("{.rnd}", "bf16", "f16", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt("{.rnd}", "f16 f64", "bf16", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt(".rnd", "bf16", "f64", rnd=ROUND, ptx="7.8", sm="90+"),
-        cvt(".rna", "tf32", "f32", ptx="7.0", sm="80+"),
-        cvt(".rna.satfinite", "tf32", "f32", ptx="8.1", sm="80+"),
+        cvt(".rna", "tf32", "f32", ptx="7.0", sm="80+", rule=single_constant),
+        cvt(".rna.satfinite", "tf32", "f32", ptx="8.1", sm="80+", rule=single_constant),
         cvt(".rnd{.relu}", "tf32", "f32", rnd="rn rz", ptx="7.8", sm="90+"),
         cvt(".rnd{.relu}.satfinite", "tf32", "f32", rnd="rn rz", ptx="8.6", sm="100+"),
         # packed halves

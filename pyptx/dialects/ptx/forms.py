@@ -573,6 +573,9 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be a register or a variable, not {base.name}"
             if found is None or found.elements or found.bits == (1,):
                 return f"{base.name} is no address"
+            least = SCALAR_TYPES.get(spec.parts[0].type)
+            if least is not None and own_bits(base.name) < least.bits:
+                return f"the address in operand {spec.name} must be .{least.name} or wider, and {base.name} is not"
             self.needs.append((base.name, found.need))
         elif not isinstance(base, Symbol):
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
@@ -677,11 +680,15 @@ class _OperandMatcher:
         if common is None:
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
+        floating = members[:1] in (["float"], ["float32"])
+        bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
+        if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
+            return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
         if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
-            mixed = self._fits(spec, wanted, "f32")
+            mixed = SCALAR_TYPES[wanted].bits == 32 and self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
         for element in operand.elements:
             if isinstance(element, Register):
@@ -734,7 +741,11 @@ class _OperandMatcher:
                 return result if isinstance(result, str) else Not(result, mark)
             case Symbol():
                 if wanted in ("symbol", "label"):
-                    return f"operand {spec.name} is {describe(wanted, spec)}, without an offset" if operand.offset else operand
+                    return (
+                        f"operand {spec.name} is {describe(wanted, spec)}, without an offset"
+                        if operand.offset
+                        else operand
+                    )
                 if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
                     return f"operand {spec.name}: {problem}"
                 if "&" in spec.flags:
@@ -770,9 +781,10 @@ class _OperandMatcher:
         register_class = self.classes[self.at]
         self.at += 1
         selector = self.form.selectors.get(spec.name)
-        if operand.member and selector and "." not in register_class:
-            if not re.fullmatch(selector, operand.member[1:]):
-                return f"operand {spec.name} has no part {operand.member}, legal is {selector}"
+        if operand.member and self.form.selectors:  # there are no elements of vectors beside selectors
+            if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
+                legal = f"legal is {selector}" if selector else "it is read whole"
+                return f"operand {spec.name} has no part {operand.member}, {legal}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
             if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
