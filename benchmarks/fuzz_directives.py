@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyptx
+from pyptx.dialects.ptx.directive_facts import PERFORMANCE as FACTS
 from pyptx.dialects.ptx.target import FIRST_PTX, parse_version
 from pyptx.tools.ptxas import assemble
 
@@ -46,6 +47,7 @@ class Draw:
 
     def __init__(self, seed: object):
         self.random = random.Random(f"{seed}")
+        self.count = 0
 
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)
@@ -53,22 +55,24 @@ class Draw:
     def maybe(self, chance: float, text: str) -> str:
         return text if self.random.random() < chance else ""
 
+    def name(self) -> str:
+        """Mostly a new name."""
+        self.count += 1
+        return self.random.choice(NAMES) if self.random.random() < 0.3 else f"n{self.count}"
+
     def number(self) -> str:
-        return (
-            self.random.choice(NUMBERS)
-            if self.random.random() < 0.15
-            else str(self.random.choice((1, 2, 4, 8, 16, 32)))
-        )
+        choose = self.random
+        return choose.choice(NUMBERS) if choose.random() < 0.04 else str(choose.choice((1, 2, 4, 8, 16, 32)))
 
     def type(self) -> str:
         return "." + (
-            self.random.choice(TYPES) if self.random.random() < 0.2 else self.pick("b8", "b32", "u64", "f32", "u32")
+            self.random.choice(TYPES) if self.random.random() < 0.07 else self.pick("b8", "b32", "u64", "f32", "u32")
         )
 
     def module(self) -> tuple[str, str, str]:
         """(text, version, target)."""
         choose = self.random
-        version = choose.choice(VERSIONS) if choose.random() < 0.5 else "9.5"
+        version = choose.choice(VERSIONS) if choose.random() < 0.25 else "9.5"
         legal = [t for t in TARGETS if FIRST_PTX[t] <= parse_version(version)]
         target = choose.choice(legal if choose.random() < 0.98 else TARGETS)
         options = self.maybe(
@@ -76,7 +80,7 @@ class Draw:
         )
         lines = [f".version {version}", f".target {target}{options}"]
         if choose.random() < 0.9:
-            lines.append(f".address_size {self.pick('64', '64', '64', '64', '64', '64', '64', '32', '16')}")
+            lines.append(f".address_size {choose.choices(('64', '32', '16'), (90, 9, 1))[0]}")
         for _ in range(choose.randrange(1, 5)):
             item = choose.choice(
                 (self.variable, self.variable, self.function, self.function, self.function, self.other)
@@ -95,15 +99,17 @@ class Draw:
             0.05, ".attribute(" + self.pick(".managed", ".unified(1,2)", ".managed, .unified(1, 2)", "") + ") "
         )
         align = self.maybe(0.2, f".align {self.number()} ")
-        vector = self.maybe(0.08, self.pick(".v2 ", ".v4 ", ".v8 "))
+        vector = self.maybe(0.08, self.random.choices((".v2 ", ".v4 ", ".v8 "), (8, 8, 1))[0])
         head = f"{space} {attribute}{align}{vector}{self.type()} "
         items: list[str] = []
         for _ in range(1 + (choose.random() < 0.15)):
-            name = choose.choice(NAMES)
-            size = self.maybe(0.4, f"[{self.maybe(0.85, self.number())}]")
+            name = self.name()
+            size = self.maybe(0.03 if space == ".reg" else 0.4, f"[{self.maybe(0.95, self.number())}]")
             size += self.maybe(0.06, f"[{self.number()}]")
             size = self.maybe(0.05, f"<{self.number()[:5]}>") or size
-            value = self.pick("1", "1.0", "-1", "{1}", "{1, 2}", "{1, 2, 3, 4}", "a", "b+4", "generic(a)", "{a, b}", "0xFF(a)", "{{1}, {2}}",
+            value = "{1}" if size else "1"
+            if choose.random() < 0.5:
+                value = self.pick("1", "1.0", "-1", "{1}", "{1, 2}", "{1, 2, 3, 4}", "a", "b+4", "generic(a)", "{a, b}", "0xFF(a)", "{{1}, {2}}",
                               "{}", "0f3F800000", "1+1", "f", "{1.0, 2.0}", "WARP_SZ")  # fmt: skip
             items.append(
                 name
@@ -123,19 +129,19 @@ class Draw:
             space = ".param" if entry or choose.random() < 0.5 else ".reg"
             align = self.maybe(0.15, f".align {self.number()} ")
             pointer = self.maybe(
-                0.15,
+                0.15 if entry else 0.01,
                 ".ptr "
                 + self.maybe(0.6, self.pick(".global ", ".shared ", ".const ", ".local ", ".param "))
                 + self.maybe(0.6, f".align {self.number()} "),
             )
-            size = self.maybe(0.15, f"[{self.maybe(0.7, self.number())}]")
+            size = self.maybe(0.15 if space == ".param" else 0.01, f"[{self.maybe(0.9, self.number())}]")
             found.append(f"{space} {align}{self.type()} {pointer}p{i}{size}")
         return ", ".join(found)
 
     def function(self) -> list[str]:
         choose = self.random
         entry = choose.random() < 0.5
-        linking = self.maybe(0.4, self.pick(*LINKING) + " ")
+        linking = self.maybe(0.4, choose.choices(LINKING, (10, 3, 5, 1))[0] + " ")
         result = (
             self.maybe(
                 0.3,
@@ -154,17 +160,20 @@ class Draw:
             if not entry or choose.random() < 0.05
             else ""
         )
-        attribute = self.maybe(0.03, ".attribute(.unified(1, 2)) ")
-        head = f"{linking}{'.entry' if entry else '.func'} {attribute}{result}{choose.choice(NAMES)}"
+        attribute = self.maybe(0.01, ".attribute(.unified(1, 2)) ")
+        head = f"{linking}{'.entry' if entry else '.func'} {attribute}{result}{self.name()}"
         head += f"({self.parameters(entry)})" if choose.random() < 0.95 else ""
-        directives = [self.performance() for _ in range(choose.choice((0, 0, 0, 1, 1, 2, 3)))]
-        if choose.random() < 0.25:
+        directives = [self.performance(entry) for _ in range(choose.choice((0, 0, 0, 1, 1, 2, 3)))]
+        if choose.random() < 0.25 and not any(
+            d.startswith((".m", ".r", ".e", ".b")) and choose.random() < 0.9 for d in directives
+        ):
             return [head + "".join(" " + d for d in directives) + ";"]
         return [head, *directives, "{", *self.body(0), "ret;" if choose.random() < 0.9 else "", "}"]
 
-    def performance(self) -> str:
+    def performance(self, entry: bool) -> str:
         choose = self.random
-        name = choose.choice(PERFORMANCE)
+        fitting = [n for n, d in FACTS.items() if ("entry" if entry else "func") in d.places] + [".pragma"] * entry
+        name = choose.choice(fitting if choose.random() < 0.9 else PERFORMANCE)
         if name == ".pragma":
             return f'.pragma "{choose.choice(PRAGMAS)}";'
         if name in (".explicitcluster", ".blocksareclusters", ".noreturn") and choose.random() < 0.9:

@@ -63,8 +63,9 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             if word == ".attribute" and at < len(head) and head[at] == "(":
                 end = _closing(head, at)
             arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
-            at = end
             if word == ".attribute":
+                if type_words or not _ATTRIBUTES("".join(head[at:end])):
+                    return Fault(_ATTRIBUTE_SYNTAX, "before the type of a variable", word=word)
                 where = (space or ".global")[1:] if place in ("module", "entry body", "func body") else place
                 arguments = [w for w in arguments if w.startswith(".")]
             else:
@@ -77,6 +78,7 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 )
                 if space == ".param" and place in ("entry body", "func body", "func return"):
                     where = "func param"
+            at = end
             if where not in PLACES:
                 return Fault(f"{word} may not stand in a declaration of {space}", word=word)
             problem = judge_directive(word, arguments, where, version, target)
@@ -114,6 +116,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         return Fault("no variable has the type .b1024", "use .align 128 .b8 name[128]", word=".b1024")
     if type_words and type_words[-1] == ".pred" and len(type_words) > 1:
         return Fault("there are no vectors of predicates", word=".pred")
+    if len(type_words) > 1 and type_words[-1][1:] in OPAQUE:
+        return Fault(f"there are no vectors of {type_words[-1]}", word=type_words[-1])
     if linking:
         if not in_module:
             return Fault(f"{linking} is for module scope", word=linking)
@@ -122,6 +126,10 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         if problem is not None:
             return Fault(problem.message, problem.hint, word=linking)
     return None
+
+
+_ATTRIBUTES = re.compile(r"\((?:\.managed|\.unified\(\w+,\w+\))(?:,(?:\.managed|\.unified\(\w+,\w+\)))*\)").fullmatch
+_ATTRIBUTE_SYNTAX = "an .attribute is .attribute(.managed) or .attribute(.unified(high, low))"
 
 
 def _closing(words: Sequence[str], at: int) -> int:
@@ -219,7 +227,7 @@ def _item_faults(
     if behind and behind[0] != "=":
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
-    if "=" not in tail:
+    if "=" not in tail or tuple(tail[-3:]) == ("=", "{", "}"):
         if (
             array
             and (None in sizes or 0 in sizes)
@@ -274,16 +282,20 @@ def _initialiser(
             value = i > start
             if value:
                 counts[depth] += 1
-                if depth < len(shape) and not (fault := None):
-                    fault = Fault(
-                        f"the initial value of {name} needs braces for each of its {len(shape)} dimensions", word=name
-                    )
-                    extent = shape[depth - 1]
-                    if extent is not None and counts[depth] > extent:
-                        yield fault
-                        return
+                if depth < len(shape):
+                    what = f"the initial value of {name} needs braces for each of its {len(shape)} dimensions"
+                    yield Fault(what, word=name)
+                    return
                 yield from _value(name, words[start:i], declaration.type, version, known)
             if word == "}":
+                if not depth:
+                    yield Fault(f"the initial value of {name} closes a brace that is not open", word=name)
+                    return
+                if depth == len(shape) and declaration.vector > 1 and counts[depth] != declaration.vector:
+                    yield Fault(
+                        f"a vector of {name} has {declaration.vector} initial values, not {counts[depth]}", word=name
+                    )
+                    return
                 extent = shape[depth - 1]
                 if extent is not None and counts[depth] > extent:
                     yield Fault(f"{name} has {extent} elements here, and {counts[depth]} initial values", word=name)
@@ -383,8 +395,15 @@ def function_faults(
                 yield Fault(f"{word} must stand first, alone", word=word)
             elif (problem := judge_directive(word, (), place, version, target)) is not None:
                 yield Fault(problem.message, problem.hint, word=word)
-        elif ".attribute" in head[:i]:
-            continue
+        elif word == ".attribute":
+            if (
+                entry
+                or i == 0
+                or head[i - 1] != ".func"
+                or not re.fullmatch(r"\(\.unified\(\w+,\w+\)\)", "".join(head[i + 1 :]))
+            ):
+                yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
+            break
         elif word not in (keyword, ".attribute", ".noreturn"):
             yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
     if entry and returns:
@@ -471,7 +490,11 @@ def _directive_faults(
             yield Fault(problem.message, problem.hint or _legal(name, place), word=name)
         elif name == ".noreturn" and returns:
             yield Fault(".noreturn is for functions without results", word=name)
-    problem = judge_together([group[0] for group in groups])
+    names = [group[0] for group in groups]
+    twice = next((n for i, n in enumerate(names) if n in names[:i] and n != ".pragma"), None)
+    if twice is not None and not place.startswith("entry"):
+        yield Fault(f"{twice} may stand only once behind a .func", word=twice)
+    problem = judge_together(names)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=groups[0][0])
 
@@ -480,9 +503,6 @@ def _legal(name: str, place: str) -> str | None:
     if name in PERFORMANCE:
         return None
     return f"legal here: {' '.join(n for n, d in PERFORMANCE.items() if place in d.places)}"
-
-
-_PROTOTYPE_DIRECTIVES = (".noreturn", ".abi_preserve", ".abi_preserve_control")
 
 
 def prototype_faults(words: Sequence[str], signature: Signature, version: Version, target: str) -> Iterator[Fault]:
@@ -498,16 +518,9 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
         yield Fault(
             "the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype"
         )
-    behind = [w for w in words[len(words) - list(reversed(words)).index(")") :] if w[0] == "."] if ")" in words else []
-    if foreign := [w for w in behind if w not in _PROTOTYPE_DIRECTIVES]:
-        yield Fault(
-            f"{foreign[0]} may not stand behind a .callprototype",
-            f"legal: {' '.join(_PROTOTYPE_DIRECTIVES)}",
-            word=foreign[0],
-        )
-    arguments = [w for w in behind if w in _PROTOTYPE_DIRECTIVES]
-    if ".noreturn" in arguments and signature.returns:
-        yield Fault(".noreturn is for functions without results", word=".noreturn")
-    problem = judge_directive(".callprototype", arguments, "func body", version, target)
+    problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
-        yield Fault(problem.message, problem.hint, word=arguments[-1] if arguments else ".callprototype")
+        yield Fault(problem.message, problem.hint, word=".callprototype")
+    elif ")" in words:
+        behind = words[len(words) - list(reversed(words)).index(")") :]
+        yield from _directive_faults(behind[:-1], "func decl", bool(signature.returns), version, target)

@@ -13,7 +13,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import Fault
 
 _NAME = re.compile(r"\.[A-Za-z_]\w*(?:::\w+)*").fullmatch
-_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
 _TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
 _LEGAL = ".b8 .b16 .b32 .b64, followed by numbers, a label or a section"

@@ -46,7 +46,7 @@ def _coordinates(use: Use) -> str | None:
     behind = len(use.classes) - len(registers(use.layout[place + 1 :]))
     at = behind - len(registers((coordinates,)))
     geometry, index = use.slots["geom"], coordinates.elements[0]
-    if geometry[0] == "a":
+    if geometry in ("a1d", "a2d", "acube"):
         kind = use.classes[at].rpartition(".")[2] if isinstance(index, Register) else ""
         if kind in ("f32", "f16x2") or (isinstance(index, Immediate) and index.is_float):
             return f"the index of an array, the first of the coordinates, is .u32 or .b32, not {'.' + kind if kind else 'a float'}"
