@@ -39,7 +39,58 @@ WORDS = [*("." + t for t in TYPES), *LINKING, *PERFORMANCE, *NAMES, *NUMBERS,
          *".global .shared .const .local .param .reg .align .ptr .v2 .v4 .v8 .func .entry .attribute .unified .managed".split(),
          *".alias .section .file .loc .branchtargets .calltargets .callprototype .target .version .address_size".split(),
          *"{ } ( ) [ ] < > , ; : = _ generic %r1 %p1 ret bra call mov.b32 \"x\"".split()]  # fmt: skip
-EXPLAINED: tuple[Explained, ...] = ()
+EXPLAINED: tuple[Explained, ...] = (
+    Explained(
+        "a list that lists itself",
+        True,
+        r"(\w+): \.branchtargets [^;]*\b\1\b",
+        r"^label \w+ is not defined",
+        "it is no label",
+    ),
+    Explained("unified memory", False, r"\.unified", r"--compile-only", "whether -c is given is no matter of the text"),
+    Explained(
+        "a type alone",
+        True,
+        r"\.\w+ *;",
+        r"^unknown directive \.|needs a name|there is no directive \.[busf]\d",
+        "`.s32;` and `.reg .b32;` declare nothing",
+    ),
+    Explained(
+        "parameters of a function without body",
+        True,
+        r"\.func",
+        r"a register cannot be an array|is for \.global variables|only a register can",
+        "ptxas looks at them in definitions only",
+    ),
+    Explained(
+        "arrays of references",
+        True,
+        r"ref \w+ ?\[",
+        r"is for \.global variables|needs \.target texmode",
+        "ptxas forgets its rules there",
+    ),
+    Explained(
+        "a function without body and semicolon",
+        True,
+        r"\.func|\.entry",
+        r"commas between them|may not stand here",
+        "ptxas reads on into the next",
+    ),
+    Explained(
+        "WARP_SZ as a number of the header",
+        True,
+        r"WARP_SZ",
+        r"\.align takes|\.loc takes|\.address_size needs|ends inside",
+        "it is a constant of instructions",
+    ),
+    Explained(
+        ".target in a body",
+        True,
+        r"\{[^}]*\.target",
+        r"unknown directive \.target",
+        "it stands at the head of a module",
+    ),
+)
 
 
 class Draw:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from ..dialects.ptx.directive_facts import (
+    FUNCTION_ORDER,
     LINKING,
     PERFORMANCE,
     PLACES,
@@ -25,6 +26,7 @@ from ..dialects.ptx.syntax import SyntaxProblem, evaluate
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
+from .opaque import opaque_faults
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
@@ -66,7 +68,11 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             if word == ".attribute":
                 if type_words or not _ATTRIBUTES("".join(head[at:end])):
                     return Fault(_ATTRIBUTE_SYNTAX, "before the type of a variable", word=word)
-                where = (space or ".global")[1:] if place in ("module", "entry body", "func body") else place
+                where = (
+                    (next((w for w in head if w in SPACES), ".global"))[1:]
+                    if place in ("module", "entry body", "func body")
+                    else place
+                )
                 arguments = [w for w in arguments if w.startswith(".")]
             else:
                 where = (
@@ -227,7 +233,8 @@ def _item_faults(
     if behind and behind[0] != "=":
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
-    if "=" not in tail or tuple(tail[-3:]) == ("=", "{", "}"):
+    empty = tuple(tail[-3:]) == ("=", "{", "}")
+    if "=" not in tail or empty:
         if (
             array
             and (None in sizes or 0 in sizes)
@@ -239,7 +246,9 @@ def _item_faults(
                 "only .extern arrays, and arrays with an initialiser, may leave it out",
                 word=name,
             )
-        return
+            return
+        if not empty:
+            return
     if place.endswith(("param", "return")):
         yield Fault("a parameter cannot have an initial value", word="=")
     elif space not in ("global", "const"):
@@ -252,9 +261,12 @@ def _item_faults(
         yield Fault(
             f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name
         )
-    elif declaration.type not in OPAQUE:
-        at = list(tail).index("=")
-        yield from _initialiser(name, tail[at + 1 :], declaration, sizes, version, known)
+    else:
+        words = tail[list(tail).index("=") + 1 :]
+        if declaration.type in OPAQUE:
+            yield from opaque_faults(name, declaration.type, array, words)
+        else:
+            yield from _initialiser(name, words, declaration, sizes, version, known)
 
 
 def _initialiser(
@@ -265,6 +277,9 @@ def _initialiser(
     if bool(shape) != (words[:1] == ("{",)):
         what = "stands in braces" if shape else "is one value, without braces"
         yield Fault(f"the initial value of {name} {what}", word=name)
+        return
+    if not words:
+        yield Fault(f"the initial value of {name} is missing", word=name)
         return
     depth, counts = 0, [0] * (len(shape) + 2)
     start, value = 0, False
@@ -301,6 +316,9 @@ def _initialiser(
                     yield Fault(f"{name} has {extent} elements here, and {counts[depth]} initial values", word=name)
                     return
                 depth -= 1
+                if not depth and i + 1 < len(words):
+                    yield Fault(f"{words[i + 1]!r} may not stand behind the initial value of {name}", word=name)
+                    return
             start = i + 1
     if start < len(words):
         yield from _value(name, words[start:], declaration.type, version, known)
@@ -319,6 +337,9 @@ def _value(
                 f"such as {words[0]}.0",
                 word=name,
             )
+        return
+    if any(w[0] == "." and not w[1:2].isdecimal() for w in words):
+        yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
         return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
@@ -404,9 +425,11 @@ def function_faults(
             ):
                 yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
             break
-        elif word not in (keyword, ".attribute", ".noreturn"):
+        elif word != keyword:
             yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
-    if entry and returns:
+    if head.count(keyword) > 1:
+        yield Fault(f"{keyword} is written twice", word=keyword)
+    if entry and returns is not None:
         yield Fault("a kernel returns nothing", "write results to memory", word=name)
     for declaration in returns or ():
         yield from declaration_faults(declaration, "func return", version, target, options, {})
@@ -437,6 +460,8 @@ def _dimension_faults(parameters: Iterable[Formal]) -> Iterator[Fault]:
     for formal in parameters:
         if len(formal.extents) > 1:
             yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
+        elif any((extent or 0) >> 32 for extent in formal.extents):
+            yield Fault("the size of a parameter does not fit in 32 bits", word=formal.name)
 
 
 def _unsized_faults(
@@ -491,9 +516,12 @@ def _directive_faults(
         elif name == ".noreturn" and returns:
             yield Fault(".noreturn is for functions without results", word=name)
     names = [group[0] for group in groups]
-    twice = next((n for i, n in enumerate(names) if n in names[:i] and n != ".pragma"), None)
-    if twice is not None and not place.startswith("entry"):
+    order = [FUNCTION_ORDER[n] for n in names if n in FUNCTION_ORDER]
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if place.startswith("func") and twice is not None:
         yield Fault(f"{twice} may stand only once behind a .func", word=twice)
+    elif place.startswith("func") and order != sorted(order):
+        yield Fault(f"the directives of a .func have an order: {' '.join(FUNCTION_ORDER)}", word=names[0])
     problem = judge_together(names)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=groups[0][0])
@@ -505,6 +533,29 @@ def _legal(name: str, place: str) -> str | None:
     return f"legal here: {' '.join(n for n, d in PERFORMANCE.items() if place in d.places)}"
 
 
+def _without_lists(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The words with each `( ... )` emptied, and what stood in them."""
+    outside: list[str] = []
+    lists: list[list[str]] = []
+    depth = 0
+    for word in words:
+        depth -= word == ")"
+        if depth:
+            lists[-1].append(word)
+        else:
+            outside.append(word)
+        if word == "(":
+            depth += 1
+            if depth == 1:
+                lists.append([])
+    return outside, lists
+
+
+def _odd_number(words: Sequence[str]) -> bool:
+    """Whether a number stands where none goes: not behind `.align`, not in brackets."""
+    return any(w[0].isdecimal() and (i == 0 or words[i - 1] not in (".align", "[")) for i, w in enumerate(words))
+
+
 def prototype_faults(words: Sequence[str], signature: Signature, version: Version, target: str) -> Iterator[Fault]:
     """`.callprototype (results) _ (parameters) directives`."""
     if len(signature.returns) > 1 and any(f.space != "reg" for f in signature.returns):
@@ -514,10 +565,10 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     for formal in (*signature.returns, *signature.inputs):
         if formal.space not in ("reg", "param"):
             yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
-    if not any(w == "_" and (i == 0 or words[i - 1] in (")", ".callprototype")) for i, w in enumerate(words)):
-        yield Fault(
-            "the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype"
-        )
+    behind, lists = _without_lists(words[1:])
+    if not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)) or any(map(_odd_number, lists)):
+        hint = ".callprototype (results) _ (parameters);"
+        yield Fault("a .callprototype has its results, the name _ and its parameters", hint, word=".callprototype")
     problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=".callprototype")

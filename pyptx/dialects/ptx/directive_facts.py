@@ -85,6 +85,8 @@ PERFORMANCE: dict[str, Directive] = {
     ".abi_preserve": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1)),
     ".abi_preserve_control": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1), highest=11),
 }
+FUNCTION_ORDER = {".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2}
+"""The order of the directives of a .func, as ranks."""
 EXCLUSIVE = ((".maxntid", ".reqntid"), (".reqnctapercluster", ".maxclusterrank"))
 REQUIRED = {".blocksareclusters": (".reqntid", ".reqnctapercluster")}
 REMOVED = {".maxnctapersm": "it is now called .minnctapersm"}
