@@ -58,7 +58,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "parameters of a function without body",
         True,
-        r"\.func",
+        r"\.func|\.entry",
         r"a register cannot be an array|is for \.global variables|only a register can",
         "ptxas looks at them in definitions only",
     ),
@@ -73,7 +73,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "a function without body and semicolon",
         True,
         r"\.func|\.entry",
-        r"commas between them|may not stand here",
+        r"commas between them|may not stand here|ends inside a statement|there is no directive \.(func|entry)",
         "ptxas reads on into the next",
     ),
     Explained(

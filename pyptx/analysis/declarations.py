@@ -539,7 +539,7 @@ def _without_lists(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     lists: list[list[str]] = []
     depth = 0
     for word in words:
-        depth -= word == ")"
+        depth -= word == ")" and depth > 0
         if depth:
             lists[-1].append(word)
         else:
@@ -569,6 +569,10 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     if not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)) or any(map(_odd_number, lists)):
         hint = ".callprototype (results) _ (parameters);"
         yield Fault("a .callprototype has its results, the name _ and its parameters", hint, word=".callprototype")
+    for inside in lists:
+        for i, word in enumerate(inside):
+            if word == ".align" and (problem := judge_directive(word, inside[i + 1 : i + 2], "local", version, target)):
+                yield Fault(problem.message, problem.hint, word=word)
     problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=".callprototype")

@@ -136,7 +136,7 @@ class ModuleRules:
         if name == ".pragma" and not _strings(words[1:-1]):
             yield Fault(".pragma takes strings, with commas between them", '.pragma "nounroll";', word=name)
         if name == ".section":
-            yield from section_faults(words, self._section_labels)
+            yield from section_faults(words, self._section_labels, self.version)
         if name == ".file":
             yield from self.lines.file(words)
         if name == ".loc":

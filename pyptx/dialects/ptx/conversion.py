@@ -14,7 +14,7 @@ from typing import Any
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .integer import ROUND
-from .syntax import Immediate
+from .lowered import single_constant
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -56,14 +56,6 @@ def saturates(use: Use) -> str | None:
     signed = d.kind == "signed", a.kind == "signed"
     always_fits = d.bits >= a.bits if signed[0] == signed[1] else signed[0] and d.bits > a.bits
     return f".sat does nothing from .{a.name} to .{d.name}: every value fits" if always_fits else None
-
-
-def single_constant(use: Use) -> str | None:
-    """A constant is written as the bits of an .f32."""
-    a = use.operand("a")
-    if isinstance(a, Immediate) and not a.is_single:
-        return f"a constant is written as 0f and 8 digits here, not {a.text}"
-    return None
 
 
 def small(dtype: str, rnd: str, ptx: str, sm: str) -> Form:

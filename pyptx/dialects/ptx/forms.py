@@ -595,9 +595,8 @@ class _OperandMatcher:
                 return f"operand {spec.name}: inside the brackets a constant stands in braces, {{{item.text}}}"
             if isinstance(item, Register) and item.member:
                 return f"operand {spec.name}: inside the brackets an element of a vector register stands in braces"
-            for part_of in item.elements if isinstance(item, Vector) else (item,):
-                if isinstance(part_of, Symbol) and part_of.offset:
-                    return f"operand {spec.name} takes {part_of.name}{part_of.offset} nowhere inside its brackets"
+            if isinstance(item, Symbol) and item.offset:
+                return f"operand {spec.name} takes {item.name}{item.offset} nowhere inside its brackets"
             result = self.operand(part, item)
             if isinstance(result, str):
                 return result
@@ -636,7 +635,7 @@ class _OperandMatcher:
         scalar = loose or (count == 1 and spec.count != "1" and spec.type != "frag")
         if count is None or (scalar and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
-        if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
+        if isinstance(operand, Register) and not operand.member and self.classes[self.at].startswith(f"v{count}."):
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
         if isinstance(operand, SpecialRegister) and "@" in spec.flags and spec.count in self.slots:
             return self._special(spec, wanted, operand, count)
@@ -668,6 +667,8 @@ class _OperandMatcher:
                 if vector and not element.member:
                     return f"operand {spec.name}: a vector register does not stand in braces"
                 members.append(scalar)
+            elif isinstance(element, Symbol) and element.offset:
+                return f"operand {spec.name}: {element.name}{element.offset} does not stand in braces"
             elif isinstance(element, SpecialRegister):
                 members.append("b64" if own_bits(element.name) == 64 else "b32")
             elif isinstance(element, Immediate):

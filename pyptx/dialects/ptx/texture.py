@@ -112,8 +112,8 @@ def _tex(
             (plain, "", ptx, with_plain),
             (offset, ", e:frag>", "4.3", with_e),
             ("3d", ", e:frag", "4.3", with_e),
-            (depth, ", f:ctype", "4.3", with_f),
-            (both, ", e:frag>, f:ctype", "4.3", with_ef),
+            (depth, f", f:{ctype}", "4.3", with_f),
+            (both, f", e:frag>, f:{ctype}", "4.3", with_ef),
         ):
             if not geometry:
                 continue
