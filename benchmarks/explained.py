@@ -70,8 +70,8 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "function name as a number",
         True,
-        r"\bfn2?\b",
-        "",
+        r"\b(fn2?|Lx ?\+)",
+        r"not a symbol|is a (function|label)$",
         "ptxas takes a function's name for a register of any type, even as destination of vshr; mov takes an address",
     ),
     Explained(
@@ -112,7 +112,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector that starts with a constant",
         True,
-        r"\{(_, )*(-?\d|0f|0d)",
+        r"\{(_, )*-?(\d|WARP_SZ)",
         r"of one type|or wider, and the register|and the register is|is read as",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
@@ -138,13 +138,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "a loaded vector lets a read-only register stand among what it writes",
     ),
     Explained(
-        "floating-point lane mask",
-        True,
-        r"shfl",
-        r"needs an integer constant",
-        "shfl.sync takes 0f3F800000 as clamp and mask",
-    ),
-    Explained(
         "columns of an exclusive dealloc",
         True,
         r"tcgen05\.dealloc\.exclusive",
@@ -161,14 +154,14 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constant beyond 32 bits",
         True,
-        r"\b(4294967296|65536)\b",
+        r"\b(4294967296|65536)\b|0xFFFFFFFF|<<",
         r"must be (in|one of|a multiple)",
         "ptxas cuts some constants to 32 or 16 bits before it checks their range",
     ),
     Explained(
         "vector without .v2",
         True,
-        r"su(ld|st|red)|tex|tld4|st\.async",
+        r"su(ld|st|red)|tex|tld4|st\.async|txq|mma\.sp",
         r"must have \d elements",
         "surface accesses and st.async of one element let more stand in braces, offsets of textures fewer",
     ),
@@ -176,7 +169,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants and special registers in fragments",
         True,
         r"mma|matrix|query_cancel|tcgen05|mov\.|multimem|sured|sust|^(@!?%p\d )?(tex|tld4)",
-        r"not a constant|not a special register|operand c must be .b|floating-point constant|integer constant|one type",
+        r"not a constant|not a special register|is read as \.pred|may not be negated|operand c must be .b|floating-point constant|integer constant|one type",
         "matrix and texture operands let constants of the wrong kind and special registers stand among registers",
     ),
     Explained(
@@ -264,14 +257,60 @@ EXPLAINED: tuple[Explained, ...] = (
         "8 and 16-bit registers as barrier of bulk copies: refused by some forms, and no address for any",
     ),
     Explained(
-        "negated float constant", False, r"!\d\.|!0f", r"Integer constant", "!1.0 is an integer expression nowhere"
-    ),
-    Explained(
         "sampler of a mip-mapped read",
         True,
         r"tex\.(level|grad).*\[\w+, %d\d",
         r"texmode_independent|takes \d operands",
         "what tex.grad and tex.level let stand with a sampler in a register in unified mode depends on the target",
+    ),
+    Explained(
+        "address without brackets",
+        True,
+        r"^(@!?%\w+ )?(cp\.|fabric|red)",
+        r"must be an address in brackets, not",
+        "bulk and tensor copies take a bare register, symbol or constant for an address",
+    ),
+    Explained(
+        "one value for a vector",
+        True,
+        r"sust|st\.async|tex",
+        r"must be a vector of \d elements in braces",
+        "stores to surfaces take one register where .v2 asks for a vector, texture reads one offset",
+    ),
+    Explained(
+        "floating-point cache policy",
+        True,
+        r"atom\.\S*b(32|64) ",
+        r"operand policy .* needs an integer constant",
+        "atom reads the constant as its own type if .L2::cache_hint is missing",
+    ),
+    Explained(
+        "part of a register in a vector",
+        True,
+        r"[{,] ?%\w+\.\w+",
+        r"register has no element",
+        "in braces ptxas does not look at the selector or element behind a register",
+    ),
+    Explained(
+        "sink in a packed source",
+        True,
+        r"mov\.b\d+ .*\{[^}]*_",
+        r"may not be the sink",
+        "mov.b32 %r0, {_, %h1} leaves a half undefined",
+    ),
+    Explained(
+        "vector register for a scalar",
+        True,
+        r"%[wy]\d",
+        r"and the register is \.v[24]\.",
+        "a few instructions with own lowering take a vector register for a scalar",
+    ),
+    Explained(
+        "special register as address",
+        True,
+        r"multimem\.\S+ \[%[a-z]",
+        r"must be \.u64 or wider, and %\w+ is not",
+        "32 bits are no address of multimem",
     ),
 )
 

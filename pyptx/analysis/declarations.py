@@ -11,13 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from ..dialects.ptx.directive_facts import LINKING, PERFORMANCE, UNSIZED_PARAMETER, judge_directive, judge_together
+from ..dialects.ptx.directive_facts import (
+    FUNCTION_ORDER,
+    LINKING,
+    PERFORMANCE,
+    PLACES,
+    UNSIZED_PARAMETER,
+    judge_directive,
+    judge_together,
+)
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.syntax import SyntaxProblem, evaluate
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
+from .opaque import opaque_faults
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
@@ -56,9 +65,14 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             if word == ".attribute" and at < len(head) and head[at] == "(":
                 end = _closing(head, at)
             arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
-            at = end
             if word == ".attribute":
-                where = (space or ".global")[1:] if place in ("module", "entry body", "func body") else place
+                if type_words or not _ATTRIBUTES("".join(head[at:end])):
+                    return Fault(_ATTRIBUTE_SYNTAX, "before the type of a variable", word=word)
+                where = (
+                    (next((w for w in head if w in SPACES), ".global"))[1:]
+                    if place in ("module", "entry body", "func body")
+                    else place
+                )
                 arguments = [w for w in arguments if w.startswith(".")]
             else:
                 where = (
@@ -70,6 +84,9 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 )
                 if space == ".param" and place in ("entry body", "func body", "func return"):
                     where = "func param"
+            at = end
+            if where not in PLACES:
+                return Fault(f"{word} may not stand in a declaration of {space}", word=word)
             problem = judge_directive(word, arguments, where, version, target)
             if problem is not None:
                 return Fault(problem.message, problem.hint, word=word)
@@ -105,6 +122,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         return Fault("no variable has the type .b1024", "use .align 128 .b8 name[128]", word=".b1024")
     if type_words and type_words[-1] == ".pred" and len(type_words) > 1:
         return Fault("there are no vectors of predicates", word=".pred")
+    if len(type_words) > 1 and type_words[-1][1:] in OPAQUE:
+        return Fault(f"there are no vectors of {type_words[-1]}", word=type_words[-1])
     if linking:
         if not in_module:
             return Fault(f"{linking} is for module scope", word=linking)
@@ -113,6 +132,10 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         if problem is not None:
             return Fault(problem.message, problem.hint, word=linking)
     return None
+
+
+_ATTRIBUTES = re.compile(r"\((?:\.managed|\.unified\(\w+,\w+\))(?:,(?:\.managed|\.unified\(\w+,\w+\)))*\)").fullmatch
+_ATTRIBUTE_SYNTAX = "an .attribute is .attribute(.managed) or .attribute(.unified(high, low))"
 
 
 def _closing(words: Sequence[str], at: int) -> int:
@@ -210,7 +233,8 @@ def _item_faults(
     if behind and behind[0] != "=":
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
-    if "=" not in tail:
+    empty = tuple(tail[-3:]) == ("=", "{", "}")
+    if "=" not in tail or empty:
         if (
             array
             and (None in sizes or 0 in sizes)
@@ -222,7 +246,9 @@ def _item_faults(
                 "only .extern arrays, and arrays with an initialiser, may leave it out",
                 word=name,
             )
-        return
+            return
+        if not empty:
+            return
     if place.endswith(("param", "return")):
         yield Fault("a parameter cannot have an initial value", word="=")
     elif space not in ("global", "const"):
@@ -235,9 +261,12 @@ def _item_faults(
         yield Fault(
             f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name
         )
-    elif declaration.type not in OPAQUE:
-        at = list(tail).index("=")
-        yield from _initialiser(name, tail[at + 1 :], declaration, sizes, version, known)
+    else:
+        words = tail[list(tail).index("=") + 1 :]
+        if declaration.type in OPAQUE:
+            yield from opaque_faults(name, declaration.type, array, words)
+        else:
+            yield from _initialiser(name, words, declaration, sizes, version, known)
 
 
 def _initialiser(
@@ -248,6 +277,9 @@ def _initialiser(
     if bool(shape) != (words[:1] == ("{",)):
         what = "stands in braces" if shape else "is one value, without braces"
         yield Fault(f"the initial value of {name} {what}", word=name)
+        return
+    if not words:
+        yield Fault(f"the initial value of {name} is missing", word=name)
         return
     depth, counts = 0, [0] * (len(shape) + 2)
     start, value = 0, False
@@ -265,21 +297,28 @@ def _initialiser(
             value = i > start
             if value:
                 counts[depth] += 1
-                if depth < len(shape) and not (fault := None):
-                    fault = Fault(
-                        f"the initial value of {name} needs braces for each of its {len(shape)} dimensions", word=name
-                    )
-                    extent = shape[depth - 1]
-                    if extent is not None and counts[depth] > extent:
-                        yield fault
-                        return
+                if depth < len(shape):
+                    what = f"the initial value of {name} needs braces for each of its {len(shape)} dimensions"
+                    yield Fault(what, word=name)
+                    return
                 yield from _value(name, words[start:i], declaration.type, version, known)
             if word == "}":
+                if not depth:
+                    yield Fault(f"the initial value of {name} closes a brace that is not open", word=name)
+                    return
+                if depth == len(shape) and declaration.vector > 1 and counts[depth] != declaration.vector:
+                    yield Fault(
+                        f"a vector of {name} has {declaration.vector} initial values, not {counts[depth]}", word=name
+                    )
+                    return
                 extent = shape[depth - 1]
                 if extent is not None and counts[depth] > extent:
                     yield Fault(f"{name} has {extent} elements here, and {counts[depth]} initial values", word=name)
                     return
                 depth -= 1
+                if not depth and i + 1 < len(words):
+                    yield Fault(f"{words[i + 1]!r} may not stand behind the initial value of {name}", word=name)
+                    return
             start = i + 1
     if start < len(words):
         yield from _value(name, words[start:], declaration.type, version, known)
@@ -298,6 +337,9 @@ def _value(
                 f"such as {words[0]}.0",
                 word=name,
             )
+        return
+    if any(w[0] == "." and not w[1:2].isdecimal() for w in words):
+        yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
         return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
@@ -374,11 +416,20 @@ def function_faults(
                 yield Fault(f"{word} must stand first, alone", word=word)
             elif (problem := judge_directive(word, (), place, version, target)) is not None:
                 yield Fault(problem.message, problem.hint, word=word)
-        elif ".attribute" in head[:i]:
-            continue
-        elif word not in (keyword, ".attribute", ".noreturn"):
+        elif word == ".attribute":
+            if (
+                entry
+                or i == 0
+                or head[i - 1] != ".func"
+                or not re.fullmatch(r"\(\.unified\(\w+,\w+\)\)", "".join(head[i + 1 :]))
+            ):
+                yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
+            break
+        elif word != keyword:
             yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
-    if entry and returns:
+    if head.count(keyword) > 1:
+        yield Fault(f"{keyword} is written twice", word=keyword)
+    if entry and returns is not None:
         yield Fault("a kernel returns nothing", "write results to memory", word=name)
     for declaration in returns or ():
         yield from declaration_faults(declaration, "func return", version, target, options, {})
@@ -409,6 +460,8 @@ def _dimension_faults(parameters: Iterable[Formal]) -> Iterator[Fault]:
     for formal in parameters:
         if len(formal.extents) > 1:
             yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
+        elif any((extent or 0) >> 32 for extent in formal.extents):
+            yield Fault("the size of a parameter does not fit in 32 bits", word=formal.name)
 
 
 def _unsized_faults(
@@ -462,7 +515,14 @@ def _directive_faults(
             yield Fault(problem.message, problem.hint or _legal(name, place), word=name)
         elif name == ".noreturn" and returns:
             yield Fault(".noreturn is for functions without results", word=name)
-    problem = judge_together([group[0] for group in groups])
+    names = [group[0] for group in groups]
+    order = [FUNCTION_ORDER[n] for n in names if n in FUNCTION_ORDER]
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if place.startswith("func") and twice is not None:
+        yield Fault(f"{twice} may stand only once behind a .func", word=twice)
+    elif place.startswith("func") and order != sorted(order):
+        yield Fault(f"the directives of a .func have an order: {' '.join(FUNCTION_ORDER)}", word=names[0])
+    problem = judge_together(names)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=groups[0][0])
 
@@ -473,7 +533,27 @@ def _legal(name: str, place: str) -> str | None:
     return f"legal here: {' '.join(n for n, d in PERFORMANCE.items() if place in d.places)}"
 
 
-_PROTOTYPE_DIRECTIVES = (".noreturn", ".abi_preserve", ".abi_preserve_control")
+def _without_lists(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The words with each `( ... )` emptied, and what stood in them."""
+    outside: list[str] = []
+    lists: list[list[str]] = []
+    depth = 0
+    for word in words:
+        depth -= word == ")" and depth > 0
+        if depth:
+            lists[-1].append(word)
+        else:
+            outside.append(word)
+        if word == "(":
+            depth += 1
+            if depth == 1:
+                lists.append([])
+    return outside, lists
+
+
+def _odd_number(words: Sequence[str]) -> bool:
+    """Whether a number stands where none goes: not behind `.align`, not in brackets."""
+    return any(w[0].isdecimal() and (i == 0 or words[i - 1] not in (".align", "[")) for i, w in enumerate(words))
 
 
 def prototype_faults(words: Sequence[str], signature: Signature, version: Version, target: str) -> Iterator[Fault]:
@@ -485,20 +565,17 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     for formal in (*signature.returns, *signature.inputs):
         if formal.space not in ("reg", "param"):
             yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
-    if not any(w == "_" and (i == 0 or words[i - 1] in (")", ".callprototype")) for i, w in enumerate(words)):
-        yield Fault(
-            "the name in a .callprototype is _", ".callprototype (results) _ (parameters);", word=".callprototype"
-        )
-    behind = [w for w in words[len(words) - list(reversed(words)).index(")") :] if w[0] == "."] if ")" in words else []
-    if foreign := [w for w in behind if w not in _PROTOTYPE_DIRECTIVES]:
-        yield Fault(
-            f"{foreign[0]} may not stand behind a .callprototype",
-            f"legal: {' '.join(_PROTOTYPE_DIRECTIVES)}",
-            word=foreign[0],
-        )
-    arguments = [w for w in behind if w in _PROTOTYPE_DIRECTIVES]
-    if ".noreturn" in arguments and signature.returns:
-        yield Fault(".noreturn is for functions without results", word=".noreturn")
-    problem = judge_directive(".callprototype", arguments, "func body", version, target)
+    behind, lists = _without_lists(words[1:])
+    if not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)) or any(map(_odd_number, lists)):
+        hint = ".callprototype (results) _ (parameters);"
+        yield Fault("a .callprototype has its results, the name _ and its parameters", hint, word=".callprototype")
+    for inside in lists:
+        for i, word in enumerate(inside):
+            if word == ".align" and (problem := judge_directive(word, inside[i + 1 : i + 2], "local", version, target)):
+                yield Fault(problem.message, problem.hint, word=word)
+    problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
-        yield Fault(problem.message, problem.hint, word=arguments[-1] if arguments else ".callprototype")
+        yield Fault(problem.message, problem.hint, word=".callprototype")
+    elif ")" in words:
+        behind = words[len(words) - list(reversed(words)).index(")") :]
+        yield from _directive_faults(behind[:-1], "func decl", bool(signature.returns), version, target)

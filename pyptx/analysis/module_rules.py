@@ -13,6 +13,7 @@ from ..dialects.ptx.target import Version
 from .declarations import declaration_faults, function_faults, prototype_faults
 from .entities import Entity, Fault, Signature, formals, prototype_difference, signature_of
 from .sections import section_faults
+from .source_lines import SourceLines
 from .symbols import Names
 
 _LINKING = (".visible", ".extern", ".weak", ".common")
@@ -27,7 +28,9 @@ class ModuleRules:
         self.version, self.target, self.options = version, target, options
         self.known: dict[str, Entity] = {}
         self._aliases: set[str] = set()
+        self._ranges: set[str] = set()
         self._section_labels: set[str] = set()
+        self.lines = SourceLines(version, target)
         self._noreturn: dict[str, bool] = {}
 
     def variable(self, declaration: DeclarationAttr) -> Iterator[Fault]:
@@ -40,6 +43,11 @@ class ModuleRules:
                 formal.name, "variable", declaration.space, formal, linking=linking, defined=linking != ".extern"
             )
             if tail[:1] == ("<",):
+                if formal.name in self._ranges:
+                    yield Fault(f"the range {formal.name}<> is declared twice", word=formal.name)
+                self._ranges.add(formal.name)
+                if formal.name[-1].isdecimal():
+                    continue  # legal, but ptxas reads no n10 into n1<12>
                 for number in range(min(declaration.count(index) or 0, 65536)):
                     self.known[f"{formal.name}{number}"] = entity
                 continue
@@ -104,7 +112,11 @@ class ModuleRules:
         """`.branchtargets`, `.calltargets` or `.callprototype` behind a label."""
         signature = None
         if words[0] == ".callprototype":
-            signature = prototype_signature(words[1:])
+            try:
+                signature = prototype_signature(words[1:])
+            except (ValueError, OverflowError) as error:
+                yield Fault(f"bad size in a .callprototype: {error}", word=words[0])
+                return
             yield from prototype_faults(words, signature, self.version, self.target)
         else:
             problem = judge_directive(words[0], (), "func body", self.version, self.target)
@@ -115,7 +127,7 @@ class ModuleRules:
     def directive(self, words: Sequence[str], place: str) -> Iterator[Fault]:
         """`.pragma`, `.alias`, `.section`, ... in a place such as `module` or `entry body`."""
         name = words[0]
-        if name in (".alias", ".pragma", ".section", ".file"):
+        if name in (".alias", ".pragma", ".section", ".file", ".loc"):
             arguments = [w.strip('"') for w in words[1:-1:2]] if name == ".pragma" else ()
             problem = judge_directive(name, arguments, place, self.version, self.target)
             if problem is not None:
@@ -124,9 +136,11 @@ class ModuleRules:
         if name == ".pragma" and not _strings(words[1:-1]):
             yield Fault(".pragma takes strings, with commas between them", '.pragma "nounroll";', word=name)
         if name == ".section":
-            yield from section_faults(words, self._section_labels)
-        if name == ".file" and sum(w[:1] == '"' for w in words) != 1:
-            yield Fault(".file takes one name", '.file 1 "folder/name.cu"', word=name)
+            yield from section_faults(words, self._section_labels, self.version)
+        if name == ".file":
+            yield from self.lines.file(words)
+        if name == ".loc":
+            yield from self.lines.loc(words)
         if name == ".alias":
             yield from self._alias(words)
 

@@ -9,17 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..dialects.ptx.syntax import literal
+from ..dialects.ptx.target import Version, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import Fault
 
 _NAME = re.compile(r"\.[A-Za-z_]\w*(?:::\w+)*").fullmatch
-_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
 _TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
+LABELS_SINCE: Version = (7, 0)
 _LEGAL = ".b8 .b16 .b32 .b64, followed by numbers, a label or a section"
 
 
-def section_faults(words: Sequence[str], labels: set[str]) -> Iterator[Fault]:
+def section_faults(words: Sequence[str], labels: set[str], version: Version) -> Iterator[Fault]:
     """What is wrong with `.section .name { ... }`, given as its tokens; `labels` are those of all sections so far."""
     if len(words) < 4 or not _NAME(words[1]) or words[1][1:] in SCALAR_TYPES or words[2] != "{":
         yield Fault("a .section has a name with a dot, and its data in braces", ".section .debug_info { .b8 1 }")
@@ -32,6 +34,13 @@ def section_faults(words: Sequence[str], labels: set[str]) -> Iterator[Fault]:
                 yield Fault(f"label {word} stands twice in the sections of this module", word=word)
             labels.add(word)
             at += 2
+            if version < LABELS_SINCE:
+                since = version_text(LABELS_SINCE)
+                yield Fault(
+                    f"labels in a .section need PTX {since} or newer, and .version is {version_text(version)}",
+                    word=word,
+                )
+                return
             continue
         if word not in _TYPES:
             yield Fault(f"{word} may not stand in a .section", f"legal: {_LEGAL}", word=word)

@@ -176,7 +176,9 @@ class _Judge:
             elif shape.op_class is LabelListOp:
                 words = cast(TokensAttr, (shape.properties or {})["words"]).data
                 yield from self._placed(self.rules.label_list(names, name or label, words), line)
-            elif shape.op_class is not LocOp and shape.op_class is not UnknownOp:
+            elif shape.op_class is LocOp:
+                yield from self._placed(self.rules.lines.loc(shape.tokens), line)
+            elif shape.op_class is not UnknownOp:
                 yield from self._placed(
                     self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line
                 )

@@ -65,7 +65,7 @@ def line_directive_end(tokens: list[Token], at: int) -> int:
                 break
         elif first == ".loc":
             if (
-                kind == "mod"
+                (kind == "mod" and tokens[i - 1][1] != "function_name")
                 or token in ("{", "}", ";", "@")
                 or (kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS)
             ):

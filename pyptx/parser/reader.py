@@ -590,7 +590,7 @@ class Reader:
     def _declare_symbols(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
             ranged = tail[:1] == ("<",)  # `.param .b64 %p<2>` declares %p0 and %p1
-            names = [f"{name}{n}" for n in range(declaration.count(i) or 0)] if ranged else [name]
+            names = [f"{name}{n}" for n in range(min(declaration.count(i) or 0, 65536))] if ranged else [name]
             self._symbols.update(names)
             if self.environment is not None:
                 for hidden in names:

@@ -124,7 +124,9 @@ def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target:
             yield from _faults(op, rules.body_declaration(names, op.declaration, entry))
         elif isinstance(op, LabelListOp):
             yield from _faults(op, rules.label_list(names, op.label or label, op.words))
-        elif isinstance(op, DirectiveOp) and not isinstance(op, LocOp):
+        elif isinstance(op, LocOp):
+            yield from _faults(op, rules.lines.loc(op.words))
+        elif isinstance(op, DirectiveOp):
             yield from _faults(op, rules.directive(op.words, "entry body" if entry else "func body"))
         label = ""
 

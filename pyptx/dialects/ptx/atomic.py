@@ -8,6 +8,7 @@ from typing import Any
 
 from .forms import Form, Use, count_in, form
 from .instruction import Instruction, instruction
+from .lowered import no_displaced_symbol, single_constant
 from .movement import SCOPES, SHARED, hinted
 from .syntax import Immediate, Sink, Vector
 from .target import Need, need
@@ -304,7 +305,11 @@ class MultimemStoreAsync(Instruction):
     forms = (
         form(
             "multimem.st.async{.acc}.release.scope{.global}.type [a], b", acc=PRECISIONS, scope="gpu sys",
-            type="b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64", ptx="9.3", sm="100+",
+            type="b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f64", ptx="9.3", sm="100+",
+        ),
+        form(
+            "multimem.st.async{.acc}.release.scope{.global}.f32 [a], b", acc=PRECISIONS, scope="gpu sys", ptx="9.3", sm="100+",
+            rule=single_constant,
         ),
     )  # fmt: skip
 
@@ -322,6 +327,6 @@ class MultimemRedAsync(Instruction):
         form(
             "multimem.red.async{.acc}.release.scope{.global}.add.type [a], b", acc=PRECISIONS,
             scope="gpu sys", type="u32 s32 u64",
-            ptx="9.3", sm="100+",
+            ptx="9.3", sm="100+", rule=no_displaced_symbol,
         ),
     )  # fmt: skip

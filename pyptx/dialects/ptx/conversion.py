@@ -14,6 +14,7 @@ from typing import Any
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .integer import ROUND
+from .lowered import single_constant
 from .target import need
 from .types import SCALAR_TYPES
 
@@ -140,8 +141,8 @@ class Cvt(Instruction):
         cvt("{.rnd}", "bf16", "f16", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt("{.rnd}", "f16 f64", "bf16", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt(".rnd", "bf16", "f64", rnd=ROUND, ptx="7.8", sm="90+"),
-        cvt(".rna", "tf32", "f32", ptx="7.0", sm="80+"),
-        cvt(".rna.satfinite", "tf32", "f32", ptx="8.1", sm="80+"),
+        cvt(".rna", "tf32", "f32", ptx="7.0", sm="80+", rule=single_constant),
+        cvt(".rna.satfinite", "tf32", "f32", ptx="8.1", sm="80+", rule=single_constant),
         cvt(".rnd{.relu}", "tf32", "f32", rnd="rn rz", ptx="7.8", sm="90+"),
         cvt(".rnd{.relu}.satfinite", "tf32", "f32", rnd="rn rz", ptx="8.6", sm="100+"),
         # packed halves

@@ -63,6 +63,8 @@ class Directive:
     numbers: tuple[int, int] = (0, 0)
     lowest: int = 0
     """The lowest legal number."""
+    highest: int = (1 << 32) - 1
+    """The highest legal number."""
     words: Mapping[str, Places] = field(default_factory=dict[str, Places])
     """Arguments that are words, with the places of their own."""
 
@@ -81,8 +83,10 @@ PERFORMANCE: dict[str, Directive] = {
     ".blocksareclusters": Directive(_at("entry", since="9.0", sm="90+")),
     ".noreturn": Directive(_at("func", "func decl", since="6.4")),
     ".abi_preserve": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1)),
-    ".abi_preserve_control": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1)),
+    ".abi_preserve_control": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1), highest=11),
 }
+FUNCTION_ORDER = {".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2}
+"""The order of the directives of a .func, as ranks."""
 EXCLUSIVE = ((".maxntid", ".reqntid"), (".reqnctapercluster", ".maxclusterrank"))
 REQUIRED = {".blocksareclusters": (".reqntid", ".reqnctapercluster")}
 REMOVED = {".maxnctapersm": "it is now called .minnctapersm"}
@@ -110,7 +114,7 @@ OTHERS: dict[str, Directive] = {
     ".pragma": Directive(
         _at("module", "entry", *BODY, since="2.0"),
         words={
-            "enable_smem_spilling": _at(*BODY, since="8.7", sm="75+"),
+            "enable_smem_spilling": _at("entry body", since="8.7", sm="75+"),
             "frequency": _at(*BODY, since="9.0"),
             "used_bytes_mask": _at(*BODY, since="8.3", sm="50+"),
         },
@@ -224,8 +228,13 @@ def _numbers(name: str, directive: Directive, arguments: Sequence[str]) -> Probl
         return Problem(f"{name} takes {wanted}, not {len(arguments)}")
     for text in arguments:
         value = _integer(text)
-        if value is None or not directive.lowest <= value < 1 << 32:
-            return Problem(f"{name} takes a whole number of at least {directive.lowest}, not {text}")
+        if value is None or not directive.lowest <= value <= directive.highest:
+            upto = (
+                f"at least {directive.lowest}"
+                if directive.highest >> 31
+                else f"{directive.lowest} to {directive.highest}"
+            )
+            return Problem(f"{name} takes a whole number of {upto}, not {text}")
     return None
 
 

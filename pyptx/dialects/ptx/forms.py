@@ -577,6 +577,9 @@ class _OperandMatcher:
                 return f"the address in operand {spec.name} must be a register or a variable, not {base.name}"
             if found is None or found.elements or found.bits == (1,):
                 return f"{base.name} is no address"
+            least = SCALAR_TYPES.get(spec.parts[0].type)
+            if least is not None and own_bits(base.name) < least.bits:
+                return f"the address in operand {spec.name} must be .{least.name} or wider, and {base.name} is not"
             self.needs.append((base.name, found.need))
         elif not isinstance(base, Symbol):
             return f"an address is a register, a symbol or a constant, not {_KINDS.get(type(base), 'this')}"
@@ -596,9 +599,8 @@ class _OperandMatcher:
                 return f"operand {spec.name}: inside the brackets a constant stands in braces, {{{item.text}}}"
             if isinstance(item, Register) and item.member:
                 return f"operand {spec.name}: inside the brackets an element of a vector register stands in braces"
-            for part_of in item.elements if isinstance(item, Vector) else (item,):
-                if isinstance(part_of, Symbol) and part_of.offset:
-                    return f"operand {spec.name} takes {part_of.name}{part_of.offset} nowhere inside its brackets"
+            if isinstance(item, Symbol) and item.offset:
+                return f"operand {spec.name} takes {item.name}{item.offset} nowhere inside its brackets"
             result = self.operand(part, item)
             if isinstance(result, str):
                 return result
@@ -637,7 +639,7 @@ class _OperandMatcher:
         scalar = loose or (count == 1 and spec.count != "1" and spec.type != "frag")
         if count is None or (scalar and not isinstance(operand, Vector)):
             return self._scalar(spec, wanted, operand)
-        if isinstance(operand, Register) and self.classes[self.at].startswith(f"v{count}."):
+        if isinstance(operand, Register) and not operand.member and self.classes[self.at].startswith(f"v{count}."):
             return self._register(spec, wanted, operand, self.classes[self.at].rpartition(".")[2])  # a vector register
         if isinstance(operand, SpecialRegister) and "@" in spec.flags and spec.count in self.slots:
             return self._special(spec, wanted, operand, count)
@@ -669,6 +671,8 @@ class _OperandMatcher:
                 if vector and not element.member:
                     return f"operand {spec.name}: a vector register does not stand in braces"
                 members.append(scalar)
+            elif isinstance(element, Symbol) and element.offset:
+                return f"operand {spec.name}: {element.name}{element.offset} does not stand in braces"
             elif isinstance(element, SpecialRegister):
                 members.append("b64" if own_bits(element.name) == 64 else "b32")
             elif isinstance(element, Immediate):
@@ -681,11 +685,15 @@ class _OperandMatcher:
         if common is None:
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
+        floating = members[:1] in (["float"], ["float32"])
+        bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
+        if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
+            return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
         if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
-            mixed = self._fits(spec, wanted, "f32")
+            mixed = SCALAR_TYPES[wanted].bits == 32 and self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
         for element in operand.elements:
             if isinstance(element, Register):
@@ -778,9 +786,10 @@ class _OperandMatcher:
         register_class = self.classes[self.at]
         self.at += 1
         selector = self.form.selectors.get(spec.name)
-        if operand.member and selector and "." not in register_class:
-            if not re.fullmatch(selector, operand.member[1:]):
-                return f"operand {spec.name} has no part {operand.member}, legal is {selector}"
+        if operand.member and self.form.selectors:  # there are no elements of vectors beside selectors
+            if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
+                legal = f"legal is {selector}" if selector else "it is read whole"
+                return f"operand {spec.name} has no part {operand.member}, {legal}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
             if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:

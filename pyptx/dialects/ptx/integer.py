@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .forms import form
 from .instruction import Instruction, instruction
+from .lowered import no_displaced_symbol
 from .target import need
 
 UNSIGNED = "u16 u32 u64"
@@ -199,7 +200,8 @@ class Div(Instruction):
     takes_constants = True
     unit = "arithmetic"
     forms = (
-        form("div.type d, a, b", type=INTEGER),
+        form("div.type d, a, b", type="u16 u32 s16 s32"),
+        form("div.type d, a, b", type="u64 s64", rule=no_displaced_symbol),
         form("div.approx{.ftz}.f32 d, a, b", ptx="1.4"),
         form("div.^full{.ftz}.f32 d, a, b", ptx="1.4"),
         form("div.rnd{.ftz}.f32 d, a, b", rnd=ROUND, ptx="2.0", sm="20+"),
@@ -223,7 +225,10 @@ class Rem(Instruction):
     section = "9.7.1.9"
     takes_constants = True
     unit = "arithmetic"
-    forms = (form("rem.type d, a, b", type=INTEGER),)
+    forms = (
+        form("rem.type d, a, b", type="u16 u32 s16 s32"),
+        form("rem.type d, a, b", type="u64 s64", rule=no_displaced_symbol),
+    )
 
 
 @instruction

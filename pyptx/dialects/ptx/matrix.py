@@ -55,6 +55,8 @@ def plain_fragment(use: Use) -> str | None:
     """
     if "pred" in use.classes:
         return "a fragment takes no predicate"
+    if any(r.member for r in registers(use.layout)):
+        return "a fragment takes no elements of vector registers"
     for vector in use.layout:
         if not isinstance(vector, Vector):
             continue

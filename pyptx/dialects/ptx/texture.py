@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .forms import Form, Slots, form
+from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
+from .syntax import Address, Immediate, Register, Vector, registers
 from .target import Need, need
 
 _COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube": 4, "2dms": 4, "a2dms": 4}
@@ -32,6 +33,27 @@ _GEOMETRY_NEEDS = {
 }
 UNIFIED = need(option="!texmode_independent")
 INDEPENDENT = need(option="texmode_independent")
+
+
+def _coordinates(use: Use) -> str | None:
+    """The index of an array is an integer also among floats and bit types; with gradients those of a cube or 3d texture are floats,
+    also among registers of a bit type.
+    """
+    place = next(i for i, o in enumerate(use.layout) if isinstance(o, Address))
+    coordinates = use.layout[place].rest[-1]  # pyright: ignore[reportAttributeAccessIssue]
+    if not isinstance(coordinates, Vector):
+        return None
+    behind = len(use.classes) - len(registers(use.layout[place + 1 :]))
+    at = behind - len(registers((coordinates,)))
+    geometry, index = use.slots["geom"], coordinates.elements[0]
+    if geometry in ("a1d", "a2d", "acube"):
+        kind = use.classes[at].rpartition(".")[2] if isinstance(index, Register) else ""
+        if kind in ("f32", "f16x2") or (isinstance(index, Immediate) and index.is_float):
+            return f"the index of an array, the first of the coordinates, is .u32 or .b32, not {'.' + kind if kind else 'a float'}"
+    foreign = sorted({c for c in use.classes[at:behind] if "." not in c} - {"b32", "f32"})
+    if use.form.opcode == "tex.grad" and use.slots["ctype"] == "f32" and geometry in ("cube", "3d") and foreign:
+        return f"the coordinates of a {geometry} texture are .f32 or .b32 with tex.grad, not .{foreign[0]}"
+    return None
 
 
 def _sampled(
@@ -57,7 +79,12 @@ def _sampled(
     }
     return tuple(
         form(
-            f"{head} d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}", ptx=ptx, sm=sm, needs=needs | more, **slots
+            f"{head} d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
+            ptx=ptx,
+            sm=sm,
+            needs=needs | more,
+            rule=_coordinates,
+            **slots,
         )
         for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", separate), (", b:symbol", {"/d": INDEPENDENT}))
     )
@@ -85,8 +112,8 @@ def _tex(
             (plain, "", ptx, with_plain),
             (offset, ", e:frag>", "4.3", with_e),
             ("3d", ", e:frag", "4.3", with_e),
-            (depth, ", f:ctype", "4.3", with_f),
-            (both, ", e:frag>, f:ctype", "4.3", with_ef),
+            (depth, f", f:{ctype}", "4.3", with_f),
+            (both, f", e:frag>, f:{ctype}", "4.3", with_ef),
         ):
             if not geometry:
                 continue

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from .forms import MEMBERS, Form, Use, form
+from .forms import Form, Use, form
 from .instruction import Instruction, instruction
+from .lowered import no_displaced_symbol
 from .syntax import Not, Register
 
 SIGNS: dict[str, Any] = {"dtype": "u32 s32", "atype": "u32 s32", "btype": "u32 s32"}
+
+
+def plain_operands(use: Use) -> str | None:
+    """Where a selector stands, no operand is an address plus an offset."""
+    selected = any(isinstance(o, Register) and o.member for o in use.layout)
+    return no_displaced_symbol(use) if selected else None
+
+
 SCALAR: dict[str, Any] = {"ptx": "2.0", "sm": "20+"}
+SIMD: dict[str, Any] = {"ptx": "3.0", "sm": "30+"}
 PART = r"b[0-3]|h[01]"
 SOURCES = {"a": PART, "b": PART}
 COMPARISONS = "eq ne lt le gt ge"
@@ -22,22 +32,11 @@ HALVES = {"d": r"h0|h1|h10", "a": r"h[0-3]{2}", "b": r"h[0-3]{2}"}
 BYTES = {"d": r"b(?=.)3?2?1?0?", "a": r"b[0-7]{4}", "b": r"b[0-7]{4}"}
 
 
-def no_elements(use: Use) -> str | None:
-    """Behind a register of a SIMD instruction stands a selector, never the element of a vector."""
-    for operand in use.layout:
-        if isinstance(operand, Register) and operand.member in MEMBERS:
-            return f"{use.form.opcode} takes no element of a vector register ({operand.member}): it stands where selectors do"
-    return None
-
-
-SIMD: dict[str, Any] = {"ptx": "3.0", "sm": "30+", "rule": no_elements}
-
-
 def scalar(line: str, d: str = "dtype", **sets: Any) -> tuple[Form, ...]:
     """The three shapes: plain, with a second operation on c, and merged into c at the part that d names."""
     operands = f"d:{d}, a:atype, b:btype"
     return (
-        form(f"{line} {operands}", selectors=SOURCES, **SCALAR, **sets),
+        form(f"{line} {operands}", selectors=SOURCES, rule=plain_operands, **SCALAR, **sets),
         form(f"{line}.op2 {operands}, c:{d}", op2="add min max", selectors=SOURCES, **SCALAR, **sets),
         form(f"{line} {operands}, c:{d}", selectors={"d": PART, **SOURCES}, **SCALAR, **sets),
     )
