@@ -1834,6 +1834,7 @@ class _multimem_st_async(Opcode):
     """Store to all the memories behind a multimem address without waiting. Operands: a, the address; b.
 
         multimem.st.async{.acc}.release.scope{.global}.type [a], b
+        multimem.st.async{.acc}.release.scope{.global}.f32 [a], b
 
     PTX ISA 9.7.9.14.
     """
