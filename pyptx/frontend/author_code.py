@@ -134,10 +134,13 @@ _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 def _accesses(code: CodeType) -> dict[int, tuple[Access, ...]]:
     found = instructions(code)
     stores = {_start(i) for i in found if i.opname.startswith("STORE_")}
-    return {i.offset: _accesses_of(found, at, stores) for at, i in enumerate(found)}
+    cells = frozenset((*code.co_cellvars, *code.co_freevars))
+    return {i.offset: _accesses_of(found, at, stores, cells) for at, i in enumerate(found)}
 
 
-def _accesses_of(found: Sequence[dis.Instruction], at: int, stores: set[tuple[int | None, ...]]) -> tuple[Access, ...]:
+def _accesses_of(
+    found: Sequence[dis.Instruction], at: int, stores: set[tuple[int | None, ...]], cells: frozenset[str]
+) -> tuple[Access, ...]:
     instruction = found[at]
     binds = _NAMES.get(instruction.opname)
     dot = ""
@@ -146,7 +149,10 @@ def _accesses_of(found: Sequence[dis.Instruction], at: int, stores: set[tuple[in
         dot = "."
     if binds is None:
         return ()
-    if instruction.opname == "LOAD_CLOSURE" and _is_named_function(found, at):
+    takes_cell = instruction.opname == "LOAD_CLOSURE" or (
+        instruction.opname == "LOAD_FAST" and instruction.argval in cells  # from Python 3.13 on
+    )
+    if takes_cell and _is_named_function(found, at):
         return ()
     names: tuple[str, ...] = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
     accesses: list[Access] = []
