@@ -444,13 +444,13 @@ class Barriers:
         if clocks.too_large:
             return
         lanes = np.flatnonzero(mask)
-        fenced = self.s.races.fenced_wide
+        fences = self.s.races.wide_fences
         if inst.has("relaxed"):  # releases what the threads' last fences did
-            lanes = lanes[fenced[lanes] > 0]
+            lanes = lanes[fences.time[lanes] > 0]
         groups = clocks.group_of[lanes]
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
-            clock = clocks.release(here, fenced if inst.has("relaxed") else None)
+            clock = clocks.release(here, fences if inst.has("relaxed") else None)
             known = self.cluster.get(g)
             if known is not None:
                 clock.merge(known)

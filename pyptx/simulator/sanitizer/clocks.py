@@ -58,6 +58,31 @@ def _merge(into: Rows, other: Rows) -> None:
             into[key] = joined
 
 
+class Fences:
+    """When the lanes of a batch last executed a fence that releases, and what they knew then."""
+
+    def __init__(self, clocks: Clocks):
+        self.clocks = clocks
+        self.time, self.floor, self.warp_floor = np.zeros((3, clocks.machine.lanes), np.int64)
+        self.rows: np.ndarray | None = None
+
+    def start(self) -> None:
+        self.time[...] = 0
+        if self.rows is not None:
+            self.rows[...] = 0
+
+    def executed(self, lanes: np.ndarray, now: int) -> None:
+        clocks = self.clocks
+        self.time[lanes] = now
+        self.floor[lanes] = clocks.floor[lanes]
+        self.warp_floor[lanes] = clocks.warp_floor[lanes]
+        if clocks.matrix is not None:
+            if self.rows is None:
+                self.rows = np.zeros((clocks.groups, clocks.per, clocks.per), np.int32)
+            g, local = clocks.group_of[lanes], clocks.local[lanes]
+            self.rows[g, local] = clocks.matrix[g, local, : clocks.per]
+
+
 class Clocks:
     """The knowledge of the threads of a machine. Lanes are those of the running batch."""
 
@@ -133,9 +158,9 @@ class Clocks:
     #
     # ------------------------------------------------------------------------------------------------- release, acquire
 
-    def release(self, lanes: np.ndarray, fences: Array = None) -> Clock:
-        """What these lanes know together. `fences`: when each lane of the batch last executed a fence, to release only
-        what these lanes knew at theirs, and what others did before their own.
+    def release(self, lanes: np.ndarray, fences: Fences | None = None) -> Clock:
+        """What these lanes know together. `fences`: only what they knew at theirs, and of what they know now what others
+        did before their own.
         """
         clock = Clock()
         groups = self.group_of[lanes]
@@ -147,31 +172,22 @@ class Clocks:
                 self._release(clock, int(g), lanes[groups == g], fences)
         return clock
 
-    def _release(self, clock: Clock, g: int, lanes: np.ndarray, fences: Array) -> None:
+    def _release(self, clock: Clock, g: int, lanes: np.ndarray, fences: Fences | None) -> None:
         local = self.local[lanes]
         row = np.zeros(self.width, np.int32)
         if self.matrix is not None:
             row = self.matrix[g, local].max(axis=0)
-        padded = self.machine.padded
-        for c in range(self.machine.cluster_size):
-            here = lanes if self.machine.cluster_size == 1 else lanes[local // padded == c]
-            if here.size:
-                part = row[c * padded : (c + 1) * padded]
-                np.maximum(part, int(self.floor[here].max()), out=part)
-        known = self.warp_floor[lanes]
-        if known.any():
-            warps = np.zeros(self.per // 32, np.int64)
-            np.maximum.at(warps, local // 32, known)
-            part = row[: self.per].reshape(-1, 32)
-            np.maximum(part, warps[:, None], out=part, casting="unsafe")
+        self._add_barriers(row, lanes, local, self.floor, self.warp_floor)
         if fences is None:
             row[local] = self.now
         else:
-            at = int(fences[lanes].max())
-            part = row[: self.per]
-            np.minimum(part, np.maximum(fences[g * self.per : (g + 1) * self.per], at), out=part, casting="unsafe")
-            np.minimum(row[self.per :], at, out=row[self.per :])
-            row[local] = np.maximum(row[local], fences[lanes])
+            then = np.zeros(self.per, np.int32) if fences.rows is None else fences.rows[g, local].max(axis=0)
+            self._add_barriers(then, lanes, local, fences.floor, fences.warp_floor)
+            part, own = row[: self.per], fences.time[lanes]
+            np.minimum(part, fences.time[g * self.per : (g + 1) * self.per], out=part, casting="unsafe")
+            np.maximum(part, then, out=part)
+            np.minimum(row[self.per :], int(own.max()), out=row[self.per :])
+            row[local] = np.maximum(row[local], own)
         key = self.first_group + g
         clock.rows[key] = row
         if self.proxy is not None:
@@ -182,6 +198,21 @@ class Clocks:
                     id(t): t for t in (tables[lane] for lane in lanes.tolist()) if t is not None
                 }.values():
                     _merge(rows, known_rows)
+
+    def _add_barriers(self, row: Array, lanes: Array, local: Array, floor: Array, warp_floor: Array) -> None:
+        """What lanes of a cluster know by barriers of CTAs and warps."""
+        padded = self.machine.padded
+        for c in range(self.machine.cluster_size):
+            here = lanes if self.machine.cluster_size == 1 else lanes[local // padded == c]
+            if here.size:
+                part = row[c * padded : (c + 1) * padded]
+                np.maximum(part, int(floor[here].max()), out=part)
+        known = warp_floor[lanes]
+        if known.any():
+            warps = np.zeros(self.per // 32, np.int64)
+            np.maximum.at(warps, local // 32, known)
+            part = row[: self.per].reshape(-1, 32)
+            np.maximum(part, warps[:, None], out=part, casting="unsafe")
 
     def acquire(self, lanes: np.ndarray, clock: Clock) -> None:
         """The lanes learn what a clock holds."""

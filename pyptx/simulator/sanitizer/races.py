@@ -16,7 +16,7 @@ from ...dialects.ptx.mbarrier import MbarrierInval
 from ..memory import Access
 from ..observe import Action
 from ..program import Inst
-from .clocks import Clock
+from .clocks import Clock, Fences
 from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
 
 if TYPE_CHECKING:
@@ -79,10 +79,9 @@ class Races:
         """Stamps of the own CTA below this are ordered before what a lane does now."""
         self.objects: dict[tuple[str, int], Released] = {}
         """(space, granule) of flags and counters -> what was released through them."""
-        self.fenced = np.zeros(lanes, np.int64)
-        """When each lane last executed a fence that releases."""
-        self.fenced_wide = np.zeros(lanes, np.int64)
-        """The same for fences of a scope wider than the CTA."""
+        self.fences = Fences(self.clocks)
+        self.wide_fences = Fences(self.clocks)
+        """Those of a scope wider than the CTA."""
         self.waiting: dict[int, tuple[Clock, Clock]] = {}
         """What lanes have seen through relaxed reads; a fence makes it known to them: one of CTA scope the first, others
         the second.
@@ -91,8 +90,8 @@ class Races:
 
     def start(self) -> None:
         self.limit[...] = 0
-        self.fenced[...] = 0
-        self.fenced_wide[...] = 0
+        self.fences.start()
+        self.wide_fences.start()
         self.waiting.clear()
         self.objects = {k: v for k, v in self.objects.items() if k[0] == "global"}
         for released in self.objects.values():
@@ -157,9 +156,9 @@ class Races:
         now = self.s.tick(inst)
         wide = not inst.has("cta")
         if not inst.has("acquire"):
-            self.fenced[lanes] = now
+            self.fences.executed(lanes, now)
             if wide:
-                self.fenced_wide[lanes] = now
+                self.wide_fences.executed(lanes, now)
         if self.waiting:
             for lane in lanes.tolist():
                 clocks = self.waiting.get(lane)
@@ -356,7 +355,7 @@ class Races:
 
     def _release(self, inst: Inst, space: Space, index: Array, lanes: Array, update: bool) -> None:
         releases = inst.has("release") or inst.has("acq_rel")
-        who = np.ones(lanes.size, np.bool_) if releases else self.fenced[lanes] > 0
+        who = np.ones(lanes.size, np.bool_) if releases else self.fences.time[lanes] > 0
         key = space.name
         if not update and self.objects:
             for i in np.unique(index).tolist():
@@ -372,14 +371,14 @@ class Races:
                 if releases:
                     known.add(cta, self.clocks.release(mine), not inst.has("cta"))
                     continue
-                known.add(cta, self.clocks.release(mine, self.fenced), False)
-                wide = mine[self.fenced_wide[mine] > 0]
+                known.add(cta, self.clocks.release(mine, self.fences), False)
+                wide = mine[self.wide_fences.time[mine] > 0]
                 if wide.size and not inst.has("cta"):
-                    known.add(cta, self.clocks.release(wide, self.fenced_wide), True)
+                    known.add(cta, self.clocks.release(wide, self.wide_fences), True)
 
     def _exchange(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         """The acquire and the release of an atomic; threads that meet at one place take their turn."""
-        releases = inst.has("release") or inst.has("acq_rel") or bool(np.count_nonzero(self.fenced[lanes]))
+        releases = inst.has("release") or inst.has("acq_rel") or bool(np.count_nonzero(self.fences.time[lanes]))
         if not releases or np.unique(index).size == index.size:
             if self.objects:
                 self._acquire(inst, space, index, lanes)
