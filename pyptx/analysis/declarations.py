@@ -345,15 +345,12 @@ def _value(
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
         try:
-            value = evaluate("".join(words))
+            value = evaluate(" ".join(words))
         except (ValueError, SyntaxProblem, OverflowError) as error:
             yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {error}", word=name)
             return
-        if (problem := constant_problem("".join(words))) is not None:
+        if (problem := constant_problem(" ".join(words))) is not None:
             yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {problem}", word=name)
-            return
-        if len(words) > 1 and any(map(_two_values, words, words[1:])):
-            yield Fault(f"a comma is missing in the initial value of {name}: {' '.join(words)}", word=name)
             return
         if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
             wanted = "a floating-point" if scalar.kind == "float" else "an integer"
@@ -390,10 +387,6 @@ def _value(
             )
     elif scalar_name not in ("u32", "u64"):
         yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
-
-
-def _two_values(first: str, second: str) -> bool:
-    return (first[-1].isalnum() or first == ")") and second[0].isalnum()
 
 
 def _integer(text: str) -> int | None:
