@@ -898,7 +898,7 @@ class _dp2a(Opcode):
 
     `.lo` takes the low two bytes of b, `.hi` the high two. The types say which of a and b are signed.
 
-        dp2a.^mode.atype.btype d:u32, a:u32, b:u32, c:u32
+        dp2a.^mode.atype.btype d:u32, a:atype, b:btype, c:u32
 
     PTX ISA 9.7.1.24.
     """
@@ -910,7 +910,7 @@ class _dp4a(Opcode):
 
     Each of a and b holds unsigned (u32) or signed (s32) bytes.
 
-        dp4a.atype.btype d:u32, a:u32, b:u32, c:u32
+        dp4a.atype.btype d:u32, a:atype, b:btype, c:u32
 
     PTX ISA 9.7.1.23.
     """
@@ -1213,7 +1213,7 @@ class _fns(Opcode):
 
     Operands: mask, base (0..31) and offset are 32-bit; base is unsigned, offset signed.
 
-        fns.^b32 d, mask, base, offset
+        fns.b32 d, mask, base, offset
 
     PTX ISA 9.7.1.17.
     """
@@ -1834,6 +1834,7 @@ class _multimem_st_async(Opcode):
     """Store to all the memories behind a multimem address without waiting. Operands: a, the address; b.
 
         multimem.st.async{.acc}.release.scope{.global}.type [a], b
+        multimem.st.async{.acc}.release.scope{.global}.f32 [a], b
 
     PTX ISA 9.7.9.14.
     """
@@ -1869,7 +1870,7 @@ class _multimem(Opcode):
 class _nanosleep(Opcode):
     """Suspend the thread for about a time, at most twice as long. Operand: t, in nanoseconds (up to 1 ms).
 
-        nanosleep.u32 t
+        nanosleep.u32 t:u32
 
     PTX ISA 9.7.19.2.
     """
@@ -2029,9 +2030,9 @@ class _redux(Opcode):
     Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and
     `.NaN` lets a NaN win.
 
-        redux.sync.op.type d, a, membermask:u32
+        redux.sync.op.type d:u32, a:u32, membermask:u32
         redux.sync.op.b32 d:u32, a:u32, membermask:u32
-        redux.sync.op{.abs}{.NaN}.f32 d, a, membermask:u32
+        redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
 
     PTX ISA 9.7.13.12.
     """
@@ -2163,8 +2164,8 @@ class _shfl(Opcode):
     Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane,
     delta or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
 
-        shfl.sync.mode.b32 d{|p:pred_}, a, b:u32, c:u32, membermask:u32
-        shfl.mode.b32 d{|p:pred_}, a, b:u32, c:u32
+        shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
+        shfl.mode.b32 d{|p:pred_}, a, b, c
 
     PTX ISA 9.7.9.6.
     """
@@ -2739,7 +2740,7 @@ class _tensormap_query_alloc_class_large(Opcode):
 
     Operands: p, a predicate; map, the address of the tensor map.
 
-        tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map]
+        tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map:u64+]
 
     PTX ISA 9.7.9.26.
     """
