@@ -22,7 +22,7 @@ from ..dialects.ptx.directive_facts import (
 )
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
-from ..dialects.ptx.syntax import SyntaxProblem, evaluate
+from ..dialects.ptx.syntax import SyntaxProblem, constant_problem, evaluate
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
@@ -66,7 +66,7 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 end = _closing(head, at)
             arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
             if word == ".attribute":
-                if type_words or not _ATTRIBUTES("".join(head[at:end])):
+                if type_words or not _ATTRIBUTES(" ".join(head[at:end])):
                     return Fault(_ATTRIBUTE_SYNTAX, "before the type of a variable", word=word)
                 where = (
                     (next((w for w in head if w in SPACES), ".global"))[1:]
@@ -134,7 +134,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
     return None
 
 
-_ATTRIBUTES = re.compile(r"\((?:\.managed|\.unified\(\w+,\w+\))(?:,(?:\.managed|\.unified\(\w+,\w+\)))*\)").fullmatch
+_ATTRIBUTE = r"(?:\.managed|\.unified \( \w+ , \w+ \))"
+_ATTRIBUTES = re.compile(rf"\( {_ATTRIBUTE}(?: , {_ATTRIBUTE})* \)").fullmatch
 _ATTRIBUTE_SYNTAX = "an .attribute is .attribute(.managed) or .attribute(.unified(high, low))"
 
 
@@ -338,17 +339,18 @@ def _value(
                 word=name,
             )
         return
-    if any(w[0] == "." and not w[1:2].isdecimal() for w in words):
+    if any(w[0] == "." and not w[1:2].isdecimal() and w not in (".s64", ".u64") for w in words):
         yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
         return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
         try:
-            value = evaluate("".join(words))
-        except (ValueError, SyntaxProblem, OverflowError):
+            value = evaluate(" ".join(words))
+        except (ValueError, SyntaxProblem, OverflowError) as error:
+            yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {error}", word=name)
             return
-        if len(words) > 1 and any(map(_two_values, words, words[1:])):
-            yield Fault(f"a comma is missing in the initial value of {name}: {' '.join(words)}", word=name)
+        if (problem := constant_problem(" ".join(words))) is not None:
+            yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {problem}", word=name)
             return
         if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
             wanted = "a floating-point" if scalar.kind == "float" else "an integer"
@@ -387,10 +389,6 @@ def _value(
         yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
 
 
-def _two_values(first: str, second: str) -> bool:
-    return (first[-1].isalnum() or first == ")") and second[0].isalnum()
-
-
 def _integer(text: str) -> int | None:
     try:
         value = evaluate(text)
@@ -421,7 +419,7 @@ def function_faults(
                 entry
                 or i == 0
                 or head[i - 1] != ".func"
-                or not re.fullmatch(r"\(\.unified\(\w+,\w+\)\)", "".join(head[i + 1 :]))
+                or not re.fullmatch(r"\( \.unified \( \w+ , \w+ \) \)", " ".join(head[i + 1 :]))
             ):
                 yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
             break

@@ -756,7 +756,7 @@ class _OperandMatcher:
                 if "&" in spec.flags:
                     return operand
                 if operand.offset and spec.role == "$" and "%" not in spec.flags and _is_whole(wanted):
-                    if spec.type not in SCALAR_TYPES or SCALAR_TYPES[wanted].bits < 64:
+                    if spec.type not in SCALAR_TYPES or SCALAR_TYPES[wanted].bits == 32:
                         return operand  # an address plus an offset is an integer constant
             case Target():
                 if wanted == "label":

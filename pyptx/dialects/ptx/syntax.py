@@ -409,7 +409,7 @@ class OperandParser:
 
     def _is_number_after(self, ahead: int) -> bool:
         i = self.at + ahead
-        while i < self.end and self.tokens[i][1] in ("(", "-", "~", "!", "+"):
+        while i < self.end and self.tokens[i][1] in ("(", ")", "-", "~", "!", "+", ".s64", ".u64"):
             i += 1
         return i < self.end and (self.tokens[i][0] == "num" or self.tokens[i][1] == "WARP_SZ")
 
