@@ -18,7 +18,7 @@ def test_random_modules_are_judged_as_ptxas_judges_them() -> None:
     except ToolNotFound:
         pytest.skip("no ptxas")
     accepted, found = measure(MODULES, seed=2)
-    assert accepted > 30, "hardly anything was legal: the generator is broken"
+    assert accepted > 15, "hardly anything was legal: the generator is broken"
     wrong = [d for d in found if explanation(d) is None]
     assert not wrong, "\n\n".join(
         f"ptxas {'accepts' if d.accepted else 'rejects'}: {d.message}\n{d.text}" for d in wrong[:5]
