@@ -6,12 +6,41 @@ Keys are names (`n`, local or global) and attributes with a dot (`.n`, of any ob
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from types import CodeType, FrameType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-__all__ = ["Access", "instructions", "offset_of", "place_of", "places_of", "reads", "stored_globals", "ways_on"]
+__all__ = [
+    "Access",
+    "instructions",
+    "offset_of",
+    "per_code",
+    "place_of",
+    "places_of",
+    "reads",
+    "stored_globals",
+    "ways_on",
+]
+
+T = TypeVar("T")
+
+
+def per_code(function: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
+    """Remember what a function says of each code object, by its identity: comparing and hashing them is slow."""
+    known: dict[int, tuple[CodeType, T]] = {}  # which keeps the code, so that the id stays its own
+
+    @wraps(function)
+    def remembered(code: CodeType) -> T:
+        found = known.get(id(code))
+        if found is None:
+            if len(known) >= 1000:
+                known.clear()
+            found = known[id(code)] = (code, function(code))
+        return found[1]
+
+    return remembered
+
 
 Reading = Literal["read", "update", "decide"]
 
@@ -93,12 +122,12 @@ def place_of(code: CodeType, offset: int) -> dis.Positions | None:
     return next((i.positions for i in instructions(code) if i.offset == offset), None)
 
 
-@lru_cache(maxsize=256)
+@per_code
 def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
-@lru_cache(maxsize=256)
+@per_code
 def flow(code: CodeType) -> dict[int, Step]:
     """What follows each instruction, and what it accesses."""
     found = instructions(code)
@@ -114,7 +143,7 @@ def flow(code: CodeType) -> dict[int, Step]:
     return steps
 
 
-@lru_cache(maxsize=256)
+@per_code
 def stored_globals(code: CodeType) -> tuple[str, ...]:
     """The globals that a code binds (`global n`), and the functions nested in it."""
     found = {i.argval for i in instructions(code) if i.opname == "STORE_GLOBAL"} if code.co_names else set[str]()
@@ -130,7 +159,7 @@ _NO_NEXT = frozenset(
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 
-@lru_cache(maxsize=256)
+@per_code
 def _accesses(code: CodeType) -> dict[int, tuple[Access, ...]]:
     found = instructions(code)
     stores = {_start(i) for i in found if i.opname.startswith("STORE_")}

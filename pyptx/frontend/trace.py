@@ -35,6 +35,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, Need, Version, target_in
 from ..ssa.statement import Kind, Reg, Shape, Statement
+from .author_code import per_code
 from .spaces import symbol_problem
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Trace:
         self.warnings: dict[str, Diagnostic] = {}  # place -> what is probably a mistake
         self._counters: dict[str, int] = {}
         self._places: dict[tuple[int, int], int] = {}
-        self._codes: dict[int, tuple[CodeType, list[_Position]]] = {}  # keeps the ids in `_places` valid
+        self._codes: dict[int, CodeType] = {}  # keeps the ids in `_places` valid
         self.add_place(place[0], place[1], 1)
 
     # ---------------------------------------------------------------------------------------------------------- names
@@ -220,16 +221,14 @@ class Trace:
         found = self._places.get(key)
         if found is None:
             code = frame.f_code
-            known = self._codes.get(id(code))
-            if known is None:
-                known = self._codes[id(code)] = _positions_of(code)
-            line, _, column, _ = known[1][frame.f_lasti // 2]
+            self._codes[id(code)] = code
+            line, _, column, _ = _positions_of(code)[frame.f_lasti // 2]
             found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
         return found
 
     def codes(self) -> list[CodeType]:
         """The functions of the author's that have recorded something."""
-        return [code for code, _ in self._codes.values()]
+        return list(self._codes.values())
 
     def add_place(self, filename: str, line: int, column: int) -> int:
         """The index of a new location."""
@@ -331,17 +330,10 @@ class Trace:
         return Diagnostic("error", message, filename, line, location.column.data, hint, source_line=source)
 
 
-_positions: dict[int, tuple[CodeType, list[_Position]]] = {}
-
-
-def _positions_of(code: CodeType) -> tuple[CodeType, list[_Position]]:
-    """A code object and its positions by instruction: listed once for all traces."""
-    found = _positions.get(id(code))  # comparing code objects is slow; this one lives as long as its id stands here
-    if found is None:
-        if len(_positions) >= 1000:
-            _positions.clear()
-        found = _positions[id(code)] = (code, list(code.co_positions()))
-    return found
+@per_code
+def _positions_of(code: CodeType) -> list[_Position]:
+    """The positions of a code object's instructions."""
+    return list(code.co_positions())
 
 
 @lru_cache(maxsize=20_000)

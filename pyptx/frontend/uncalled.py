@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dis
 import sys
-from functools import lru_cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from .author_code import instructions
+from .author_code import instructions, per_code
 from .instructions import InstructionNamespace, Opcode
 from .trace import Trace
 
@@ -25,7 +24,7 @@ def note_uncalled(trace: Trace, function: Any) -> None:
     """Warn of each in the code of the kernel and of what it called."""
     own: CodeType | None = getattr(function, "__code__", None)
     codes = trace.codes() if own is None else [own, *trace.codes()]
-    for code in dict.fromkeys(codes):
+    for code in {id(code): code for code in codes}.values():
         for root, path, line, column in _dropped(code):
             if _looked_up(_global(function, root), path) is None:
                 continue
@@ -61,7 +60,7 @@ def _is_ours(value: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "pyptx"
 
 
-@lru_cache(maxsize=1024)
+@per_code
 def _dropped(code: CodeType) -> tuple[tuple[str, tuple[str, ...], int, int], ...]:
     """(global, attributes, line, column) of the statements that are such a path and nothing else."""
     if not _may_drop(code.co_code):
