@@ -112,7 +112,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector that starts with a constant",
         True,
-        r"\{(_, )*-?(\d|WARP_SZ)",
+        r"\{(_, )*[-!~(]*(\d|WARP_SZ)",
         r"of one type|or wider, and the register|and the register is|is read as",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
@@ -154,7 +154,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constant beyond 32 bits",
         True,
-        r"\b(4294967296|65536)\b|0xFFFFFFFF|<<",
+        r"\b(4294967296|65536)\b|0xFFFFFFFF|<<|exclusive.*, -\d",
         r"must be (in|one of|a multiple)",
         "ptxas cuts some constants to 32 or 16 bits before it checks their range",
     ),
@@ -197,7 +197,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "st.async without completion",
         True,
         r"st\.async",
-        r"complete_tx|needs \.release",
+        r"complete_tx|needs \.release|takes \d operands",
         "the modifier that says how st.async completes may be missing",
     ),
     Explained(
@@ -269,6 +269,27 @@ EXPLAINED: tuple[Explained, ...] = (
         r"^(@!?%\w+ )?(cp\.|fabric|red)",
         r"must be an address in brackets, not",
         "bulk and tensor copies take a bare register, symbol or constant for an address",
+    ),
+    Explained(
+        "address as a matrix row",
+        True,
+        r"movmatrix",
+        r"must be \.b32, not a symbol",
+        "movmatrix takes a variable plus an offset, which is no row of a matrix, and refuses every other constant",
+    ),
+    Explained(
+        "address as a polynomial",
+        False,
+        r"clmad.*\+",
+        r"Arguments mismatch",
+        "clmad refuses a variable plus an offset, which is a constant everywhere else, and takes other constants",
+    ),
+    Explained(
+        "vector of one for a count",
+        True,
+        r"mbarrier\.arrive.*\{[^,]*\}",
+        r"must be \.u32, not a vector",
+        "mbarrier.arrive takes its count in braces, mbarrier.expect_tx does not",
     ),
     Explained(
         "one value for a vector",

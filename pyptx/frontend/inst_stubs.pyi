@@ -2470,7 +2470,8 @@ class _tcgen05_alloc(Opcode):
     shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from
     allocating.
 
-        tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
+        tcgen05.alloc.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
+        tcgen05.alloc.exclusive.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
 
     PTX ISA 9.7.16.7.1.
     """
@@ -2515,7 +2516,8 @@ class _tcgen05_dealloc(Opcode):
 
     Operands: taddr, the address of the allocation; ncols, its number of columns.
 
-        tcgen05.dealloc{.exclusive}.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
+        tcgen05.dealloc.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
+        tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
 
     PTX ISA 9.7.16.7.1.
     """

@@ -246,8 +246,8 @@ class MultimemLoadReduce(Instruction):
         *_load_reduce(".add.f64", "*"),
         *_load_reduce(".op{.vec}.type", "[vec]_*", _packet, op="add min max", vec=PACKETS, type=SMALL),
         *_load_reduce(".add.acc::f32{.vec}.type", "[vec]_*", _packet, "8.2", vec=PACKETS, type=SMALL),
-        *_load_reduce(".op{.vec}.type", "[vec]_*", _packet, op="add min max", **_TINY),
-        *_load_reduce(".add.acc::f16{.vec}.type", "[vec]_*", _packet, **_TINY),
+        *_load_reduce(".op{.vec}.type", "[vec]_*?", _packet, op="add min max", **_TINY),
+        *_load_reduce(".add.acc::f16{.vec}.type", "[vec]_*?", _packet, **_TINY),
     )
 
 
@@ -269,7 +269,7 @@ class MultimemStore(Instruction):
         *_store("{.vec}.f32", "[vec]*", vec="v2 v4"),
         *_store(".f64", "*"),
         *_store("{.vec}.type", "[vec]*", _packet, vec=PACKETS, type=SMALL),
-        *_store("{.vec}.type", "[vec]*", _packet, **_TINY),
+        *_store("{.vec}.type", "[vec]*?", _packet, **_TINY),
     )
 
 

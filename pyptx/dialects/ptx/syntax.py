@@ -543,6 +543,10 @@ _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
 _M64 = 0xFFFF_FFFF_FFFF_FFFF
 
 
+def _wrapped(value: float) -> int | float:
+    return value if isinstance(value, float) or -(1 << 63) <= value <= _M64 else value & _M64
+
+
 def _divide(a: int, b: int) -> int:
     if b == 0:
         raise ValueError("division by zero in a constant expression")
@@ -550,7 +554,8 @@ def _divide(a: int, b: int) -> int:
 
 
 def evaluate(text: str) -> int | float:
-    """Value of a PTX constant expression (PTX ISA 4.5). Integers are exact (not wrapped).
+    """Value of a PTX constant expression (PTX ISA 4.5). Integers are those of 64 bits, signed or unsigned; what is beyond
+    both wraps around.
 
     ValueError if malformed, OverflowError where a number is beyond 64 bits or the range of normal .f64 values.
     """
@@ -590,11 +595,11 @@ def _evaluated(text: str) -> tuple[int | float, str | None]:
             position += 1
             return value
         if token == "-":
-            return -unary()
+            return _wrapped(-unary())
         if token == "+":
             return unary()
         if token == "~":
-            return ~whole(unary())
+            return _wrapped(~whole(unary()))
         if token == "!":
             return int(not whole(unary()))
         if token[:2] in ("0f", "0F"):
@@ -633,7 +638,7 @@ def _evaluated(text: str) -> tuple[int | float, str | None]:
                     problems.append(f"{left} {operator} {right} mixes an integer with a floating-point number")
                 left = _float_binary(operator, float(left), float(right))
             else:
-                left = entry[1](left, right)
+                left = _wrapped(entry[1](left, right))
         return left
 
     value = binary(0)

@@ -18,7 +18,7 @@ TCGEN05 = "100af 103af 107af 110af"
 SPECIFIC = "100a 103a 107a 110a"
 CTA_GROUP = "cta_group::1 cta_group::2"
 COLUMNS = frozenset((32, 64, 128, 256, 512))
-EXCLUSIVE = need("9.4")
+EXCLUSIVE_COLUMNS = range(32, 1 << 32, 32)
 
 
 # ------------------------------------------------------------------------------------------------- allocation
@@ -42,13 +42,20 @@ class Tcgen05Alloc(Instruction):
     unit = "barrier"
     forms = (
         form(
-            "tcgen05.alloc{.exclusive}.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
+            "tcgen05.alloc.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
             cta_group=CTA_GROUP,
             ss="shared::cta",
             ptx="8.6",
             sm=TCGEN05,
             ranges={"ncols": COLUMNS},
-            needs={"exclusive": EXCLUSIVE},
+        ),
+        form(
+            "tcgen05.alloc.exclusive.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32",
+            cta_group=CTA_GROUP,
+            ss="shared::cta",
+            ptx="9.4",
+            sm=TCGEN05,
+            ranges={"ncols": EXCLUSIVE_COLUMNS},
         ),
     )
 
@@ -67,12 +74,18 @@ class Tcgen05Dealloc(Instruction):
     unit = "barrier"
     forms = (
         form(
-            "tcgen05.dealloc{.exclusive}.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
+            "tcgen05.dealloc.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
             cta_group=CTA_GROUP,
             ptx="8.6",
             sm=TCGEN05,
             ranges={"ncols": COLUMNS},
-            needs={"exclusive": EXCLUSIVE},
+        ),
+        form(
+            "tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32",
+            cta_group=CTA_GROUP,
+            ptx="9.4",
+            sm=TCGEN05,
+            ranges={"ncols": EXCLUSIVE_COLUMNS},
         ),
     )
 

@@ -48,7 +48,7 @@ def _coordinates(use: Use) -> str | None:
     geometry, index = use.slots["geom"], coordinates.elements[0]
     if geometry in ("a1d", "a2d", "acube"):
         kind = use.classes[at].rpartition(".")[2] if isinstance(index, Register) else ""
-        if kind in ("f32", "f16x2") or (isinstance(index, Immediate) and index.is_float):
+        if kind in ("f32", "f16x2", "pred") or (isinstance(index, Immediate) and index.is_float):
             return f"the index of an array, the first of the coordinates, is .u32 or .b32, not {'.' + kind if kind else 'a float'}"
     foreign = sorted({c for c in use.classes[at:behind] if "." not in c} - {"b32", "f32"})
     if use.form.opcode == "tex.grad" and use.slots["ctype"] == "f32" and geometry in ("cube", "3d") and foreign:
