@@ -59,7 +59,10 @@ def _step(op: Instruction, named: frozenset[str], origins: dict[SSAValue, frozen
     if target is not None and op.access in ("store", "atomic", "copy"):
         for operand in bound:
             if operand is target:
-                for name in _origins(target.base, origins):
+                names = _origins(target.base, origins)
+                if len(names) > 1:  # a difference of two of them, or bits of one: which it points to is not known
+                    found.escaped.update(names)
+                for name in names if len(names) == 1 else ():
                     found.writes.setdefault(name, op)
             elif not isinstance(operand, Memory):
                 found.escaped.update(_origins(operand, origins))

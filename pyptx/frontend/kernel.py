@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
 import operator
@@ -12,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
@@ -241,7 +242,13 @@ class Kernel:
     def trace(self, **kw: Any) -> Traced:
         """The kernel traced for these template parameters and dimensions (cached)."""
         template, env = self._split(kw)
-        key = (self.arch, self._version, *[_key(k, v) for k, v in sorted(template.items())], "|", *sorted(env.items()))
+        key = (
+            self.arch,
+            self._version,
+            *[(k, template_key(template[k])) for k in sorted(template)],
+            "|",
+            *sorted(env.items()),
+        )
         found = self._cache.get(key)
         if found is None:
             with gc_paused():  # a trace is one large graph that lives on
@@ -256,20 +263,16 @@ class Kernel:
 
     def ptx(self, **kw: Any) -> str:
         """The PTX text."""
-        key = (*kw.items(), *map(type, kw.values()))
-        try:
+        key = (*kw.items(), *map(type, kw.values())) if all(map(_PLAIN.__contains__, map(type, kw.values()))) else None
+        if key is not None and key in self._texts:
             return self._texts[key]
-        except (KeyError, TypeError):  # not printed yet, or unhashable template values
-            pass
         traced = self.trace(**kw)
         if not traced.text:
             from ..printer.ptx import print_module
 
             traced.text.append(print_module(traced.module))
-        try:
+        if key is not None:
             self._texts[key] = traced.text[0]
-        except TypeError:
-            pass
         return traced.text[0]
 
     def sass(self, **kw: Any) -> str:
@@ -610,13 +613,35 @@ def _values(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else () if values is None else (values,)
 
 
-def _key(name: str, value: Any) -> tuple[Any, ...]:
-    """A template parameter as part of the cache key: 1, 1.0 and True are different."""
+_PLAIN = frozenset((int, str, bool, type(None)))
+"""What is equal only to what is the same, of one type."""
+
+
+def template_key(value: Any) -> Any:
+    """A template parameter as part of a cache's key: 1, 1.0 and True are different, 0.0 and -0.0 too, inside of tuples,
+    lists, dictionaries, sets and dataclasses as well. Other objects go by their own equality.
+    """
+    cls = value.__class__
+    if cls is int or cls is str or cls is bool or value is None:
+        return cls, value
+    if isinstance(value, float):
+        return cls, value.hex()
+    if isinstance(value, (tuple, list)):
+        return cls, tuple(template_key(v) for v in cast("Sequence[Any]", value))
+    if isinstance(value, dict):
+        return cls, tuple((template_key(k), template_key(v)) for k, v in cast("dict[Any, Any]", value).items())
+    if isinstance(value, (set, frozenset)):
+        return cls, frozenset(template_key(v) for v in cast("frozenset[Any]", value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return cls, tuple(template_key(getattr(value, f.name)) for f in dataclasses.fields(value))
+    array: Any = value
+    if hasattr(array, "tobytes") and hasattr(array, "dtype"):  # NumPy's
+        return cls, str(array.dtype), getattr(array, "shape", ()), array.tobytes()
     try:
         hash(value)
     except TypeError:
-        return name, type(value), repr(value)
-    return name, type(value), value
+        return cls, repr(value)
+    return cls, value
 
 
 def _version(version: Any) -> Version | None:

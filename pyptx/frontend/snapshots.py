@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import FrameType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .author_code import stored_globals
 from .pointers import Pointer
@@ -92,6 +92,11 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
             if name in current:
                 called = f".{name}" if old.of is new else key
                 yield from changed_pairs(called, f"{path}.{name}", value, current[name])
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name, value in cast("dict[Any, Any]", old).items():
+            if name in new:
+                yield from changed_pairs(key, f"{path}[i]", value, new[name])
         return
     first, second = elements(old), elements(new)
     if first is None or second is None:

@@ -41,8 +41,13 @@ def _global(function: Any, name: str) -> Any:
     modules, too.
     """
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-    around = next((cell.cell_contents for n, cell in cells if n == name), None)
-    return around or function.__globals__.get(name) or sys.modules.get(f"pyptx.{name}")
+    for n, cell in cells:
+        if n == name:
+            try:
+                return cell.cell_contents
+            except ValueError:  # not bound yet
+                return None
+    return function.__globals__[name] if name in function.__globals__ else sys.modules.get(f"pyptx.{name}")
 
 
 def _looked_up(root: Any, path: tuple[str, ...]) -> Any:

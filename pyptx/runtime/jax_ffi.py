@@ -33,6 +33,7 @@ import jax.core
 import numpy as np
 
 from ..diagnostics import PTXError
+from ..frontend.kernel import template_key
 from ..simulator.launch import LoadedModule, simulate_entry
 from ..simulator.tensor_map import _DRIVER_TYPES, TensorArgument
 from ..simulator.tensor_map import TensorMap as SimulatedMap
@@ -152,7 +153,7 @@ def _frozen(kwargs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 def _specialised(kernel: Any, shapes: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
     """(program text, shapes and types of the outputs), kept in the kernel."""
-    key = ("jax", shapes, tuple((n, type(v), repr(v)) for n, v in kwargs))
+    key = ("jax", shapes, tuple((n, template_key(v)) for n, v in kwargs))
     found = kernel._cubin_handles.get(key)
     if found is None:
         program = program_of(kernel, shapes, dict(kwargs))

@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..diagnostics import PTXError
+from ..frontend.kernel import template_key
 from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
 from .compile import Compiled, compile_kernel
 from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver
@@ -313,17 +314,9 @@ class Launcher:
     def _split(self, kwargs: Mapping[str, Any]) -> tuple[Any, bytes]:
         """Keyword arguments as (key of the dispatcher, packed scalars in the order of raw_params)."""
         raw = self._raw
-        key = tuple(sorted((n, type(v), _hashable(v)) for n, v in kwargs.items() if n not in raw))
+        key = tuple([(n, template_key(kwargs[n])) for n in sorted(kwargs) if n not in raw]) if kwargs else ()
         names = tuple(n for n in raw if n in kwargs)
         return (key, names), pack_scalars(_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value
 
 
 def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..diagnostics import PTXError
+from ..frontend.kernel import template_key
 from ..types import PtxType
 from .call import (
     TORCH_NAMES,
@@ -76,7 +78,7 @@ def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 def _number(value: Any) -> Any:
     """A raw parameter as the number that the operator takes: tensors and NumPy's numbers give theirs."""
-    return value.item() if hasattr(value, "item") else value
+    return value.item() if isinstance(value, (torch.Tensor, np.ndarray, np.generic)) else value
 
 
 def _constant(value: Any) -> Any:
@@ -106,7 +108,13 @@ def operator_name(
     """The name in `torch.ops.pyptx` of the kernel with these template parameters, whose raw parameters `scalars` are
     arguments. Registers it the first time. The same program gives the same names in every process.
     """
-    key = ("operator", tuple((n, type(v), repr(v)) for n, v in sorted(static)), scalars, into, gradient)
+    key = (
+        "operator",
+        tuple((n, template_key(v)) for n, v in sorted(static, key=operator.itemgetter(0))),
+        scalars,
+        into,
+        gradient,
+    )
     with _lock:
         found = kernel._cubin_handles.get(key)
         if found is None:

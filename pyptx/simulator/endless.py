@@ -30,6 +30,8 @@ FIRST_LOOK = 50_000
 """Steps after which the state is kept for the first time; then whenever there were twice as many."""
 VISITS = 8
 """How often a place may be come to with another state: rounds of a period."""
+_TIME = ("%clock", "%globaltimer")
+"""Special registers that differ each time they are read."""
 MOST_STATE = 64 << 20
 """Bytes of registers and memory beyond which there is no proof."""
 
@@ -48,6 +50,12 @@ class Endless:
     def __init__(self, engine: Engine, max_steps: int | None):
         self.engine = engine
         self.max_steps = max_steps
+        self.reads_time = any(
+            word in inst.text
+            for segment in engine.segments
+            for inst in (*segment.body, *([segment.last] if segment.last is not None else []))
+            for word in _TIME
+        )
         self.start()
 
     def start(self) -> None:
@@ -79,7 +87,17 @@ class Endless:
                 "exchanged, so the kernel may not end (max_steps= allows more)"
             )
         if self._came_back(segment):
-            return f"this loop never ends: all registers, memory and barriers are as they were {steps - self.kept_at:,} steps before"
+            machine = self.engine.machine
+            left = machine.grid_end - machine.next_cta
+            later = (
+                f"; {left} CTAs of the grid have not begun: those that wait for each other must run together"
+                if left > 0
+                else ""
+            )
+            return (
+                "this loop never ends: all registers, memory and barriers are as they were "
+                f"{steps - self.kept_at:,} steps before{later}"
+            )
         self._keep(segment, steps)
         self.next_look = steps if self.kept is not None else steps + FIRST_LOOK
         return ""
@@ -89,7 +107,7 @@ class Endless:
         if self.kept is None or segment != self.segment:
             return False
         state = self._state()
-        if state is not None and all(map(np.array_equal, state, self.kept)):
+        if state is not None and len(state) == len(self.kept) and all(map(np.array_equal, state, self.kept)):
             return True
         self.visits += 1
         if self.visits == VISITS or state is None:
@@ -110,7 +128,14 @@ class Endless:
         engine = self.engine
         machine, pending = engine.machine, engine.machine.pending
         surfaces = any(isinstance(o, Surface) for o in machine.memory.handles.objects.values())
-        if engine.groups or pending.copies or pending.random is not None or machine.payloads or surfaces:
+        if (
+            self.reads_time
+            or engine.groups
+            or pending.copies
+            or pending.random is not None
+            or machine.payloads
+            or surfaces
+        ):
             return None
         return list(self._arrays())
 
@@ -128,6 +153,10 @@ class Endless:
         yield engine.cluster_arrived
         yield engine.cluster_done
         yield engine.depth
+        yield engine.calls
+        yield engine.marks
+        for number in sorted(engine.saved):
+            yield from engine.saved[number]
         yield np.array([len(machine.output), machine.grid_end])
         for allocation in machine.memory.allocations:
             yield allocation.data
