@@ -624,8 +624,8 @@ class _cp_async_bulk(Opcode):
     Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
     mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
     each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
-    is written; left and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with
-    `.L2::cache_hint`.
+    is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both ends that may lie outside of
+    an allocation and arrive with any value; policy, with `.L2::cache_hint`.
 
         cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
@@ -700,9 +700,8 @@ class _cp_async(Opcode):
 
     Operands: dst, shared address; src, global address; size, a constant, 16 with `.cg` (cached in L2 only);
     source_size, how many bytes to read, at most size: the others become zero, or ignore, a predicate that makes
-    all zero;
-    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into
-    L2.
+    all zero; policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that
+    much into L2.
 
         cp.async.cop.dst.global{.prefetch} [dst], [src], size:imm{, source_size:u32}
         cp.async.cop.dst.global.L2::cache_hint{.prefetch} [dst], [src], size:imm{, source_size:u32}, policy:u64
@@ -744,7 +743,8 @@ class _cp_reduce_async_bulk(Opcode):
 
     dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of
     16; mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each
-    element is updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
+    element is updated atomically, relaxed at `.sys` scope (older manuals: `.gpu`) unless
+    `.relaxed.scope` says otherwise.
 
         cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}{.L2::cache_hint}.op.type [dst], [src], size:u32{, policy:u64}
         cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}{.L2::cache_hint}.op.noftz.type [dst], [src], size:u32{, policy:u64}
