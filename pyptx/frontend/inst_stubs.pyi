@@ -1548,8 +1548,10 @@ class _mbarrier_inval(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _mbarrier_pending_count(Opcode):
-    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d =
-    pending(state).
+    """The number of arrivals that were pending before an arrival: d = pending(state).
+
+    Operands: d, 32 bits; state, what an `mbarrier.arrive` or `arrive_drop` with `.noComplete` gave; another
+    state means nothing.
 
         mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64
 
@@ -1563,7 +1565,8 @@ class _mbarrier_test_wait(Opcode):
 
     Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
-    whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    whether a report was seen, and report, its .b8 value, both without meaning while p is false;
+    `.phase_type::conditional` goes with `.parity`.
 
         mbarrier.test_wait{.space}.b64 p:pred, [mbar%], state:u64
         mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [mbar%], state:u64

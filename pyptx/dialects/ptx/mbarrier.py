@@ -229,7 +229,8 @@ class MbarrierTestWait(Instruction):
 
     Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
-    whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    whether a report was seen, and report, its .b8 value, both without meaning while p is false;
+    `.phase_type::conditional` goes with `.parity`.
     """
 
     name = "ptx.mbarrier.test_wait"
@@ -267,8 +268,10 @@ class MbarrierTryWait(Instruction):
 
 @instruction
 class MbarrierPendingCount(Instruction):
-    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d =
-    pending(state).
+    """The number of arrivals that were pending before an arrival: d = pending(state).
+
+    Operands: d, 32 bits; state, what an `mbarrier.arrive` or `arrive_drop` with `.noComplete` gave; another
+    state means nothing.
     """
 
     name = "ptx.mbarrier.pending_count"
