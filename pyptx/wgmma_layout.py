@@ -1,5 +1,5 @@
 """Shared-memory layouts of wgmma operands: which swizzle, and the two strides of the matrix descriptor (PTX ISA
-9.7.15.5.1).
+9.7.17.5.1).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A (M, K), B (N, K) and C (M, N) are row-major. A CTA of 4 warps makes a 64 x 64 
 instructions `mma.m16n8k16` per 16 columns of K. Nothing is shared through shared memory, so every operand is read
 several times: this file shows which element lives in which register, and `gemm_pipelined` how it becomes fast.
 
-With lane = 4*g + t, the fragments of m16n8k16 are (PTX ISA 9.7.14.5.8), two bf16 per register:
+With lane = 4*g + t, the fragments of m16n8k16 are (PTX ISA 9.7.16.5.8), two bf16 per register:
     A  a0: row g, k 2t 2t+1     a1: row g+8, same k    a2: row g, k 2t+8 2t+9    a3: row g+8, k 2t+8 2t+9
     B  b0: column g, k 2t 2t+1  b1: column g, k 2t+8 2t+9
     C  c0 c1: row g, columns 2t 2t+1                   c2 c3: row g+8, same columns

@@ -1,4 +1,4 @@
-"""Rules of declarations: variables, parameters, functions and the head of a module (PTX ISA 5, 7.1, 10, 11).
+"""Rules of declarations: variables, parameters, functions and the head of a module (PTX ISA 5, 7.1, 11).
 
 Where each directive may stand is in `dialects.ptx.directive_facts`; here is what several parts of one declaration must
 agree on.

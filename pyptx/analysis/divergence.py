@@ -3,7 +3,7 @@
 `bar.sync`, `barrier.sync.aligned`, `mma.sync.aligned`, `ldmatrix.sync.aligned`, ... must be run by all
 threads of a warp together. One is
 divergent when a branch whose condition differs inside a warp decides whether a thread runs it (PTX ISA
-9.7.13.1).
+9.7.15.1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The names of a module in the order of its text: redeclarations, aliases, and the rules of each declaration.
 
-PTX ISA 4.4 (identifiers), 5 (variables), 7.1 (functions), 10.1 (linking).
+PTX ISA 4.4 (identifiers), 5 (variables), 7.1 (functions), 11.6 (linking).
 """
 
 from __future__ import annotations

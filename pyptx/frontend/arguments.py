@@ -39,7 +39,7 @@ def load_type(declared: str, registers: str) -> str:
 
 
 def load(*parameters: Any) -> Any:
-    """The values of parameters, one `ld.param` of its type for each, in order: one value, or a list. PTX ISA 9.7.9."""
+    """The values of parameters, one `ld.param` of its type for each, in order: one value, or a list. PTX ISA 9.7.10."""
     trace = current()
     registers = str(getattr(trace, "registers", ""))
     found: list[Value] = []

@@ -1,4 +1,4 @@
-"""mbarriers, tensor copies and matrix descriptors as objects, for the functions of a `Module` (PTX ISA 9.7.9.25, 9.7.13.15).
+"""mbarriers, tensor copies and matrix descriptors as objects, for the functions of a `Module` (PTX ISA 9.7.10.28, 9.7.15.16).
 
     full = mbarrier("smem", 1024)
     full.init(1)
@@ -120,7 +120,7 @@ class _Tma:
         space: str = "shared::cluster", mode: str = "", pred: Any = None,
     ) -> None:  # fmt: skip
         """Copy the box of a tensor map at these coordinates (fastest dimension first) to shared memory; the mbarrier
-        counts its bytes. multicast: mask of the CTAs of the cluster that get it. PTX ISA 9.7.9.25.5.2.
+        counts its bytes. multicast: mask of the CTAs of the cluster that get it. PTX ISA 9.7.10.28.5.3.
         """
         more = [x for x in (multicast, policy) if x is not None]
         text = tensor_load(len(at), space, mode, multicast is not None, policy is not None)
@@ -157,7 +157,7 @@ def descriptor(swizzle: str, stride: int, leading: int = 0, version: int = 0) ->
     """The constant bits of a matrix descriptor for `wgmma` (version 0) and `tcgen05` (1): all but the address.
 
     stride and leading: the byte offsets between groups of 8 rows and along the other dimension, multiples of 16.
-    PTX ISA 9.7.15.5.1 and 9.7.16.4.1.
+    PTX ISA 9.7.17.5.1 and 9.7.18.4.1.
     """
     if swizzle not in _SWIZZLES:
         raise ValueError(f"a descriptor's swizzle is one of {', '.join(_SWIZZLES)}, not {swizzle!r}")

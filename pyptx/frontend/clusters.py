@@ -1,4 +1,4 @@
-"""`ptx.cluster`: barriers, ranks and remote shared memory of a thread block cluster (PTX ISA 9.7.13.4, 9.7.9.23)."""
+"""`ptx.cluster`: barriers, ranks and remote shared memory of a thread block cluster (PTX ISA 9.7.15.3, 9.7.10.26)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow: labels and branches, `if_`/`else_`, loops, scopes, pipelines (PTX ISA 9.7.12)."""
+"""Control flow: labels and branches, `if_`/`else_`, loops, scopes, pipelines (PTX ISA 9.7.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ptx.cp.async_` and `ptx.tma`: asynchronous copies between global and shared memory (PTX ISA 9.7.9.25).
+"""`ptx.cp.async_` and `ptx.tma`: asynchronous copies between global and shared memory (PTX ISA 9.7.10.28).
 
 Coordinates name the first element of a box, innermost dimension first, as in the tensor map. A tensor map is a register
 with its address (`tensor.tma_desc()`) or the tensor itself.
@@ -83,7 +83,7 @@ class Bulk:
     @staticmethod
     def reduce(op: str, dtype: PtxType, dst: Any, src: Any, size: Any, *, pred: Any = None) -> None:
         """Combine `size` bytes of shared memory with global memory, element by element, in the bulk group. op: add, min,
-        max, inc, dec, and, or, xor. PTX ISA 9.7.9.25.4.2.
+        max, inc, dec, and, or, xor. PTX ISA 9.7.10.28.4.2.
         """
         rounding = "noftz." if dtype.name in ("f16", "bf16") and op == "add" else ""
         words = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{op}.{rounding}{dtype.name}"
@@ -133,7 +133,7 @@ class TensorCopy:
         self, op: str, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None
     ) -> None:
         """Combine shared memory at `src` with a box of the tensor `dst`, in the bulk group. op: add, min, max, inc, dec,
-        and, or, xor, for the tensor's element type. PTX ISA 9.7.9.25.5.3.
+        and, or, xor, for the tensor's element type. PTX ISA 9.7.10.28.5.4.
         """
         _store(self.rank, "", dst, src, coord, cache_hint, pred, reduction=op)
 

@@ -25,7 +25,7 @@ class Fragment(RegArray):
     A thread's elements lie at the same distances from its first one in every thread: `row, column = d.origin(lane)` is
     where that one is, and `d[8, 1]` is the register with the element 8 rows below and 1 column right of it. `d[i]` is
     register i. Elements of less than 32 bits share registers, from the least significant bits up. `draw.mma` and
-    `draw.wgmma` show the whole matrix. PTX ISA 9.7.14.5, 9.7.15.5.
+    `draw.wgmma` show the whole matrix. PTX ISA 9.7.16.5, 9.7.17.5.
     """
 
     __slots__ = ("_places", "_table", "columns", "per")
@@ -106,7 +106,7 @@ def mma_frag(operand: str, shape: Any, dtype: PtxType, name: str | None = None, 
     """The registers of operand "A", "B", "C" or "D" of `mma.sync` with a shape such as (16, 8, 16), of elements of `dtype`.
 
     Elements of 32 and 64 bits have a register each, smaller ones share b32 registers. `init` as for `reg.array`.
-    PTXError for what `mma.sync` does not have. PTX ISA 9.7.14.5.
+    PTXError for what `mma.sync` does not have. PTX ISA 9.7.16.5.
     """
     trace = current()
     checked_type(dtype, "the type of a fragment")
@@ -129,7 +129,7 @@ def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None, init:
     """The accumulator of an m x n wgmma tile: m*n/128 registers per thread (2 elements each for 16-bit types are not
     packed here). For m = 64 and 32-bit types it is a `Fragment`, indexable by (row, column).
 
-    ValueError unless m*n is a multiple of 128 (the threads of a warpgroup). PTX ISA 9.7.15.
+    ValueError unless m*n is a multiple of 128 (the threads of a warpgroup). PTX ISA 9.7.17.
     """
     if m * n % 128:
         raise ValueError(f"a {m}x{n} tile does not spread evenly over the 128 threads of a warpgroup")

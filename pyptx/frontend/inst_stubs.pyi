@@ -14,7 +14,7 @@ class _abs(Opcode):
         abs.f64 d, a
         abs{.ftz}.type d, a
 
-    PTX ISA 9.7.1.10.
+    PTX ISA 9.7.1.11.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -24,7 +24,7 @@ class _activemask(Opcode):
 
         activemask.b32 d
 
-    PTX ISA 9.7.13.11.
+    PTX ISA 9.7.15.12.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -71,7 +71,7 @@ class _alloca(Opcode):
 
         alloca.type d, size{, align:imm}
 
-    PTX ISA 9.7.17.3.
+    PTX ISA 9.7.19.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -81,7 +81,7 @@ class _and(Opcode):
 
         and.type d, a!, b!
 
-    PTX ISA 9.7.8.1.
+    PTX ISA 9.7.9.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -94,7 +94,7 @@ class _applypriority_async_bulk(Opcode):
 
         applypriority.async.bulk{.global}.bulk_group.L2::evict_normal [a], size:u32
 
-    PTX ISA 9.7.9.16.
+    PTX ISA 9.7.10.18.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -110,7 +110,7 @@ class _applypriority(Opcode):
 
         applypriority{.global}.L2::evict_normal [a], size:imm
 
-    PTX ISA 9.7.9.16.
+    PTX ISA 9.7.10.17.
     """
 
     async_: _applypriority_async
@@ -121,7 +121,8 @@ class _atom(Opcode):
 
     Operands: d, may be `_`; a, the address; b, the operand (cas: the value compared with), or `{...}` of
     `.vec`; c, for cas: the value to write; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Small
-    floats need `.noftz`; vectors are in global memory only, each element atomic by itself.
+    floats need `.noftz`; vectors are in global memory only, each element atomic by itself. `.add.f32` flushes
+    subnormals in global memory, not in shared memory, unless `.noftz`.
 
         atom{.sem}{.scope}{.space}.op{.L2::cache_hint}.type d_, [a]{.unified}, b{, policy:u64}
         atom{.sem}{.scope}{.space}.op.noftz{.L2::cache_hint}.type d_, [a]{.unified}, b{, policy:u64}
@@ -129,7 +130,7 @@ class _atom(Opcode):
         atom{.sem}{.scope}{.global}.op{.noftz}{.L2::cache_hint}.vec.type d[vec]__, [a]{.unified}, b[vec]{, policy:u64}
         atom{.sem}{.scope}{.space}.cas.type d_, [a]{.unified}, b, c
 
-    PTX ISA 9.7.13.5.
+    PTX ISA 9.7.15.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -141,7 +142,7 @@ class _bar_arrive(Opcode):
 
         bar.arrive a:u32, b:u32
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -151,7 +152,7 @@ class _bar_cta_arrive(Opcode):
 
         bar.cta.arrive a:u32, b:u32
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -162,7 +163,7 @@ class _bar_cta_red(Opcode):
         bar.cta.red.popc.u32 d, a:u32{, b:u32}, c:pred!
         bar.cta.red.op.pred p:pred, a:u32{, b:u32}, c:pred!
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -172,7 +173,7 @@ class _bar_cta(Opcode):
 
         bar.cta.sync a:u32{, b:u32}
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     arrive: _bar_cta_arrive
@@ -187,7 +188,7 @@ class _bar_red(Opcode):
         bar.red.popc.u32 d, a:u32{, b:u32}, c:pred!
         bar.red.op.pred p:pred, a:u32{, b:u32}, c:pred!
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -199,7 +200,7 @@ class _bar_warp(Opcode):
 
         bar.warp.sync membermask:u32
 
-    PTX ISA 9.7.13.2.
+    PTX ISA 9.7.15.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -213,7 +214,7 @@ class _bar(Opcode):
 
         bar.sync a:u32{, b:u32}
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     arrive: _bar_arrive
@@ -229,7 +230,7 @@ class _barrier_arrive(Opcode):
 
         barrier.arrive{.aligned} a:u32, b:u32
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -239,7 +240,7 @@ class _barrier_cluster_arrive(Opcode):
 
         barrier.cluster.arrive{.sem}{.aligned}
 
-    PTX ISA 9.7.13.3.
+    PTX ISA 9.7.15.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -249,7 +250,7 @@ class _barrier_cluster_wait(Opcode):
 
         barrier.cluster.wait{.acquire}{.aligned}
 
-    PTX ISA 9.7.13.3.
+    PTX ISA 9.7.15.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -266,7 +267,7 @@ class _barrier_cta_arrive(Opcode):
 
         barrier.cta.arrive{.aligned} a:u32, b:u32
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -279,7 +280,7 @@ class _barrier_cta_red(Opcode):
         barrier.cta.red.popc{.aligned}.u32 d, a:u32{, b:u32}, c:pred!
         barrier.cta.red.op{.aligned}.pred p:pred, a:u32{, b:u32}, c:pred!
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -289,7 +290,7 @@ class _barrier_cta(Opcode):
 
         barrier.cta.sync{.aligned} a:u32{, b:u32}
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     arrive: _barrier_cta_arrive
@@ -304,20 +305,20 @@ class _barrier_red(Opcode):
         barrier.red.popc{.aligned}.u32 d, a:u32{, b:u32}, c:pred!
         barrier.red.op{.aligned}.pred p:pred, a:u32{, b:u32}, c:pred!
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _barrier(Opcode):
     """Wait at a barrier of the CTA, thread by thread; `.aligned` promises that the whole warp runs it
-    together.
+    together (the manual says: the whole CTA).
 
     Operands: a, the barrier, 0 to 15; b, the number of threads, a multiple of 32.
 
         barrier.sync{.aligned} a:u32{, b:u32}
 
-    PTX ISA 9.7.13.1.
+    PTX ISA 9.7.15.1.
     """
 
     arrive: _barrier_arrive
@@ -335,7 +336,7 @@ class _bfe(Opcode):
 
         bfe.type d, a, b:u32, c:u32
 
-    PTX ISA 9.7.1.19.
+    PTX ISA 9.7.1.20.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -347,7 +348,7 @@ class _bfi(Opcode):
 
         bfi.type d, a, b, c:u32, len:u32
 
-    PTX ISA 9.7.1.20.
+    PTX ISA 9.7.1.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -361,7 +362,7 @@ class _bfind(Opcode):
 
         bfind{.shiftamt}.type d:u32, a
 
-    PTX ISA 9.7.1.16.
+    PTX ISA 9.7.1.17.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -371,7 +372,7 @@ class _bmsk(Opcode):
 
         bmsk.mode.b32 d:u32, a:u32, b:u32
 
-    PTX ISA 9.7.1.22.
+    PTX ISA 9.7.1.23.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -383,7 +384,7 @@ class _bra(Opcode):
 
         bra{.uni} target:label
 
-    PTX ISA 9.7.12.3.
+    PTX ISA 9.7.14.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -393,7 +394,7 @@ class _brev(Opcode):
 
         brev.type d, a
 
-    PTX ISA 9.7.1.18.
+    PTX ISA 9.7.1.19.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -403,7 +404,7 @@ class _brkpt(Opcode):
 
         brkpt
 
-    PTX ISA 9.7.19.1.
+    PTX ISA 9.7.21.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -415,7 +416,7 @@ class _brx_idx(Opcode):
 
         brx.idx{.uni} index:u32, targets:symbol
 
-    PTX ISA 9.7.12.4.
+    PTX ISA 9.7.14.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -439,7 +440,7 @@ class _call(Opcode):
         call{.uni} (d), function:u64%, prototype:symbol
         ...
 
-    PTX ISA 9.7.12.5.
+    PTX ISA 9.7.14.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -451,7 +452,7 @@ class _clmad(Opcode):
 
         clmad.^mode.type d, a, b, c
 
-    PTX ISA 9.7.1.25.
+    PTX ISA 9.7.1.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -466,7 +467,7 @@ class _clusterlaunchcontrol_query_cancel(Opcode):
         clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 d:b32[v4]_, answer:b128
         clusterlaunchcontrol.query_cancel.coordinate.b32.b128 d:b32, answer:b128
 
-    PTX ISA 9.7.13.18.
+    PTX ISA 9.7.15.19.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -481,7 +482,7 @@ class _clusterlaunchcontrol_try_cancel_async(Opcode):
 
         clusterlaunchcontrol.try_cancel.async{.space}.completion{.multicast}.b128 [dst], [mbar]
 
-    PTX ISA 9.7.13.17.
+    PTX ISA 9.7.15.18.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -500,7 +501,7 @@ class _clz(Opcode):
 
         clz.type d:u32, a
 
-    PTX ISA 9.7.1.15.
+    PTX ISA 9.7.1.16.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -510,7 +511,7 @@ class _cnot(Opcode):
 
         cnot.type d, a
 
-    PTX ISA 9.7.8.5.
+    PTX ISA 9.7.9.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -541,7 +542,7 @@ class _cp_async_bulk_commit_group(Opcode):
 
         cp.async.bulk.commit_group
 
-    PTX ISA 9.7.9.25.6.1.
+    PTX ISA 9.7.10.28.6.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -559,7 +560,7 @@ class _cp_async_bulk_prefetch_tensor(Opcode):
         cp.async.bulk.prefetch.tensor.dim.L2.src.mode{.L2::cache_hint}.override::global_address [map, base:u64%, c:frag], offsets:frag{, policy:u64}
         ...
 
-    PTX ISA 9.7.9.25.5.4.
+    PTX ISA 9.7.10.28.5.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -572,7 +573,7 @@ class _cp_async_bulk_prefetch(Opcode):
         cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [src], size:u32{, policy:u64}
         cp.async.bulk.prefetch.L2.global.L2::evict_last [src], size:u32
 
-    PTX ISA 9.7.9.25.4.3.
+    PTX ISA 9.7.10.28.4.3.
     """
 
     tensor: _cp_async_bulk_prefetch_tensor
@@ -597,7 +598,7 @@ class _cp_async_bulk_tensor(Opcode):
         cp.async.bulk.tensor.dim.dst.src.mode.completion{.cta_group}{.L2::cache_hint}{.report}.override::global_address [dst], [map, base:u64%, c:frag], [mbar], offsets:frag{, policy:u64}
         ...
 
-    PTX ISA 9.7.9.25.5.2.
+    PTX ISA 9.7.10.28.5.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -611,7 +612,7 @@ class _cp_async_bulk_wait_group(Opcode):
         cp.async.bulk.wait_group{.read} n:imm
         cp.async.bulk.wait_group.sync_restrict::proxy::async n:imm
 
-    PTX ISA 9.7.9.25.6.2.
+    PTX ISA 9.7.10.28.6.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -623,8 +624,8 @@ class _cp_async_bulk(Opcode):
     Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
     mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
     each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
-    is written; left and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with
-    `.L2::cache_hint`.
+    is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both ends that may lie outside of
+    an allocation and arrive with any value; policy, with `.L2::cache_hint`.
 
         cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
@@ -634,7 +635,7 @@ class _cp_async_bulk(Opcode):
         cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint} [dst], [src], size:u32{, policy:u64}
         ...
 
-    PTX ISA 9.7.9.25.4.1.
+    PTX ISA 9.7.10.28.4.1.
     """
 
     commit_group: _cp_async_bulk_commit_group
@@ -648,7 +649,7 @@ class _cp_async_commit_group(Opcode):
 
         cp.async.commit_group
 
-    PTX ISA 9.7.9.25.3.2.
+    PTX ISA 9.7.10.28.3.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -662,7 +663,7 @@ class _cp_async_mbarrier_arrive(Opcode):
         cp.async.mbarrier.arrive{.noinc}.space.b64 [mbar]
         cp.async.mbarrier.arrive{.noinc}.b64 [mbar:u32+]
 
-    PTX ISA 9.7.13.15.15.
+    PTX ISA 9.7.15.16.18.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -676,7 +677,7 @@ class _cp_async_wait_all(Opcode):
 
         cp.async.wait_all
 
-    PTX ISA 9.7.9.25.3.3.
+    PTX ISA 9.7.10.28.3.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -688,7 +689,7 @@ class _cp_async_wait_group(Opcode):
 
         cp.async.wait_group n:imm
 
-    PTX ISA 9.7.9.25.3.3.
+    PTX ISA 9.7.10.28.3.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -698,16 +699,16 @@ class _cp_async(Opcode):
     its groups.
 
     Operands: dst, shared address; src, global address; size, a constant, 16 with `.cg` (cached in L2 only);
-    source_size, how many bytes to read, the others become zero, or ignore, a predicate that makes all zero;
-    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into
-    L2.
+    source_size, how many bytes to read, at most size: the others become zero, or ignore, a predicate that makes
+    all zero; policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that
+    much into L2.
 
         cp.async.cop.dst.global{.prefetch} [dst], [src], size:imm{, source_size:u32}
         cp.async.cop.dst.global.L2::cache_hint{.prefetch} [dst], [src], size:imm{, source_size:u32}, policy:u64
         cp.async.cop.dst.global{.prefetch} [dst], [src], size:imm, ignore:pred!%
         cp.async.cop.dst.global.L2::cache_hint{.prefetch} [dst], [src], size:imm, ignore:pred!%, policy:u64
 
-    PTX ISA 9.7.9.25.3.1.
+    PTX ISA 9.7.10.28.3.1.
     """
 
     bulk: _cp_async_bulk
@@ -731,7 +732,7 @@ class _cp_reduce_async_bulk_tensor(Opcode):
         cp.reduce.async.bulk.tensor.dim.dst.src.op.mode.completion{.L2::cache_hint} [map, c:frag], [src]{, policy:u64}
         cp.reduce.async.bulk.tensor.dim.dst.src.op.mode.completion{.L2::cache_hint}.override::global_address [map, base:u64%, c:frag], [src]{, policy:u64}
 
-    PTX ISA 9.7.9.25.5.3.
+    PTX ISA 9.7.10.28.5.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -742,13 +743,14 @@ class _cp_reduce_async_bulk(Opcode):
 
     dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of
     16; mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each
-    element is updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
+    element is updated atomically, relaxed at `.sys` scope (older manuals: `.gpu`) unless
+    `.relaxed.scope` says otherwise.
 
         cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}{.L2::cache_hint}.op.type [dst], [src], size:u32{, policy:u64}
         cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}{.L2::cache_hint}.op.noftz.type [dst], [src], size:u32{, policy:u64}
         cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}.op.type [dst], [src], size:u32, [mbar]
 
-    PTX ISA 9.7.9.25.4.2.
+    PTX ISA 9.7.10.28.4.2.
     """
 
     tensor: _cp_reduce_async_bulk_tensor
@@ -772,7 +774,7 @@ class _createpolicy_cvt(Opcode):
 
         createpolicy.cvt.L2.b64 d:u64, a:u64
 
-    PTX ISA 9.7.9.18.
+    PTX ISA 9.7.10.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -785,7 +787,7 @@ class _createpolicy_fractional(Opcode):
 
         createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}
 
-    PTX ISA 9.7.9.18.
+    PTX ISA 9.7.10.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -799,7 +801,7 @@ class _createpolicy_range(Opcode):
 
         createpolicy.range{.global}.primary{.secondary}.b64 d:u64, [a]{.unified}, primary_size:u32, total_size:u32
 
-    PTX ISA 9.7.9.18.
+    PTX ISA 9.7.10.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -818,7 +820,7 @@ class _cvt_pack(Opcode):
         cvt.pack.sat.dtype.s32 d:u32+, a:s32+, b:s32+
         cvt.pack.sat.dtype.s32.b32 d:u32+, a:s32+, b:s32+, c:b32+
 
-    PTX ISA 9.7.9.22.
+    PTX ISA 9.7.10.25.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -843,7 +845,7 @@ class _cvt(Opcode):
         cvt{.rnd}{.sat}.dtype.atype d:dtype+, a:atype+
         ...
 
-    PTX ISA 9.7.9.21.
+    PTX ISA 9.7.10.24.
     """
 
     pack: _cvt_pack
@@ -858,7 +860,7 @@ class _cvta(Opcode):
         cvta.space.type d, a&
         cvta.^to.space.type d, a
 
-    PTX ISA 9.7.9.20.
+    PTX ISA 9.7.10.23.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -870,7 +872,7 @@ class _discard(Opcode):
 
         discard{.global}.L2 [a], size:imm
 
-    PTX ISA 9.7.9.17.
+    PTX ISA 9.7.10.20.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -888,7 +890,7 @@ class _div(Opcode):
         div.rnd{.ftz}.f32 d, a, b
         div.rnd.f64 d, a, b
 
-    PTX ISA 9.7.1.8.
+    PTX ISA 9.7.1.9.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -900,7 +902,7 @@ class _dp2a(Opcode):
 
         dp2a.^mode.atype.btype d:u32, a:atype, b:btype, c:u32
 
-    PTX ISA 9.7.1.24.
+    PTX ISA 9.7.1.25.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -912,19 +914,19 @@ class _dp4a(Opcode):
 
         dp4a.atype.btype d:u32, a:atype, b:btype, c:u32
 
-    PTX ISA 9.7.1.23.
+    PTX ISA 9.7.1.24.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _elect(Opcode):
-    """Choose one leader lane of the mask.
+    """Choose one leader lane of the mask, the same one each time.
 
     Operands: d, its number, may be `_`; p, true in that lane; membermask.
 
         elect.sync d:u32_|p:pred, membermask:u32
 
-    PTX ISA 9.7.13.14.
+    PTX ISA 9.7.15.15.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -946,7 +948,7 @@ class _exit(Opcode):
 
         exit
 
-    PTX ISA 9.7.12.7.
+    PTX ISA 9.7.14.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -956,7 +958,7 @@ class _fabric_submit_commit_group(Opcode):
 
         fabric.submit.commit_group
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -967,7 +969,7 @@ class _fabric_submit(Opcode):
 
         fabric.submit{.op_restrict::fetching}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.5.
     """
 
     commit_group: _fabric_submit_commit_group
@@ -982,7 +984,7 @@ class _fabric_try_atom_async(Opcode):
 
         fabric.try_atom.async.space.completion.report{.L2::cache_hint}.relaxed.sys.op.type [endpoint:u32?, a:u64%], [dst], [src], [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.10.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1003,7 +1005,7 @@ class _fabric_try_get_async_tensor(Opcode):
         fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [dst], [map, endpoint:u32%, base:u64%, extents:frag, c:frag], [mbar]{, policy:u64}
         fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [dst], [map, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1016,7 +1018,7 @@ class _fabric_try_get_async(Opcode):
 
         fabric.try_get.async.space.completion.report{.L2::cache_hint}{.relaxed}{.sys}.b128 [dst], [endpoint:u32?, a:u64%], size:u32, [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.1.
     """
 
     tensor: _fabric_try_get_async_tensor
@@ -1037,7 +1039,7 @@ class _fabric_try_pullred_async(Opcode):
         fabric.try_pullred.async.multimem.space.completion.report{.relaxed}{.sys}.op.type.sync [dst], [endpoint:u32?, a:u64%], size:u32, [mbar], members:imm
         fabric.try_pullred.async.multimem.space.completion.report{.relaxed}{.sys}.op.acc::f32.type.sync [dst], [endpoint:u32?, a:u64%], size:u32, [mbar], members:imm
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1060,7 +1062,7 @@ class _fabric_try_put_async_tensor(Opcode):
         fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
         fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.8.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1077,7 +1079,7 @@ class _fabric_try_put_async(Opcode):
         fabric.try_put.async{.multimem}.space.completion.report.cp_mask{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar], mask:u16{, policy:u64}
         fabric.try_put.async{.multimem}.space.completion.report.counted::bytes{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%, counter:u64%], [src], size:u32, [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.2.
     """
 
     tensor: _fabric_try_put_async_tensor
@@ -1100,7 +1102,7 @@ class _fabric_try_red_async_tensor(Opcode):
         fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
         ...
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.9.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1114,7 +1116,7 @@ class _fabric_try_red_async(Opcode):
         fabric.try_red.async{.multimem}.space.completion.report{.L2::cache_hint}{.relaxed}{.sys}.op.type [endpoint:u32?, a:u64%], [src], size:u32, [mbar]{, policy:u64}
         fabric.try_red.async{.multimem}.space.completion.report.counted::bytes{.L2::cache_hint}{.relaxed}{.sys}.op.type [endpoint:u32?, a:u64%, counter:u64%], [src], size:u32, [mbar]{, policy:u64}
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.3.
     """
 
     tensor: _fabric_try_red_async_tensor
@@ -1132,7 +1134,7 @@ class _fabric_wait(Opcode):
         fabric.wait.sync_restrict::reads {n:imm}
         fabric.wait.sync_restrict::read n:imm
 
-    PTX ISA 9.7.9.
+    PTX ISA 9.7.11.5.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1151,8 +1153,8 @@ class _fence_proxy(Opcode):
     """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, aliases.
 
     Operands, for acquiring a tensor map only: a, its address; size, the constant 128.
-    `.alias` and `.async` work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a
-    (acquire), or the other way round (release).
+    `.alias` and `.async` work both ways; the `to::from` kinds order earlier accesses through the proxy `from`
+    before later ones through `to`, which one thread releases and another acquires.
 
         fence.proxy.alias{.restrict}
         fence.proxy.async{.space}{.restrict}
@@ -1162,7 +1164,7 @@ class _fence_proxy(Opcode):
         fence.proxy.kind{.space}{.restrict}.acq_rel.scope
         ...
 
-    PTX ISA 9.7.13.4.
+    PTX ISA 9.7.15.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1180,7 +1182,7 @@ class _fence(Opcode):
         fence.alias.sync_restrict::read.release.sys
         fence.mbarrier_init{.restrict}.release.cluster{.async}
 
-    PTX ISA 9.7.13.4.
+    PTX ISA 9.7.15.4.
     """
 
     proxy: _fence_proxy
@@ -1215,7 +1217,7 @@ class _fns(Opcode):
 
         fns.b32 d, mask, base, offset
 
-    PTX ISA 9.7.1.17.
+    PTX ISA 9.7.1.18.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1226,18 +1228,18 @@ class _getctarank(Opcode):
         getctarank.type d:u32, a&
         getctarank.shared::cluster.type d:u32, a&
 
-    PTX ISA 9.7.9.24.
+    PTX ISA 9.7.10.27.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _griddepcontrol(Opcode):
     """Let dependent grids start (`launch_dependents`), or wait until the grids this one depends on have
-    finished.
+    finished and their memory accesses are visible.
 
         griddepcontrol.action
 
-    PTX ISA 9.7.13.13.
+    PTX ISA 9.7.15.14.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1250,7 +1252,7 @@ class _isspacep(Opcode):
         isspacep.space p:pred, a:u64
         isspacep.space p:pred, a:u32
 
-    PTX ISA 9.7.9.19.
+    PTX ISA 9.7.10.22.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1260,7 +1262,7 @@ class _istypep(Opcode):
 
         istypep.kind p:pred, a:u64
 
-    PTX ISA 9.7.10.6.
+    PTX ISA 9.7.12.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1280,7 +1282,7 @@ class _ld(Opcode):
         ld.mmio.sem.sys{.global}.type d:type+_*, [a]{.unified}
         ld.global{.cop}{.evict}{.l2_evict}.nc{.L2::cache_hint}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}{, policy:u64}
 
-    PTX ISA 9.7.9.8.
+    PTX ISA 9.7.10.8.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1299,7 +1301,7 @@ class _ldmatrix(Opcode):
         ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p]
         ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p]
 
-    PTX ISA 9.7.14.5.15.
+    PTX ISA 9.7.16.5.15.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1312,7 +1314,7 @@ class _ldu(Opcode):
 
         ldu{.global}{.vec}.type d:type[vec]+_*, [a]{.unified}
 
-    PTX ISA 9.7.9.10.
+    PTX ISA 9.7.10.10.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1337,7 +1339,7 @@ class _lop3(Opcode):
         lop3.b32 d_, a, b, c, lut:imm
         lop3.bool.b32 d_|p:pred, a, b, c, lut:imm, q$:pred!
 
-    PTX ISA 9.7.8.6.
+    PTX ISA 9.7.9.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1371,7 +1373,7 @@ class _mad24(Opcode):
         mad24.^mode.type d, a, b, c
         mad24.^hi.sat.s32 d, a, b, c
 
-    PTX ISA 9.7.1.6.
+    PTX ISA 9.7.1.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1399,7 +1401,7 @@ class _mapa(Opcode):
         mapa.type d, a&, b:u32
         mapa.shared::cluster.type d, a&, b:u32
 
-    PTX ISA 9.7.9.23.
+    PTX ISA 9.7.10.26.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1414,7 +1416,7 @@ class _match(Opcode):
         match.any.sync.type d:u32, a, membermask:u32
         match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32
 
-    PTX ISA 9.7.13.10.
+    PTX ISA 9.7.15.11.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1434,7 +1436,7 @@ class _max(Opcode):
         max{.relu}.s8x4 d, a, b
         ...
 
-    PTX ISA 9.7.1.13.
+    PTX ISA 9.7.1.14.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1456,7 +1458,7 @@ class _mbarrier_arrive(Opcode):
         mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
         ...
 
-    PTX ISA 9.7.13.15.13.
+    PTX ISA 9.7.15.16.16.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1475,7 +1477,7 @@ class _mbarrier_arrive_drop(Opcode):
         mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
         ...
 
-    PTX ISA 9.7.13.15.14.
+    PTX ISA 9.7.15.16.17.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1485,7 +1487,7 @@ class _mbarrier_check_layout(Opcode):
 
         mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [mbar]
 
-    PTX ISA 9.7.13.15.
+    PTX ISA 9.7.15.16.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1500,7 +1502,7 @@ class _mbarrier_complete_tx(Opcode):
         mbarrier.complete_tx{.relaxed.scope}{.space}.b64 [mbar%], bytes:u32
         mbarrier.complete_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [mbar%], bytes:u32, cta:u32
 
-    PTX ISA 9.7.13.15.12.
+    PTX ISA 9.7.15.16.15.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1514,7 +1516,7 @@ class _mbarrier_expect_tx(Opcode):
         mbarrier.expect_tx{.relaxed.scope}{.space}.b64 [mbar%], bytes:u32
         mbarrier.expect_tx{.relaxed.scope}{.shared::cluster}.multicast.b64 [mbar%], bytes:u32, cta:u32
 
-    PTX ISA 9.7.13.15.11.
+    PTX ISA 9.7.15.16.14.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1523,12 +1525,13 @@ class _mbarrier_init(Opcode):
     """Make an mbarrier in shared memory, in its first phase.
 
     Operands: mbar, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
-    to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
-    threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
+    to 1048575 (511 with `.layout::v1`). `.layout::v0`, the default, and `.layout::v1` choose the object's
+    format; `check_layout` asks for it. Other threads see the barrier after a fence (`fence.mbarrier_init` in a
+    cluster) and a synchronisation.
 
         mbarrier.init{.format}{.space}.b64 [mbar%], count:u32
 
-    PTX ISA 9.7.13.15.9.
+    PTX ISA 9.7.15.16.12.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1539,18 +1542,20 @@ class _mbarrier_inval(Opcode):
 
         mbarrier.inval{.space}.b64 [mbar%]
 
-    PTX ISA 9.7.13.15.10.
+    PTX ISA 9.7.15.16.13.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _mbarrier_pending_count(Opcode):
-    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d =
-    pending(state).
+    """The number of arrivals that were pending before an arrival: d = pending(state).
+
+    Operands: d, 32 bits; state, what an `mbarrier.arrive` or `arrive_drop` with `.noComplete` gave; another
+    state means nothing.
 
         mbarrier.pending_count{.layout::v0}.b64 d:u32, state:u64
 
-    PTX ISA 9.7.13.15.17.
+    PTX ISA 9.7.15.16.20.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1560,7 +1565,8 @@ class _mbarrier_test_wait(Opcode):
 
     Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
-    whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    whether a report was seen, and report, its .b8 value, both without meaning while p is false;
+    `.phase_type::conditional` goes with `.parity`.
 
         mbarrier.test_wait{.space}.b64 p:pred, [mbar%], state:u64
         mbarrier.test_wait.sem.scope{.space}.b64 p:pred, [mbar%], state:u64
@@ -1570,7 +1576,7 @@ class _mbarrier_test_wait(Opcode):
         mbarrier.test_wait.^parity.sem.scope{.space}.b64 p:pred, [mbar%], phase:u32
         ...
 
-    PTX ISA 9.7.13.15.16.
+    PTX ISA 9.7.15.16.19.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1590,7 +1596,7 @@ class _mbarrier_try_wait(Opcode):
         mbarrier.try_wait.^parity.sem.scope{.space}.b64 p:pred, [mbar%], phase:u32{, hint:u32}
         ...
 
-    PTX ISA 9.7.13.15.16.
+    PTX ISA 9.7.15.16.19.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1614,7 +1620,7 @@ class _membar_proxy(Opcode):
         membar.proxy.alias
         membar.proxy.async
 
-    PTX ISA 9.7.13.4.
+    PTX ISA 9.7.15.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1624,7 +1630,7 @@ class _membar(Opcode):
 
         membar.level
 
-    PTX ISA 9.7.13.4.
+    PTX ISA 9.7.15.4.
     """
 
     proxy: _membar_proxy
@@ -1645,7 +1651,7 @@ class _min(Opcode):
         min{.relu}.s8x4 d, a, b
         ...
 
-    PTX ISA 9.7.1.12.
+    PTX ISA 9.7.1.13.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1669,7 +1675,7 @@ class _mma(Opcode):
         mma.sync.aligned.shape.alayout.blayout.kind::f8f6f4.dtype.atype.btype.ctype d:frag_, a:frag?%, b:frag?%, c:frag
         ...
 
-    PTX ISA 9.7.14.5.14.
+    PTX ISA 9.7.16.5.14.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1690,7 +1696,7 @@ class _mov(Opcode):
         mov.b32 d, a:b16[2]@
         ...
 
-    PTX ISA 9.7.9.3.
+    PTX ISA 9.7.10.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1702,7 +1708,7 @@ class _movmatrix(Opcode):
 
         movmatrix.sync.aligned.shape.trans.b16 d:b32?, a:b32?%
 
-    PTX ISA 9.7.14.5.17.
+    PTX ISA 9.7.16.5.17.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1734,7 +1740,7 @@ class _mul24(Opcode):
 
         mul24.^mode.type d, a, b
 
-    PTX ISA 9.7.1.5.
+    PTX ISA 9.7.1.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1748,7 +1754,7 @@ class _multimem_cp_async_bulk(Opcode):
         multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32
         multimem.cp.async.bulk{.weak}.dst.src.completion.cp_mask [dst], [src], size:u32, mask:u16
 
-    PTX ISA 9.7.9.25.4.
+    PTX ISA 9.7.10.28.4.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1766,7 +1772,7 @@ class _multimem_cp_reduce_async_bulk(Opcode):
         multimem.cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}.op.type [dst], [src], size:u32
         multimem.cp.reduce.async.bulk.dst.src.completion{.relaxed.scope}.op.noftz.type [dst], [src], size:u32
 
-    PTX ISA 9.7.9.25.4.
+    PTX ISA 9.7.10.28.4.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1798,7 +1804,7 @@ class _multimem_ld_reduce(Opcode):
         multimem.ld_reduce.sem.scope{.global}.add.f64 d*, [a]{.unified}
         ...
 
-    PTX ISA 9.7.9.14.
+    PTX ISA 9.7.10.15.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1808,7 +1814,7 @@ class _multimem_red_async(Opcode):
 
         multimem.red.async{.acc}.release.scope{.global}.add.type [a], b
 
-    PTX ISA 9.7.9.14.
+    PTX ISA 9.7.15.8.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1824,7 +1830,7 @@ class _multimem_red(Opcode):
         multimem.red.sem.scope{.global}.add.f64{.acc} [a:u64+], b*
         ...
 
-    PTX ISA 9.7.9.14.
+    PTX ISA 9.7.10.15.
     """
 
     async_: _multimem_red_async
@@ -1836,7 +1842,7 @@ class _multimem_st_async(Opcode):
         multimem.st.async{.acc}.release.scope{.global}.type [a], b
         multimem.st.async{.acc}.release.scope{.global}.f32 [a], b
 
-    PTX ISA 9.7.9.14.
+    PTX ISA 9.7.10.13.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1854,7 +1860,7 @@ class _multimem_st(Opcode):
         multimem.st.sem.scope{.global}.f64{.acc} [a], b*
         ...
 
-    PTX ISA 9.7.9.14.
+    PTX ISA 9.7.10.15.
     """
 
     async_: _multimem_st_async
@@ -1872,7 +1878,7 @@ class _nanosleep(Opcode):
 
         nanosleep.u32 t:u32
 
-    PTX ISA 9.7.19.2.
+    PTX ISA 9.7.21.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1886,7 +1892,7 @@ class _neg(Opcode):
         neg.f64 d, a
         neg{.ftz}.type d, a
 
-    PTX ISA 9.7.1.11.
+    PTX ISA 9.7.1.12.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1896,7 +1902,7 @@ class _not(Opcode):
 
         not.type d, a!
 
-    PTX ISA 9.7.8.4.
+    PTX ISA 9.7.9.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1906,7 +1912,7 @@ class _or(Opcode):
 
         or.type d, a!, b!
 
-    PTX ISA 9.7.8.2.
+    PTX ISA 9.7.9.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1919,7 +1925,7 @@ class _pmevent(Opcode):
         pmevent a:imm
         pmevent.^mask a:imm
 
-    PTX ISA 9.7.19.3.
+    PTX ISA 9.7.21.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1929,7 +1935,7 @@ class _popc(Opcode):
 
         popc.type d:u32, a
 
-    PTX ISA 9.7.1.14.
+    PTX ISA 9.7.1.15.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1944,7 +1950,7 @@ class _prefetch(Opcode):
         prefetch{.space}.tensormap [a]
         prefetch{.global}.L1::32B.valid_addr{.level} [a]
 
-    PTX ISA 9.7.9.15.
+    PTX ISA 9.7.10.16.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1954,7 +1960,7 @@ class _prefetchu(Opcode):
 
         prefetchu.L1 [a%]
 
-    PTX ISA 9.7.9.15.
+    PTX ISA 9.7.10.16.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1969,7 +1975,7 @@ class _prmt(Opcode):
 
         prmt.b32{.mode} d, a, b, c
 
-    PTX ISA 9.7.9.7.
+    PTX ISA 9.7.10.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -1990,8 +1996,8 @@ class _rcp(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _red_async(Opcode):
-    """Combine memory with b without waiting: shared memory of the cluster with an mbarrier, or global
-    memory.
+    """Combine memory with b without waiting: shared memory of another CTA of the cluster with an mbarrier, or
+    global memory, as a release.
 
     ptxas 13.5 lets the mbarrier be missing, and more; that has no meaning and is refused here.
 
@@ -2002,7 +2008,7 @@ class _red_async(Opcode):
         red.async.mmio.release.sys{.global}.op.type [a], b
         red.async.relaxed.scope{.global}.op.type [a], b
 
-    PTX ISA 9.7.13.7.
+    PTX ISA 9.7.15.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2018,7 +2024,7 @@ class _red(Opcode):
         red{.sem}{.scope}{.global}.op.noftz{.L2::cache_hint}.vec.type [a], b[vec]{, policy:u64}
         red{.sem}{.scope}{.global}.op{.noftz}{.L2::cache_hint}.vec.type [a], b[vec]{, policy:u64}
 
-    PTX ISA 9.7.13.6.
+    PTX ISA 9.7.15.6.
     """
 
     async_: _red_async
@@ -2027,14 +2033,14 @@ class _red(Opcode):
 class _redux(Opcode):
     """Reduce a value over the lanes of the mask; every lane gets the result.
 
-    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and
-    `.NaN` lets a NaN win.
+    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes,
+    `.NaN` lets a NaN win (else NaNs count only if there is nothing else), and -0 is less than +0.
 
         redux.sync.op.type d:u32, a:u32, membermask:u32
         redux.sync.op.b32 d:u32, a:u32, membermask:u32
         redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
 
-    PTX ISA 9.7.13.12.
+    PTX ISA 9.7.15.13.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2046,7 +2052,7 @@ class _rem(Opcode):
 
         rem.type d, a, b
 
-    PTX ISA 9.7.1.9.
+    PTX ISA 9.7.1.10.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2056,7 +2062,7 @@ class _ret(Opcode):
 
         ret{.uni}
 
-    PTX ISA 9.7.12.6.
+    PTX ISA 9.7.14.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2078,7 +2084,7 @@ class _sad(Opcode):
 
         sad.type d, a, b, c
 
-    PTX ISA 9.7.1.7.
+    PTX ISA 9.7.1.8.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2090,7 +2096,7 @@ class _selp(Opcode):
 
         selp.type d, a, b, c:pred!
 
-    PTX ISA 9.7.6.3.
+    PTX ISA 9.7.7.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2107,7 +2113,7 @@ class _set(Opcode):
         set.cmp{.bool}.ftz.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}{.ftz}.dtype.type d:dtype, a, b{, c:pred!}
 
-    PTX ISA 9.7.6.1.
+    PTX ISA 9.7.7.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2120,7 +2126,7 @@ class _setmaxnreg(Opcode):
 
         setmaxnreg.^action.sync.aligned.type count:imm
 
-    PTX ISA 9.7.19.5.
+    PTX ISA 9.7.21.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2139,7 +2145,7 @@ class _setp(Opcode):
         setp.cmp{.bool}.bf16 p:pred_{|q:pred_}, a, b{, c:pred!%}
         setp.cmp{.bool}.bf16x2 p:pred_{|q:pred_}, a, b{, c:pred!%}
 
-    PTX ISA 9.7.6.2.
+    PTX ISA 9.7.7.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2153,7 +2159,7 @@ class _shf(Opcode):
 
         shf.^direction.mode.b32 d, a, b, c:u32
 
-    PTX ISA 9.7.8.7.
+    PTX ISA 9.7.9.7.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2167,7 +2173,7 @@ class _shfl(Opcode):
         shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
         shfl.mode.b32 d{|p:pred_}, a, b, c
 
-    PTX ISA 9.7.9.6.
+    PTX ISA 9.7.10.6.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2177,7 +2183,7 @@ class _shl(Opcode):
 
         shl.type d, a, b:u32
 
-    PTX ISA 9.7.8.8.
+    PTX ISA 9.7.9.8.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2189,7 +2195,7 @@ class _shr(Opcode):
 
         shr.type d, a, b:u32
 
-    PTX ISA 9.7.8.9.
+    PTX ISA 9.7.9.9.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2212,7 +2218,7 @@ class _slct(Opcode):
         slct.type.ctype d, a, b, c:ctype
         slct{.ftz}.type.ctype d, a, b, c:ctype
 
-    PTX ISA 9.7.6.4.
+    PTX ISA 9.7.7.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2244,7 +2250,7 @@ class _st_async(Opcode):
         st.async.release.scope{.global}.type [a], b
         st.async.mmio.release.sys{.global}.type [a], b
 
-    PTX ISA 9.7.9.12.
+    PTX ISA 9.7.10.12.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2257,7 +2263,7 @@ class _st_bulk(Opcode):
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u64, value:imm
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u32, value:imm
 
-    PTX ISA 9.7.9.13.
+    PTX ISA 9.7.10.14.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2274,7 +2280,7 @@ class _st(Opcode):
         st.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.vec}.type [a], b:type[vec]+_*{, policy:u64}
         st.mmio.sem.sys{.global}.type [a], b:type+*
 
-    PTX ISA 9.7.9.11.
+    PTX ISA 9.7.10.11.
     """
 
     async_: _st_async
@@ -2288,7 +2294,7 @@ class _stackrestore(Opcode):
 
         stackrestore.type a%
 
-    PTX ISA 9.7.17.2.
+    PTX ISA 9.7.19.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2298,7 +2304,7 @@ class _stacksave(Opcode):
 
         stacksave.type d
 
-    PTX ISA 9.7.17.1.
+    PTX ISA 9.7.19.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2313,7 +2319,7 @@ class _stmatrix(Opcode):
         stmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 [p], r:frag?%
         stmatrix.sync.aligned.shape.num.trans{.ss}.b8 [p], r:frag?%
 
-    PTX ISA 9.7.14.5.16.
+    PTX ISA 9.7.16.5.16.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2362,7 +2368,7 @@ class _suld_b(Opcode):
         suld.b.geom{.cop}.dtype.clamp d:dtype+*, [a:u64?&, b:frag>]
         suld.b.geom{.cop}.vec.dtype.clamp d:dtype[vec]+_, [a:u64?&, b:frag>]
 
-    PTX ISA 9.7.10.1.
+    PTX ISA 9.7.13.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2378,7 +2384,7 @@ class _suq(Opcode):
 
         suq.query.b32 d:b32, [a:u64?&]
 
-    PTX ISA 9.7.10.4.
+    PTX ISA 9.7.13.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2390,7 +2396,7 @@ class _sured_b(Opcode):
 
         sured.b.op.geom.ctype.clamp [a:u64?&, b:frag>], c:ctype+
 
-    PTX ISA 9.7.10.3.
+    PTX ISA 9.7.13.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2401,7 +2407,7 @@ class _sured_p(Opcode):
 
         sured.p.op.geom.ctype.clamp [a:u64?&, b:frag>], c:ctype+
 
-    PTX ISA 9.7.10.3.
+    PTX ISA 9.7.13.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2418,7 +2424,7 @@ class _sust_b(Opcode):
 
         sust.b.geom{.cop}{.vec}.ctype.clamp [a:u64?&, b:frag>], c:ctype[vec]+*
 
-    PTX ISA 9.7.10.2.
+    PTX ISA 9.7.13.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2430,7 +2436,7 @@ class _sust_p(Opcode):
 
         sust.p.geom{.cop}{.vec}.ctype.clamp [a:u64?&, b:frag>], c:ctype[vec]+*
 
-    PTX ISA 9.7.10.2.
+    PTX ISA 9.7.13.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2447,7 +2453,7 @@ class _szext(Opcode):
 
         szext.mode.type d, a, b:u32
 
-    PTX ISA 9.7.1.21.
+    PTX ISA 9.7.1.22.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2473,7 +2479,7 @@ class _tcgen05_alloc(Opcode):
         tcgen05.alloc.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
         tcgen05.alloc.exclusive.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
 
-    PTX ISA 9.7.16.7.1.
+    PTX ISA 9.7.18.7.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2490,7 +2496,7 @@ class _tcgen05_commit(Opcode):
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u32
 
-    PTX ISA 9.7.16.12.1.
+    PTX ISA 9.7.18.12.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2505,7 +2511,7 @@ class _tcgen05_cp(Opcode):
         tcgen05.cp.cta_group.shape{.dst_fmt.src_fmt} [taddr:u32?], s_desc:u64
         tcgen05.cp.cta_group.shape.multicast{.dst_fmt.src_fmt} [taddr:u32?], s_desc:u64
 
-    PTX ISA 9.7.16.9.2.
+    PTX ISA 9.7.18.9.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2519,7 +2525,7 @@ class _tcgen05_dealloc(Opcode):
         tcgen05.dealloc.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
         tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
 
-    PTX ISA 9.7.16.7.1.
+    PTX ISA 9.7.18.7.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2530,7 +2536,7 @@ class _tcgen05_fence__after_thread_sync(Opcode):
 
         tcgen05.fence::after_thread_sync
 
-    PTX ISA 9.7.16.11.1.
+    PTX ISA 9.7.18.11.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2541,7 +2547,7 @@ class _tcgen05_fence__before_thread_sync(Opcode):
 
         tcgen05.fence::before_thread_sync
 
-    PTX ISA 9.7.16.11.1.
+    PTX ISA 9.7.18.11.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2554,7 +2560,7 @@ class _tcgen05_ld_red_spcompress(Opcode):
 
         tcgen05.ld.red.spcompress.sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag, d:b32*, [taddr:u32?]
 
-    PTX ISA 9.7.16.8.3.
+    PTX ISA 9.7.18.8.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2571,7 +2577,7 @@ class _tcgen05_ld_red(Opcode):
         tcgen05.ld.red.sync.aligned.shape.num.redop{.abs}{.NaN}.type r=:frag, d:b32*, [taddr:u32?], immhalfsplitoff:imm
         tcgen05.ld.red.sync.aligned.shape.num.redop.type r=:frag, d:b32*, [taddr:u32?], immhalfsplitoff:imm
 
-    PTX ISA 9.7.16.8.3.
+    PTX ISA 9.7.18.8.3.
     """
 
     spcompress: _tcgen05_ld_red_spcompress
@@ -2586,7 +2592,7 @@ class _tcgen05_ld_spcompress(Opcode):
 
         tcgen05.ld.spcompress.sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag, [taddr:u32?]
 
-    PTX ISA 9.7.16.8.3.
+    PTX ISA 9.7.18.8.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2602,7 +2608,7 @@ class _tcgen05_ld(Opcode):
         tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]
         tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?], immhalfsplitoff:imm
 
-    PTX ISA 9.7.16.8.3.
+    PTX ISA 9.7.18.8.3.
     """
 
     red: _tcgen05_ld_red
@@ -2621,7 +2627,7 @@ class _tcgen05_mma_ws(Opcode):
         tcgen05.mma.ws.sp.cta_group.kind{.collector} [d$:b32?], a_desc:u64, b_desc:u64, [sp_meta:b32?], idesc:u32, enable_input_d:pred!{, zero_column_mask_desc:u64}
         tcgen05.mma.ws.sp.cta_group.kind{.collector} [d$:b32?], [a:b32?], b_desc:u64, [sp_meta:b32?], idesc:u32, enable_input_d:pred!{, zero_column_mask_desc:u64}
 
-    PTX ISA 9.7.16.10.9.3.
+    PTX ISA 9.7.18.10.10.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2645,7 +2651,7 @@ class _tcgen05_mma(Opcode):
         tcgen05.mma.cta_group.kind{.collector}.ashift [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
         ...
 
-    PTX ISA 9.7.16.10.9.1.
+    PTX ISA 9.7.18.10.10.1.
     """
 
     ws: _tcgen05_mma_ws
@@ -2656,7 +2662,7 @@ class _tcgen05_relinquish_alloc_permit(Opcode):
 
         tcgen05.relinquish_alloc_permit.cta_group.sync.aligned
 
-    PTX ISA 9.7.16.7.1.
+    PTX ISA 9.7.18.7.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2669,7 +2675,7 @@ class _tcgen05_shift(Opcode):
 
         tcgen05.shift.cta_group.down [taddr:u32?]
 
-    PTX ISA 9.7.16.9.3.
+    PTX ISA 9.7.18.9.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2683,7 +2689,7 @@ class _tcgen05_st(Opcode):
         tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?], r:frag%
         tcgen05.st.sync.aligned.shape.num{.unpack}.b32 [taddr:u32?], immhalfsplitoff:imm, r:frag%
 
-    PTX ISA 9.7.16.8.4.
+    PTX ISA 9.7.18.8.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2693,7 +2699,7 @@ class _tcgen05_wait__ld(Opcode):
 
         tcgen05.wait::ld.sync.aligned
 
-    PTX ISA 9.7.16.8.5.
+    PTX ISA 9.7.18.8.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2703,7 +2709,7 @@ class _tcgen05_wait__st(Opcode):
 
         tcgen05.wait::st.sync.aligned
 
-    PTX ISA 9.7.16.8.5.
+    PTX ISA 9.7.18.8.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2732,7 +2738,7 @@ class _tensormap_cp_fenceproxy(Opcode):
 
         tensormap.cp_fenceproxy.dst.src.tensormap::generic.release.scope.sync.aligned [dst], [src], size:imm
 
-    PTX ISA 9.7.13.16.
+    PTX ISA 9.7.15.17.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2744,7 +2750,7 @@ class _tensormap_query_alloc_class_large(Opcode):
 
         tensormap.query.alloc_class_large{.space}.b1024 p:pred, [map:u64+]
 
-    PTX ISA 9.7.9.26.
+    PTX ISA 9.7.10.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2770,7 +2776,7 @@ class _tensormap_replace(Opcode):
         tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map], value:imm
         ...
 
-    PTX ISA 9.7.9.26.
+    PTX ISA 9.7.10.29.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2804,7 +2810,7 @@ class _tex_base(Opcode):
         tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
         ...
 
-    PTX ISA 9.7.9.3.
+    PTX ISA 9.7.12.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2823,7 +2829,7 @@ class _tex_grad(Opcode):
         tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], dPdx:frag, dPdy:frag, e:frag>
         ...
 
-    PTX ISA 9.7.9.3.
+    PTX ISA 9.7.12.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2840,7 +2846,7 @@ class _tex_level(Opcode):
         tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], lod:ctype*, e:frag>
         ...
 
-    PTX ISA 9.7.9.3.
+    PTX ISA 9.7.12.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2861,7 +2867,7 @@ class _tex(Opcode):
         tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
         ...
 
-    PTX ISA 9.7.9.3.
+    PTX ISA 9.7.12.3.
     """
 
     base: _tex_base
@@ -2882,7 +2888,7 @@ class _tld4(Opcode):
         tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
         ...
 
-    PTX ISA 9.7.9.4.
+    PTX ISA 9.7.12.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2892,7 +2898,7 @@ class _trace_mark(Opcode):
 
         trace.mark a:imm
 
-    PTX ISA 9.7.19.6.
+    PTX ISA 9.7.21.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2906,7 +2912,7 @@ class _trap(Opcode):
 
         trap
 
-    PTX ISA 9.7.19.4.
+    PTX ISA 9.7.21.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2918,7 +2924,7 @@ class _txq_level(Opcode):
 
         txq.level.tlquery.b32 d:b32, [a:u64?&], lod:u32*
 
-    PTX ISA 9.7.9.5.
+    PTX ISA 9.7.12.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2933,7 +2939,7 @@ class _txq(Opcode):
         txq.squery.b32 d:b32, [a:u64?&]
         txq.squery.b32 d:b32, [a:u64?]
 
-    PTX ISA 9.7.9.5.
+    PTX ISA 9.7.12.5.
     """
 
     level: _txq_level
@@ -2946,7 +2952,7 @@ class _vabsdiff(Opcode):
         vabsdiff.dtype.atype.btype{.sat}.op2 d:dtype, a:atype, b:btype, c:dtype
         vabsdiff.dtype.atype.btype{.sat} d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.1.
+    PTX ISA 9.7.20.1.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2957,7 +2963,7 @@ class _vabsdiff2(Opcode):
         vabsdiff2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vabsdiff2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2968,7 +2974,7 @@ class _vabsdiff4(Opcode):
         vabsdiff4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vabsdiff4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2983,7 +2989,7 @@ class _vadd(Opcode):
         vadd.dtype.atype.btype{.sat}.op2 d:dtype, a:atype, b:btype, c:dtype
         vadd.dtype.atype.btype{.sat} d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.1.
+    PTX ISA 9.7.20.1.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -2998,7 +3004,7 @@ class _vadd2(Opcode):
         vadd2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vadd2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3013,7 +3019,7 @@ class _vadd4(Opcode):
         vadd4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vadd4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3026,7 +3032,7 @@ class _vavrg2(Opcode):
         vavrg2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vavrg2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3039,7 +3045,7 @@ class _vavrg4(Opcode):
         vavrg4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vavrg4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3053,7 +3059,7 @@ class _vmad(Opcode):
 
         vmad.dtype.atype.btype{.po}{.sat}{.scale} d:dtype, a:atype-, b:btype-, c:dtype-
 
-    PTX ISA 9.7.18.1.3.
+    PTX ISA 9.7.20.1.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3065,7 +3071,7 @@ class _vmax(Opcode):
         vmax.dtype.atype.btype{.sat}.op2 d:dtype, a:atype, b:btype, c:dtype
         vmax.dtype.atype.btype{.sat} d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.1.
+    PTX ISA 9.7.20.1.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3076,7 +3082,7 @@ class _vmax2(Opcode):
         vmax2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vmax2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3087,7 +3093,7 @@ class _vmax4(Opcode):
         vmax4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vmax4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3099,7 +3105,7 @@ class _vmin(Opcode):
         vmin.dtype.atype.btype{.sat}.op2 d:dtype, a:atype, b:btype, c:dtype
         vmin.dtype.atype.btype{.sat} d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.1.
+    PTX ISA 9.7.20.1.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3110,7 +3116,7 @@ class _vmin2(Opcode):
         vmin2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vmin2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3121,7 +3127,7 @@ class _vmin4(Opcode):
         vmin4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vmin4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3138,7 +3144,7 @@ class _vote(Opcode):
         vote.mode.pred p:pred, a:pred!
         vote.ballot.b32 d, a:pred!
 
-    PTX ISA 9.7.13.9.
+    PTX ISA 9.7.15.10.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3150,7 +3156,7 @@ class _vset(Opcode):
         vset.atype.btype.cmp.op2 d:u32, a:atype, b:btype, c:u32
         vset.atype.btype.cmp d:u32, a:atype, b:btype, c:u32
 
-    PTX ISA 9.7.18.1.4.
+    PTX ISA 9.7.20.1.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3160,7 +3166,7 @@ class _vset2(Opcode):
 
         vset2.atype.btype.cmp{.add} d:u32, a:atype%, b:btype%, c:u32%
 
-    PTX ISA 9.7.18.2.2.
+    PTX ISA 9.7.20.2.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3170,7 +3176,7 @@ class _vset4(Opcode):
 
         vset4.atype.btype.cmp{.add} d:u32, a:atype%, b:btype%, c:u32%
 
-    PTX ISA 9.7.18.2.4.
+    PTX ISA 9.7.20.2.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3184,7 +3190,7 @@ class _vshl(Opcode):
         vshl.dtype.atype.btype{.sat}.mode.op2 d:dtype, a:atype, b:btype, c:dtype
         vshl.dtype.atype.btype{.sat}.mode d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.2.
+    PTX ISA 9.7.20.1.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3198,7 +3204,7 @@ class _vshr(Opcode):
         vshr.dtype.atype.btype{.sat}.mode.op2 d:dtype, a:atype, b:btype, c:dtype
         vshr.dtype.atype.btype{.sat}.mode d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.2.
+    PTX ISA 9.7.20.1.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3210,7 +3216,7 @@ class _vsub(Opcode):
         vsub.dtype.atype.btype{.sat}.op2 d:dtype, a:atype, b:btype, c:dtype
         vsub.dtype.atype.btype{.sat} d:dtype, a:atype, b:btype, c:dtype
 
-    PTX ISA 9.7.18.1.1.
+    PTX ISA 9.7.20.1.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3221,7 +3227,7 @@ class _vsub2(Opcode):
         vsub2.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vsub2.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.1.
+    PTX ISA 9.7.20.2.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3232,7 +3238,7 @@ class _vsub4(Opcode):
         vsub4.dtype.atype.btype{.sat} d:dtype, a:atype%, b:btype%, c:dtype%
         vsub4.dtype.atype.btype.add d:dtype, a:atype%, b:btype%, c:dtype%
 
-    PTX ISA 9.7.18.2.3.
+    PTX ISA 9.7.20.2.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3243,7 +3249,7 @@ class _wgmma_commit_group(Opcode):
 
         wgmma.commit_group.sync{.aligned}
 
-    PTX ISA 9.7.15.7.2.
+    PTX ISA 9.7.17.7.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3254,7 +3260,7 @@ class _wgmma_fence(Opcode):
 
         wgmma.fence.sync{.aligned}
 
-    PTX ISA 9.7.15.7.1.
+    PTX ISA 9.7.17.7.1.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3277,7 +3283,7 @@ class _wgmma_mma_async(Opcode):
         wgmma.mma_async.sync{.aligned}.shape.dtype.atype.btype d~:frag, a:frag%, b_desc:u64, scale_d:pred!, imm_scale_a:imm, imm_scale_b:imm
         ...
 
-    PTX ISA 9.7.15.5.2.
+    PTX ISA 9.7.17.5.2.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3291,7 +3297,7 @@ class _wgmma_wait_group(Opcode):
 
         wgmma.wait_group.sync{.aligned} n:imm
 
-    PTX ISA 9.7.15.7.3.
+    PTX ISA 9.7.17.7.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3312,7 +3318,7 @@ class _wmma_load_a(Opcode):
 
         wmma.load.a.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
 
-    PTX ISA 9.7.14.4.3.
+    PTX ISA 9.7.16.4.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3324,7 +3330,7 @@ class _wmma_load_b(Opcode):
 
         wmma.load.b.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
 
-    PTX ISA 9.7.14.4.3.
+    PTX ISA 9.7.16.4.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3336,7 +3342,7 @@ class _wmma_load_c(Opcode):
 
         wmma.load.c.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
 
-    PTX ISA 9.7.14.4.3.
+    PTX ISA 9.7.16.4.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3361,7 +3367,7 @@ class _wmma_mma(Opcode):
         wmma.mma.sync.aligned.alayout.blayout.shape.f32.tf32.tf32.f32 d:frag_, a:frag%, b:frag%, c:frag%
         ...
 
-    PTX ISA 9.7.14.4.5.
+    PTX ISA 9.7.16.4.5.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3374,7 +3380,7 @@ class _wmma_store_d(Opcode):
 
         wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p], r:frag{, stride:u32}
 
-    PTX ISA 9.7.14.4.4.
+    PTX ISA 9.7.16.4.4.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
@@ -3394,7 +3400,7 @@ class _xor(Opcode):
 
         xor.type d, a!, b!
 
-    PTX ISA 9.7.8.3.
+    PTX ISA 9.7.9.3.
     """
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...

@@ -1,4 +1,4 @@
-"""`ptx.ldmatrix`, `ptx.stmatrix`, `ptx.mma.sync`: matrix fragments of a warp (PTX ISA 9.7.14)."""
+"""`ptx.ldmatrix`, `ptx.stmatrix`, `ptx.mma.sync`: matrix fragments of a warp (PTX ISA 9.7.16)."""
 
 from __future__ import annotations
 

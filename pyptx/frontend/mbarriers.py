@@ -1,4 +1,4 @@
-"""`ptx.mbarrier`: barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15)."""
+"""`ptx.mbarrier`: barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.15.16)."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Module:
         self.directive(*spelling.directives([("pragma", *texts)]), layout=layout)
 
     def alias(self, name: str, function: str, layout: int | None = None) -> None:
-        """`.alias name, function;`: a second name for a function. PTX ISA 11.6."""
+        """`.alias name, function;`: a second name for a function. PTX ISA 11.2.3."""
         self.directive(".alias", name, ",", function, ";", layout=layout)
 
     def directive(self, *tokens: str, layout: int | None = None) -> None:

@@ -159,7 +159,7 @@ class Pointer:
     # ----------------------------------------------------------------------------------------------------- conversions
 
     def to(self, space: str) -> Pointer:
-        """`cvta.to`: a generic pointer as one into the space that it points to. PTX ISA 9.7.9.20."""
+        """`cvta.to`: a generic pointer as one into the space that it points to. PTX ISA 9.7.10.23."""
         if self.space != "generic":
             raise current().error(f"only a generic pointer is converted to {space}, and this one is {self.space}")
         return Pointer(

@@ -148,13 +148,13 @@ def close_scope(layout: int | None = None) -> None:
 
 
 def targets(name: str, *labels: str, layout: int | None = None) -> None:
-    """`name: .branchtargets labels;`: where a `brx.idx` may go. PTX ISA 9.7.12."""
+    """`name: .branchtargets labels;`: where a `brx.idx` may go. PTX ISA 11.3.1."""
     label_list(name, *spelling.branch_targets(labels), layout=layout)
 
 
 def label_list(name: str, *tokens: str, layout: int | None = None) -> None:
     """`name: .calltargets f, g;` or `name: .callprototype (...) _ (...);`, given as tokens or as one string of them. PTX ISA
-    9.7.12, 11.3.
+    9.7.14, 11.3.
     """
     trace = _trace()
     if len(tokens) == 1:

@@ -1,4 +1,4 @@
-"""`ptx.tcgen05`: tensor memory and the matrix multiply of sm_100a, and its descriptors (PTX ISA 9.7.16)."""
+"""`ptx.tcgen05`: tensor memory and the matrix multiply of sm_100a, and its descriptors (PTX ISA 9.7.18)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class Tcgen05:
         *, m: int = 128, n: int = 256, ab_dtype: str = "bf16", a_major: str = "K", b_major: str = "K",
         scale_a: int = 1, scale_b: int = 1, saturate: bool = False, sparse: bool = False, max_shift: int = 0,
     ) -> int:  # fmt: skip
-        """The instruction descriptor for f16 or bf16 operands and f32 results (PTX ISA 9.7.16.4.2). ValueError for
+        """The instruction descriptor for f16 or bf16 operands and f32 results (PTX ISA 9.7.18.4.2). ValueError for
         what it cannot say.
 
         m: 64, 128, or 256 for a pair of CTAs; n: a multiple of 8 up to 256; majors: "K" or "MN"; scales: 1, or -1 to
@@ -215,7 +215,7 @@ class Tcgen05:
         addr: Any, *, byte_offset: Any = 0, stride_bytes: int, leading_bytes: int = 16, swizzle: str | None = "128B",
         version: int = 1, base_offset: int = 0, lbo_mode: int = 0,
     ) -> Reg:  # fmt: skip
-        """The shared-memory descriptor (b64) for tcgen05.mma and tcgen05.cp (PTX ISA 9.7.16.4.1).
+        """The shared-memory descriptor (b64) for tcgen05.mma and tcgen05.cp (PTX ISA 9.7.18.4.1).
 
         stride_bytes, leading_bytes: multiples of 16. swizzle: None, "32B", "64B", "128B", or "128B_32B" (32-byte
         atoms).

@@ -1,4 +1,4 @@
-"""`ptx.warp`: reductions over the lanes of a warp (PTX ISA 9.7.9.6, shfl.sync)."""
+"""`ptx.warp`: reductions over the lanes of a warp (PTX ISA 9.7.10.6, shfl.sync)."""
 
 from __future__ import annotations
 

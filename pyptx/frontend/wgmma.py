@@ -1,4 +1,4 @@
-"""`ptx.wgmma`: warpgroup matrix multiply of sm_90a, and its shared-memory descriptors (PTX ISA 9.7.15)."""
+"""`ptx.wgmma`: warpgroup matrix multiply of sm_90a, and its shared-memory descriptors (PTX ISA 9.7.17)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Wgmma:
         base_offset: int = 0,
         addr_byte_offset: Any = 0,
     ) -> Reg:
-        """The matrix descriptor (b64) of shared memory at `base` + `addr_byte_offset` (PTX ISA 9.7.15.5.1.2.2).
+        """The matrix descriptor (b64) of shared memory at `base` + `addr_byte_offset` (PTX ISA 9.7.17.5.1.2.2).
 
         Offsets are bytes, multiples of 16; swizzle is one of the SWIZZLE_ constants; base_offset (0..7) is for patterns
         that do not start at a multiple of their size.

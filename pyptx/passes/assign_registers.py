@@ -226,7 +226,7 @@ def is_fixed(value: SSAValue) -> bool:
 
 
 def move_op(source: SSAValue, type_: RegType, location: LocationAttr) -> Operation:
-    """The op that copies a value into a register of the same class (PTX ISA 9.7.9.3)."""
+    """The op that copies a value into a register of the same class (PTX ISA 9.7.10.3)."""
     register_class = type_.register_class
     vector, _, scalar = register_class.rpartition(".")
     scalar = {"f16": "b16", "f16x2": "b32"}.get(scalar, scalar)

@@ -17,7 +17,7 @@ APPROX = ("rounded", "random")
 
 class Arithmetic:
     """The choices of one launch. `accumulate`: `exact` sums the products of an instruction at full precision, `random`
-    in groups of random size and order, rounding to the accumulator's type after each (PTX ISA 9.7.14: the order is not
+    in groups of random size and order, rounding to the accumulator's type after each (PTX ISA 9.7.16: the order is not
     specified). `approx`: `rounded` gives the correctly rounded value, `random` another one within half the documented
     error. Random choices follow from `seed`.
     """

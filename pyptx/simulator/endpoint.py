@@ -1,4 +1,4 @@
-"""Logical endpoints of the fabric (PTX ISA 9.7.10, `fabric.*`), looped back: the memory behind them is an array here."""
+"""Logical endpoints of the fabric (PTX ISA 9.7.11, `fabric.*`), looped back: the memory behind them is an array here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The payload report of an mbarrier with `.layout::v1` (PTX ISA 9.7.13.15), and the copies that report the validity of
-their data (9.7.9.25).
+"""The payload report of an mbarrier with `.layout::v1` (PTX ISA 9.7.15.16.10), and the copies that report the validity of
+their data (9.7.10.28.1.3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Asynchronous copies between issue and completion, and the order in which threads run.
 
-Without a seed a copy is complete as soon as it is issued, which is one of the orders PTX allows (9.7.9.25).
+Without a seed a copy is complete as soon as it is issued, which is one of the orders PTX allows (9.7.10.28).
 With a seed other than 0, a random generator that the seed determines decides when each copy completes: at
 some later step, at the latest when a wait needs it or when nothing else can run. It also chooses which warps
 run next. The same seed gives the same run.

@@ -1,4 +1,4 @@
-"""Matrix operands in shared memory, as wgmma and tcgen05 descriptors describe them (PTX ISA 9.7.15.5.1, 9.7.16.4).
+"""Matrix operands in shared memory, as wgmma and tcgen05 descriptors describe them (PTX ISA 9.7.17.5.1, 9.7.18.4).
 
 An operand is read in chunks of 16 bytes, which no layout tears apart: along K for K-major operands, along M or N for
 the others.

@@ -1,4 +1,4 @@
-"""Structured sparsity of A: which elements of each group are kept (PTX ISA 9.7.14.6, 9.7.15.6, 9.7.16.10)."""
+"""Structured sparsity of A: which elements of each group are kept (PTX ISA 9.7.16.6, 9.7.17.6, 9.7.18.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor memory of Blackwell: 128 lanes x 512 columns x 32 bits for each CTA (PTX ISA 9.7.16.1, 9.7.16.7)."""
+"""Tensor memory of Blackwell: 128 lanes x 512 columns x 32 bits for each CTA (PTX ISA 9.7.18.1, 9.7.18.7)."""
 
 from __future__ import annotations
 

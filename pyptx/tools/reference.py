@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..dialects.ptx import all as all_chapters
 from ..dialects.ptx.forms import Form
-from ..dialects.ptx.instruction import OPCODES, Instruction
+from ..dialects.ptx.instruction import MANUAL, OPCODES, Instruction
 from ..dialects.ptx.target import ANYWHERE, Need, condition_text, version_text
 from ..frontend.instructions import python_name
 
@@ -107,12 +107,21 @@ def _availability(forms: Sequence[Form]) -> Iterator[tuple[str, str]]:
                 yield key_text(key), need_text(need)
 
 
+def newer_than_the_manual() -> list[type[Instruction]]:
+    """The instructions that the manual of version `MANUAL` does not have."""
+    classes = (cls for chapter in chapters().values() for cls in chapter)
+    return [cls for cls in classes if min(form.whole.since for form in cls.forms) > MANUAL]
+
+
 def index() -> str:
     """The list of pages and opcodes."""
     lines = [
         "# Instruction reference",
         "",
         "Generated from the op classes; `python -m pyptx.tools.reference docs/reference` writes it again.",
+        "",
+        f"Sections are those of the PTX ISA manual {version_text(MANUAL)}. Newer than it, and under the number of the "
+        f"chapter: {', '.join(f'`{cls.opcode}`' for cls in newer_than_the_manual())}.",
         "",
     ]
     for chapter, classes in chapters().items():

@@ -431,7 +431,7 @@ def test_tensor_copies() -> None:
 
 
 def test_descriptors() -> None:
-    """PTX ISA 9.7.15.5.1: bits 62 and 63 are the swizzle, 32 to 45 the stride and 16 to 29 the leading offset, in 16 bytes."""
+    """PTX ISA 9.7.17.5.1: bits 62 and 63 are the swizzle, 32 to 45 the stride and 16 to 29 the leading offset, in 16 bytes."""
     bits = (1 << 62) | (64 << 32) | (1 << 16)
     text = kernel(f".reg .b64 %rd<9>;\nor.b64 %rd2, %rd1, {bits};\nst.global.u64 [%rd3], %rd2;\nret;")
     program = ptx_to_python(text, sugar=True)

@@ -128,7 +128,7 @@ def computed_descriptor(make, arch="sm_90a"):
 
 
 def test_wgmma_descriptors():
-    """Bit fields of PTX ISA 9.7.15.5.1.2.2: start 0-13, leading 16-29, stride 32-45, base offset 49-51, swizzle
+    """Bit fields of PTX ISA 9.7.17.5.1.2.2: start 0-13, leading 16-29, stride 32-45, base offset 49-51, swizzle
     62-63.
     """
     got = computed_descriptor(
@@ -150,7 +150,7 @@ def test_wgmma_descriptors():
 
 
 def test_tcgen05_descriptors():
-    """PTX ISA 9.7.16.4.1: version 46-47 is 1, swizzle 61-63 (128B is 2); the instruction descriptor as CUTLASS
+    """PTX ISA 9.7.18.4.1: version 46-47 is 1, swizzle 61-63 (128B is 2); the instruction descriptor as CUTLASS
     encodes it.
     """
     got = computed_descriptor(lambda a: ptx.tcgen05.descriptor(a, stride_bytes=1024, byte_offset=32), "sm_100a")

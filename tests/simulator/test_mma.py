@@ -229,7 +229,7 @@ SPARSE = [
 
 
 def dense_fragment(which: str, matrix: np.ndarray, kind: str, bits: int) -> np.ndarray:
-    """Registers of a fragment by the formulas of the manual (9.7.14.5): groups of 4 lanes are rows of A and C and
+    """Registers of a fragment by the formulas of the manual (9.7.16.5): groups of 4 lanes are rows of A and C and
     columns of B; a register holds 32 / bits neighbours.
     """
     lane = np.arange(32)
@@ -255,7 +255,7 @@ def dense_fragment(which: str, matrix: np.ndarray, kind: str, bits: int) -> np.n
 @pytest.mark.parametrize(("shape", "dtype", "atype", "selectors"), SPARSE)
 @pytest.mark.parametrize("ordered", [False, True])
 def test_sparse(shape: str, dtype: str, atype: str, selectors: int, ordered: bool) -> None:
-    """The forms without a table: metadata as the figures of the manual (9.7.14.6.1) place it."""
+    """The forms without a table: metadata as the figures of the manual (9.7.16.6.1) place it."""
     m, n, k = map(int, re.findall(r"\d+", shape))
     bits = {"f16": 16, "bf16": 16, "tf32": 32, "s4": 4, "u4": 4}.get(atype, 8)
     a, b, c = random_values(atype, (m, k)), random_values(atype, (k, n)), random_values(dtype, (m, n))
@@ -298,7 +298,7 @@ def test_sparse(shape: str, dtype: str, atype: str, selectors: int, ordered: boo
 @pytest.mark.parametrize("byte", [0, 1, 2, 3])
 @pytest.mark.parametrize("threads", [(0, 0), (1, 3), (0, 2)])
 def test_scale_selectors(byte: int, threads: tuple[int, int]) -> None:
-    """Which byte of which threads the scale factors come from (9.7.14.5.13.2)."""
+    """Which byte of which threads the scale factors come from (9.7.16.3)."""
     rng = np.random.default_rng()
     a, b = random_values("e4m3", (16, 32)), random_values("e4m3", (32, 8))
     words = {name: rng.integers(120, 132, (32, 4)).astype(np.uint64) for name in ("x", "y")}

@@ -1,4 +1,4 @@
-"""Asynchronous copies: cp.async, bulk copies and tensor copies (PTX ISA 9.7.9.25).
+"""Asynchronous copies: cp.async, bulk copies and tensor copies (PTX ISA 9.7.10.28).
 
 The instruction starts the copy and goes on. How one learns that it is complete is in the instruction:
 cp.async and the copies to global memory join a group (`commit_group`, `wait_group`; `.bulk_group`), copies to
@@ -70,13 +70,13 @@ class CpAsync(Instruction):
     its groups.
 
     Operands: dst, shared address; src, global address; size, a constant, 16 with `.cg` (cached in L2 only);
-    source_size, how many bytes to read, the others become zero, or ignore, a predicate that makes all zero;
-    policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that much into
-    L2.
+    source_size, how many bytes to read, at most size: the others become zero, or ignore, a predicate that makes
+    all zero; policy, a 64-bit cache policy, with `.L2::cache_hint`. `.L2::128B` and the like prefetch that
+    much into L2.
     """
 
     name = "ptx.cp.async"
-    section = "9.7.9.25.3.1"
+    section = "9.7.10.28.3.1"
     effect = "order"
     access = "copy"
     unit = "async copy"
@@ -102,7 +102,7 @@ class CpAsyncCommitGroup(Instruction):
     """Make one group of all cp.async of this thread that are in no group yet. An empty group is fine."""
 
     name = "ptx.cp.async.commit_group"
-    section = "9.7.9.25.3.2"
+    section = "9.7.10.28.3.2"
     effect = "order"
     unit = "barrier"
     forms = (form("cp.async.commit_group", ptx="7.0", sm="80+"),)
@@ -116,7 +116,7 @@ class CpAsyncWaitGroup(Instruction):
     """
 
     name = "ptx.cp.async.wait_group"
-    section = "9.7.9.25.3.3"
+    section = "9.7.10.28.3.3"
     effect = "order"
     unit = "barrier"
     forms = (form("cp.async.wait_group n:imm", ptx="7.0", sm="80+"),)
@@ -127,7 +127,7 @@ class CpAsyncWaitAll(Instruction):
     """Wait until all cp.async of this thread are complete, committed or not."""
 
     name = "ptx.cp.async.wait_all"
-    section = "9.7.9.25.3.3"
+    section = "9.7.10.28.3.3"
     effect = "order"
     unit = "barrier"
     forms = (form("cp.async.wait_all", ptx="7.0", sm="80+"),)
@@ -142,7 +142,7 @@ class CpAsyncMbarrierArrive(Instruction):
     """
 
     name = "ptx.cp.async.mbarrier.arrive"
-    section = "9.7.13.15.15"
+    section = "9.7.15.16.18"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -160,12 +160,12 @@ class CpAsyncBulk(Instruction):
     Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
     mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
     each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
-    is written; left and right, with `.ignore_oob`, bytes at both ends that need not be read; policy, with
-    `.L2::cache_hint`.
+    is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both ends that may lie outside of
+    an allocation and arrive with any value; policy, with `.L2::cache_hint`.
     """
 
     name = "ptx.cp.async.bulk"
-    section = "9.7.9.25.4.1"
+    section = "9.7.10.28.4.1"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -230,7 +230,7 @@ class MultimemCpAsyncBulk(Instruction):
     """
 
     name = "ptx.multimem.cp.async.bulk"
-    section = "9.7.9.25.4"
+    section = "9.7.10.28.4.4"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -277,11 +277,12 @@ class CpReduceAsyncBulk(Instruction):
 
     dst[i] = dst[i] op src[i]. Operands: dst and src, addresses, 16-byte aligned; size in bytes, a multiple of
     16; mbar, the mbarrier that counts the bytes where dst is shared; policy, with `.L2::cache_hint`. Each
-    element is updated atomically, relaxed at `.gpu` scope unless `.relaxed.scope` says otherwise.
+    element is updated atomically, relaxed at `.sys` scope (older manuals: `.gpu`) unless
+    `.relaxed.scope` says otherwise.
     """
 
     name = "ptx.cp.reduce.async.bulk"
-    section = "9.7.9.25.4.2"
+    section = "9.7.10.28.4.2"
     partial_access = True
     effect = "order"
     access_bytes = 16
@@ -303,7 +304,7 @@ class MultimemCpReduceAsyncBulk(Instruction):
     """
 
     name = "ptx.multimem.cp.reduce.async.bulk"
-    section = "9.7.9.25.4"
+    section = "9.7.10.28.4.5"
     effect = "order"
     access_bytes = 16
     access = "atomic"
@@ -320,7 +321,7 @@ class CpAsyncBulkPrefetch(Instruction):
     """
 
     name = "ptx.cp.async.bulk.prefetch"
-    section = "9.7.9.25.4.3"
+    section = "9.7.10.28.4.3"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -450,7 +451,7 @@ class CpAsyncBulkTensor(TensorCopy):
     """
 
     name = "ptx.cp.async.bulk.tensor"
-    section = "9.7.9.25.5.2"
+    section = "9.7.10.28.5.3"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -493,7 +494,7 @@ class CpReduceAsyncBulkTensor(TensorCopy):
     """
 
     name = "ptx.cp.reduce.async.bulk.tensor"
-    section = "9.7.9.25.5.3"
+    section = "9.7.10.28.5.4"
     effect = "order"
     access_bytes = 16
     access = "atomic"
@@ -514,7 +515,7 @@ class CpAsyncBulkPrefetchTensor(TensorCopy):
     """
 
     name = "ptx.cp.async.bulk.prefetch.tensor"
-    section = "9.7.9.25.5.4"
+    section = "9.7.10.28.5.5"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -539,7 +540,7 @@ class CpAsyncBulkCommitGroup(Instruction):
     """
 
     name = "ptx.cp.async.bulk.commit_group"
-    section = "9.7.9.25.6.1"
+    section = "9.7.10.28.6.1"
     effect = "order"
     unit = "barrier"
     forms = (form("cp.async.bulk.commit_group", ptx="8.0", sm="90+"),)
@@ -554,7 +555,7 @@ class CpAsyncBulkWaitGroup(Instruction):
     """
 
     name = "ptx.cp.async.bulk.wait_group"
-    section = "9.7.9.25.6.2"
+    section = "9.7.10.28.6.2"
     effect = "order"
     unit = "barrier"
     forms = (

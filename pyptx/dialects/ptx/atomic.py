@@ -1,4 +1,4 @@
-"""Atomics, reductions and multimem instructions (PTX ISA 9.7.13.5 to 9.7.13.8, 9.7.9.14)."""
+"""Atomics, reductions and multimem instructions (PTX ISA 9.7.15.5 to 9.7.15.8, 9.7.10.13, 9.7.10.15)."""
 
 from __future__ import annotations
 
@@ -107,11 +107,12 @@ class Atom(Instruction):
 
     Operands: d, may be `_`; a, the address; b, the operand (cas: the value compared with), or `{...}` of
     `.vec`; c, for cas: the value to write; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Small
-    floats need `.noftz`; vectors are in global memory only, each element atomic by itself.
+    floats need `.noftz`; vectors are in global memory only, each element atomic by itself. `.add.f32` flushes
+    subnormals in global memory, not in shared memory, unless `.noftz`.
     """
 
     name = "ptx.atom"
-    section = "9.7.13.5"
+    section = "9.7.15.5"
     result_name = "old"
     effect = "order"
     polls = True
@@ -137,7 +138,7 @@ class Red(Instruction):
     """
 
     name = "ptx.red"
-    section = "9.7.13.6"
+    section = "9.7.15.6"
     effect = "order"
     access = "atomic"
     unit = "atomic"
@@ -154,8 +155,8 @@ ASYNC_LINES = (
 
 @instruction
 class RedAsync(Instruction):
-    """Combine memory with b without waiting: shared memory of the cluster with an mbarrier, or global
-    memory.
+    """Combine memory with b without waiting: shared memory of another CTA of the cluster with an mbarrier, or
+    global memory, as a release.
 
     ptxas 13.5 lets the mbarrier be missing, and more; that has no meaning and is refused here.
 
@@ -163,7 +164,7 @@ class RedAsync(Instruction):
     """
 
     name = "ptx.red.async"
-    section = "9.7.13.7"
+    section = "9.7.15.7"
     effect = "order"
     access = "atomic"
     unit = "atomic"
@@ -234,7 +235,7 @@ class MultimemLoadReduce(Instruction):
     """
 
     name = "ptx.multimem.ld_reduce"
-    section = "9.7.9.14"
+    section = "9.7.10.15"
     effect = "order"
     access = "load"
     unit = "async copy"
@@ -259,7 +260,7 @@ class MultimemStore(Instruction):
     """
 
     name = "ptx.multimem.st"
-    section = "9.7.9.14"
+    section = "9.7.10.15"
     effect = "order"
     takes_references = False
     access = "store"
@@ -278,7 +279,7 @@ class MultimemRed(Instruction):
     """Combine all the memories behind a multimem address with b. Operands: a; b, or `{...}` of `.vec`."""
 
     name = "ptx.multimem.red"
-    section = "9.7.9.14"
+    section = "9.7.10.15"
     effect = "order"
     access = "atomic"
     unit = "async copy"
@@ -298,7 +299,7 @@ class MultimemStoreAsync(Instruction):
     """Store to all the memories behind a multimem address without waiting. Operands: a, the address; b."""
 
     name = "ptx.multimem.st.async"
-    section = "9.7.9.14"
+    section = "9.7.10.13"
     effect = "order"
     access = "store"
     unit = "async copy"
@@ -319,7 +320,7 @@ class MultimemRedAsync(Instruction):
     """Add b to all the memories behind a multimem address without waiting. Operands: a, the address; b."""
 
     name = "ptx.multimem.red.async"
-    section = "9.7.9.14"
+    section = "9.7.15.8"
     effect = "order"
     access = "atomic"
     unit = "async copy"

@@ -1,4 +1,4 @@
-"""Barriers, fences and dependent launches (PTX ISA 9.7.13)."""
+"""Barriers, fences and dependent launches (PTX ISA 9.7.15)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Bar(Instruction):
     """
 
     name = "ptx.bar"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -66,7 +66,7 @@ class BarArrive(Instruction):
     """
 
     name = "ptx.bar.arrive"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -81,7 +81,7 @@ class BarRed(Instruction):
     """
 
     name = "ptx.bar.red"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -93,7 +93,7 @@ class BarCta(Instruction):
     """`bar.sync` with the scope spelled. Operands: a, the barrier, 0 to 15; b, the number of threads."""
 
     name = "ptx.bar.cta"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -105,7 +105,7 @@ class BarCtaArrive(Instruction):
     """`bar.arrive` with the scope spelled. Operands: a, the barrier, 0 to 15; b, the number of threads."""
 
     name = "ptx.bar.cta.arrive"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -117,7 +117,7 @@ class BarCtaRed(Instruction):
     """`bar.red` with the scope spelled. Operands: d (or p); a, the barrier; b, the number of threads; c."""
 
     name = "ptx.bar.cta.red"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     aligned = True
     unit = "barrier"
@@ -127,13 +127,13 @@ class BarCtaRed(Instruction):
 @instruction
 class Barrier(Instruction):
     """Wait at a barrier of the CTA, thread by thread; `.aligned` promises that the whole warp runs it
-    together.
+    together (the manual says: the whole CTA).
 
     Operands: a, the barrier, 0 to 15; b, the number of threads, a multiple of 32.
     """
 
     name = "ptx.barrier"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _sync("barrier", "{.aligned}", "5.1")
@@ -147,7 +147,7 @@ class BarrierArrive(Instruction):
     """
 
     name = "ptx.barrier.arrive"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _arrive("barrier.arrive", "{.aligned}", "5.1")
@@ -161,7 +161,7 @@ class BarrierRed(Instruction):
     """
 
     name = "ptx.barrier.red"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _red("barrier.red", "{.aligned}", "5.1")
@@ -172,7 +172,7 @@ class BarrierCta(Instruction):
     """`barrier.sync` with the scope spelled. Operands: a, the barrier, 0 to 15; b, the number of threads."""
 
     name = "ptx.barrier.cta"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _sync("barrier.cta", "{.aligned}", "7.8")
@@ -186,7 +186,7 @@ class BarrierCtaArrive(Instruction):
     """
 
     name = "ptx.barrier.cta.arrive"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _arrive("barrier.cta.arrive", "{.aligned}", "7.8")
@@ -200,7 +200,7 @@ class BarrierCtaRed(Instruction):
     """
 
     name = "ptx.barrier.cta.red"
-    section = "9.7.13.1"
+    section = "9.7.15.1"
     effect = "order"
     unit = "barrier"
     forms = _red("barrier.cta.red", "{.aligned}", "7.8")
@@ -214,7 +214,7 @@ class BarWarp(Instruction):
     """
 
     name = "ptx.bar.warp"
-    section = "9.7.13.2"
+    section = "9.7.15.2"
     effect = "order"
     unit = "barrier"
     forms = (form("bar.warp.sync membermask:u32", ptx="5.1"),)
@@ -225,7 +225,7 @@ class BarrierClusterArrive(Instruction):
     """Arrive at the barrier of the cluster, with release semantics unless `.relaxed`."""
 
     name = "ptx.barrier.cluster.arrive"
-    section = "9.7.13.3"
+    section = "9.7.15.3"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -241,7 +241,7 @@ class BarrierClusterWait(Instruction):
     """Wait until all threads of the cluster have arrived at its barrier; acquires what they released."""
 
     name = "ptx.barrier.cluster.wait"
-    section = "9.7.13.3"
+    section = "9.7.15.3"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -257,7 +257,7 @@ class Membar(Instruction):
     """Order this thread's memory accesses for the threads of a CTA, of the GPU (`gl`) or of the system."""
 
     name = "ptx.membar"
-    section = "9.7.13.4"
+    section = "9.7.15.4"
     effect = "order"
     unit = "barrier"
     forms = (form("membar.level", level="cta gl sys", ptx="1.4"),)
@@ -272,7 +272,7 @@ class MembarProxy(Instruction):
     """Order accesses made through different proxies; the older spelling of `fence.proxy`."""
 
     name = "ptx.membar.proxy"
-    section = "9.7.13.4"
+    section = "9.7.15.4"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -302,7 +302,7 @@ class Fence(Instruction):
     """
 
     name = "ptx.fence"
-    section = "9.7.13.4"
+    section = "9.7.15.4"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -344,12 +344,12 @@ class FenceProxy(Instruction):
     """Order accesses made through different proxies: generic, async (TMA, mma), tensor map, fabric, aliases.
 
     Operands, for acquiring a tensor map only: a, its address; size, the constant 128.
-    `.alias` and `.async` work both ways; the `a::b` kinds order accesses of proxy b before those of proxy a
-    (acquire), or the other way round (release).
+    `.alias` and `.async` work both ways; the `to::from` kinds order earlier accesses through the proxy `from`
+    before later ones through `to`, which one thread releases and another acquires.
     """
 
     name = "ptx.fence.proxy"
-    section = "9.7.13.4"
+    section = "9.7.15.4"
     generic_places = ""  # ptxas takes whatever is declared
     effect = "order"
     unit = "barrier"
@@ -392,11 +392,11 @@ class FenceProxy(Instruction):
 @instruction
 class GridDependencyControl(Instruction):
     """Let dependent grids start (`launch_dependents`), or wait until the grids this one depends on have
-    finished.
+    finished and their memory accesses are visible.
     """
 
     name = "ptx.griddepcontrol"
-    section = "9.7.13.13"
+    section = "9.7.15.14"
     effect = "order"
     unit = "barrier"
     forms = (form("griddepcontrol.action", action="launch_dependents wait", ptx="7.8", sm="90+"),)

@@ -1,5 +1,5 @@
 """Cluster launch control: a running cluster takes over the work of one that has not been launched yet
-(PTX ISA 9.7.13.17, 9.7.13.18).
+(PTX ISA 9.7.15.18, 9.7.15.19).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ClusterTryCancel(Instruction):
     """
 
     name = "ptx.clusterlaunchcontrol.try_cancel.async"
-    section = "9.7.13.17"
+    section = "9.7.15.18"
     effect = "order"
     polls = True
     forms = (
@@ -41,7 +41,7 @@ class ClusterQueryCancel(Instruction):
     """
 
     name = "ptx.clusterlaunchcontrol.query_cancel"
-    section = "9.7.13.18"
+    section = "9.7.15.19"
     polls = True
     forms = (
         form("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p:pred, answer:b128", ptx="8.6", sm="100+"),

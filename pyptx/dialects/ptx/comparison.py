@@ -1,4 +1,4 @@
-"""Comparison and selection (PTX ISA 9.7.6, 9.7.7)."""
+"""Comparison and selection (PTX ISA 9.7.7, 9.7.8)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Setp(Instruction):
     """
 
     name = "ptx.setp"
-    section = "9.7.6.2"
+    section = "9.7.7.2"
     takes_constants = True
     unit = "compare"
     forms = (
@@ -87,7 +87,7 @@ class Set(Instruction):
     """
 
     name = "ptx.set"
-    section = "9.7.6.1"
+    section = "9.7.7.1"
     unit = "compare"
     forms = (
         *(set_("u32 s32 f32", types, cmp) for cmp, types in COMPARISONS),
@@ -113,7 +113,7 @@ class Selp(Instruction):
     """
 
     name = "ptx.selp"
-    section = "9.7.6.3"
+    section = "9.7.7.3"
     takes_constants = True
     unit = "compare"
     forms = (form("selp.type d, a, b, c:pred!", type=SELECTABLE),)
@@ -127,7 +127,7 @@ class Slct(Instruction):
     """
 
     name = "ptx.slct"
-    section = "9.7.6.4"
+    section = "9.7.7.4"
     unit = "compare"
     forms = (
         form("slct.type.ctype d, a, b, c:ctype", type=SELECTABLE, ctype="s32"),

@@ -1,4 +1,4 @@
-"""Branches, calls and returns (PTX ISA 9.7.12)."""
+"""Branches, calls and returns (PTX ISA 9.7.14)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Branch(Instruction):
     """
 
     name = "ptx.bra"
-    section = "9.7.12.3"
+    section = "9.7.14.3"
     effect = "control"
     terminator = True
     jumps = True
@@ -30,7 +30,7 @@ class BranchIndexed(Instruction):
     """
 
     name = "ptx.brx.idx"
-    section = "9.7.12.4"
+    section = "9.7.14.4"
     effect = "control"
     terminator = True
     symbol_kind = "branch targets"
@@ -48,7 +48,7 @@ class Call(Instruction):
     """
 
     name = "ptx.call"
-    section = "9.7.12.5"
+    section = "9.7.14.5"
     effect = "control"
     symbol_kind = "call"
     differs = "thread"
@@ -72,7 +72,7 @@ class Return(Instruction):
     """Return from a function, or end the thread in a kernel. `.uni` promises that the whole warp returns."""
 
     name = "ptx.ret"
-    section = "9.7.12.6"
+    section = "9.7.14.6"
     effect = "control"
     terminator = True
     returns = True
@@ -85,7 +85,7 @@ class Exit(Instruction):
     """End the thread."""
 
     name = "ptx.exit"
-    section = "9.7.12.7"
+    section = "9.7.14.7"
     effect = "control"
     terminator = True
     unit = "control"

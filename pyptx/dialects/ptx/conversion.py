@@ -1,4 +1,4 @@
-"""Conversions between types: cvt, cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22).
+"""Conversions between types: cvt, cvt.pack (PTX ISA 9.7.10.24, 9.7.10.25).
 
 The first type is d's, the second the inputs'.
 
@@ -104,7 +104,7 @@ class Cvt(Instruction):
     """
 
     name = "ptx.cvt"
-    section = "9.7.9.21"
+    section = "9.7.10.24"
     reads_special = True
     unit = "convert"
     forms = (
@@ -189,7 +189,7 @@ class CvtPack(Instruction):
     """
 
     name = "ptx.cvt.pack"
-    section = "9.7.9.22"
+    section = "9.7.10.25"
     unit = "convert"
     forms = (
         form(f"cvt.pack.sat.dtype.s32 {PACK}", dtype="u16 s16", ptx="6.5", sm="72+"),

@@ -76,7 +76,7 @@ class FabricSubmit(Instruction):
     """
 
     name = "ptx.fabric.submit"
-    section = "9.7.9"
+    section = "9.7.11.5.5"
     effect = "order"
     forms = (form("fabric.submit{.op_restrict::fetching}", ptx="9.3", sm="100+"),)
 
@@ -86,7 +86,7 @@ class FabricSubmitCommitGroup(Instruction):
     """Start the fabric operations that this thread has issued and make one group of them, for `fabric.wait`."""
 
     name = "ptx.fabric.submit.commit_group"
-    section = "9.7.9"
+    section = "9.7.11.5"
     effect = "order"
     forms = (form("fabric.submit.commit_group", ptx="9.5", sm="100+"),)
 
@@ -99,7 +99,7 @@ class FabricWait(Instruction):
     """
 
     name = "ptx.fabric.wait"
-    section = "9.7.9"
+    section = "9.7.11.5.6"
     effect = "order"
     forms = (
         form("fabric.wait.sync_restrict::reads {n:imm}", ptx="9.3", sm="100+"),
@@ -116,7 +116,7 @@ class FabricTryGet(Instruction):
     """
 
     name = "ptx.fabric.try_get.async"
-    section = "9.7.9"
+    section = "9.7.11.5.1"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -140,7 +140,7 @@ class FabricTryGetTensor(TensorCopy):
     """
 
     name = "ptx.fabric.try_get.async.tensor"
-    section = "9.7.9"
+    section = "9.7.11.5.7"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -160,7 +160,7 @@ class FabricTryPut(Instruction):
     """
 
     name = "ptx.fabric.try_put.async"
-    section = "9.7.9"
+    section = "9.7.11.5.2"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -184,7 +184,7 @@ class FabricTryPutTensor(TensorCopy):
     """
 
     name = "ptx.fabric.try_put.async.tensor"
-    section = "9.7.9"
+    section = "9.7.11.5.8"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -208,7 +208,7 @@ class FabricTryRed(Instruction):
     """
 
     name = "ptx.fabric.try_red.async"
-    section = "9.7.9"
+    section = "9.7.11.5.3"
     effect = "order"
     access_bytes = 16
     access = "atomic"
@@ -232,7 +232,7 @@ class FabricTryRedTensor(TensorCopy):
     """
 
     name = "ptx.fabric.try_red.async.tensor"
-    section = "9.7.9"
+    section = "9.7.11.5.9"
     effect = "order"
     access_bytes = 16
     access = "atomic"
@@ -260,7 +260,7 @@ class FabricTryPullred(Instruction):
     """
 
     name = "ptx.fabric.try_pullred.async"
-    section = "9.7.9"
+    section = "9.7.11.5.4"
     effect = "order"
     access_bytes = 16
     access = "copy"
@@ -288,7 +288,7 @@ class FabricTryAtom(Instruction):
     """
 
     name = "ptx.fabric.try_atom.async"
-    section = "9.7.9"
+    section = "9.7.11.5.10"
     effect = "order"
     access_bytes = 16
     access = "atomic"

@@ -1,4 +1,4 @@
-"""Which thread holds which element of a matrix operand, and in which value of its fragment (PTX ISA 9.7.14.5, 9.7.15.5).
+"""Which thread holds which element of a matrix operand, and in which value of its fragment (PTX ISA 9.7.16.5, 9.7.17.5).
 
 In all of them the elements of a thread lie at constant distances from its first one.
 """

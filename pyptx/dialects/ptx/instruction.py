@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 
 UNIT = UnitAttr()
 
+MANUAL: Version = (9, 4)
+"""The version of the PTX ISA manual whose numbers `section`, docstrings and findings give: chapters move between
+versions (synchronisation was 9.7.13 in 9.1). An instruction newer than it has the number of its chapter.
+"""
+
 
 class Resolution:
     """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one.
@@ -85,7 +90,7 @@ class Instruction(Operation, Fragments):
     """Base class of all PTX instructions. See the module docstring for what an op holds."""
 
     section: ClassVar[str] = ""
-    """Section of the PTX ISA manual."""
+    """Section of the PTX ISA manual, version `MANUAL`."""
     forms: ClassVar[tuple[Form, ...]] = ()
     opcode: ClassVar[str] = ""
     """The dotted opcode, e.g. `mbarrier.try_wait`; the op's name without `ptx.`."""
@@ -100,7 +105,7 @@ class Instruction(Operation, Fragments):
     access_bytes: ClassVar[int] = 0
     """Bytes that a thread touches together; 0: as its type and vector say."""
     proxy: ClassVar[str] = "generic"
-    """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.3)."""
+    """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.6)."""
     polls: ClassVar[bool] = False
     """Whether it looks for what other threads do, so that a loop around it may be one that waits."""
     whole_warp: ClassVar[bool] = False

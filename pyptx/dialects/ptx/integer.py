@@ -153,7 +153,7 @@ class Mul24(Instruction):
     """
 
     name = "ptx.mul24"
-    section = "9.7.1.5"
+    section = "9.7.1.6"
     unit = "arithmetic"
     forms = (form("mul24.^mode.type d, a, b", mode="lo hi", type="u32 s32"),)
 
@@ -167,7 +167,7 @@ class Mad24(Instruction):
     """
 
     name = "ptx.mad24"
-    section = "9.7.1.6"
+    section = "9.7.1.7"
     unit = "arithmetic"
     forms = (
         form("mad24.^mode.type d, a, b, c", mode="lo hi", type="u32 s32"),
@@ -180,7 +180,7 @@ class Sad(Instruction):
     """Sum of absolute differences: d = c + |a - b|."""
 
     name = "ptx.sad"
-    section = "9.7.1.7"
+    section = "9.7.1.8"
     unit = "arithmetic"
     forms = (form("sad.type d, a, b, c", type=INTEGER),)
 
@@ -195,7 +195,7 @@ class Div(Instruction):
     """
 
     name = "ptx.div"
-    section = "9.7.1.8"
+    section = "9.7.1.9"
     identity = 1
     takes_constants = True
     unit = "arithmetic"
@@ -222,7 +222,7 @@ class Rem(Instruction):
     """
 
     name = "ptx.rem"
-    section = "9.7.1.9"
+    section = "9.7.1.10"
     takes_constants = True
     unit = "arithmetic"
     forms = (
@@ -239,7 +239,7 @@ class Abs(Instruction):
     """
 
     name = "ptx.abs"
-    section = "9.7.1.10"
+    section = "9.7.1.11"
     unit = "arithmetic"
     forms = (
         form("abs.type d, a", type=SIGNED),
@@ -255,7 +255,7 @@ class Neg(Instruction):
     """Negate: d = -a. In floats only the sign bit flips (`.ftz` flushes subnormals to zero)."""
 
     name = "ptx.neg"
-    section = "9.7.1.11"
+    section = "9.7.1.12"
     unit = "arithmetic"
     forms = (
         form("neg.type d, a", type=SIGNED),
@@ -280,7 +280,7 @@ class Min(Instruction):
     """
 
     name = "ptx.min"
-    section = "9.7.1.12"
+    section = "9.7.1.13"
     commutative = True
     takes_constants = True
     unit = "arithmetic"
@@ -312,7 +312,7 @@ class Max(Instruction):
     """
 
     name = "ptx.max"
-    section = "9.7.1.13"
+    section = "9.7.1.14"
     commutative = True
     takes_constants = True
     unit = "arithmetic"
@@ -339,7 +339,7 @@ class Popc(Instruction):
     """Count the one bits of a; d is 32 bits wide."""
 
     name = "ptx.popc"
-    section = "9.7.1.14"
+    section = "9.7.1.15"
     result_name = "count"
     unit = "logic"
     forms = (form("popc.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
@@ -350,7 +350,7 @@ class Clz(Instruction):
     """Count the zero bits above the highest one bit of a (for zero: all). The result is 32 bits wide."""
 
     name = "ptx.clz"
-    section = "9.7.1.15"
+    section = "9.7.1.16"
     result_name = "zeros"
     unit = "logic"
     forms = (form("clz.type d:u32, a", type="b32 b64", ptx="2.0", sm="20+"),)
@@ -366,7 +366,7 @@ class Bfind(Instruction):
     """
 
     name = "ptx.bfind"
-    section = "9.7.1.16"
+    section = "9.7.1.17"
     unit = "logic"
     forms = (form("bfind{.shiftamt}.type d:u32, a", type=WORDS, ptx="2.0", sm="20+"),)
 
@@ -381,7 +381,7 @@ class Fns(Instruction):
     """
 
     name = "ptx.fns"
-    section = "9.7.1.17"
+    section = "9.7.1.18"
     unit = "logic"
     forms = (form("fns.b32 d, mask, base, offset", ptx="5.1", sm="30+"),)
 
@@ -391,7 +391,7 @@ class Brev(Instruction):
     """Reverse the order of the bits of a."""
 
     name = "ptx.brev"
-    section = "9.7.1.18"
+    section = "9.7.1.19"
     unit = "logic"
     forms = (form("brev.type d, a", type="b32 b64", ptx="2.0", sm="20+"),)
 
@@ -406,7 +406,7 @@ class Bfe(Instruction):
     """
 
     name = "ptx.bfe"
-    section = "9.7.1.19"
+    section = "9.7.1.20"
     unit = "logic"
     forms = (
         form(
@@ -427,7 +427,7 @@ class Bfi(Instruction):
     """
 
     name = "ptx.bfi"
-    section = "9.7.1.20"
+    section = "9.7.1.21"
     unit = "logic"
     forms = (
         form(
@@ -448,7 +448,7 @@ class Szext(Instruction):
     """
 
     name = "ptx.szext"
-    section = "9.7.1.21"
+    section = "9.7.1.22"
     unit = "logic"
     forms = (form("szext.mode.type d, a, b:u32", mode="clamp wrap", type="u32 s32", ptx="7.6", sm="70+"),)
 
@@ -458,7 +458,7 @@ class Bmsk(Instruction):
     """Bit mask: b ones from bit a upwards. `.clamp` limits a and b to 32, `.wrap` takes them modulo 32."""
 
     name = "ptx.bmsk"
-    section = "9.7.1.22"
+    section = "9.7.1.23"
     unit = "logic"
     forms = (form("bmsk.mode.b32 d:u32, a:u32, b:u32", mode="clamp wrap", ptx="7.6", sm="70+"),)
 
@@ -471,7 +471,7 @@ class Dp4a(Instruction):
     """
 
     name = "ptx.dp4a"
-    section = "9.7.1.23"
+    section = "9.7.1.24"
     unit = "arithmetic"
     forms = (
         form(
@@ -492,7 +492,7 @@ class Dp2a(Instruction):
     """
 
     name = "ptx.dp2a"
-    section = "9.7.1.24"
+    section = "9.7.1.25"
     unit = "arithmetic"
     forms = (
         form(
@@ -514,6 +514,6 @@ class Clmad(Instruction):
     """
 
     name = "ptx.clmad"
-    section = "9.7.1.25"
+    section = "9.7.1.5"
     unit = "arithmetic"
     forms = (form("clmad.^mode.type d, a, b, c", mode="lo hi", type="u64 s64", ptx="9.3", sm="80+"),)

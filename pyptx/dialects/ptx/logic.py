@@ -1,4 +1,4 @@
-"""Logic and shift instructions (PTX ISA 9.7.8).
+"""Logic and shift instructions (PTX ISA 9.7.9).
 
 They work on bits: only sizes matter, whatever the registers' types.
 """
@@ -18,7 +18,7 @@ class And(Instruction):
     """Bitwise and; of predicates the logical one."""
 
     name = "ptx.and"
-    section = "9.7.8.1"
+    section = "9.7.9.1"
     commutative = True
     identity = -1
     absorbing = 0
@@ -32,7 +32,7 @@ class Or(Instruction):
     """Bitwise or; of predicates the logical one."""
 
     name = "ptx.or"
-    section = "9.7.8.2"
+    section = "9.7.9.2"
     commutative = True
     identity = 0
     takes_constants = True
@@ -45,7 +45,7 @@ class Xor(Instruction):
     """Bitwise exclusive or; of predicates the logical one."""
 
     name = "ptx.xor"
-    section = "9.7.8.3"
+    section = "9.7.9.3"
     commutative = True
     identity = 0
     takes_constants = True
@@ -58,7 +58,7 @@ class Not(Instruction):
     """Flip all bits; of a predicate, negate it."""
 
     name = "ptx.not"
-    section = "9.7.8.4"
+    section = "9.7.9.4"
     unit = "logic"
     forms = (form("not.type d, a!", type=LOGIC),)
 
@@ -68,7 +68,7 @@ class Cnot(Instruction):
     """C's `!`: 1 if a is zero, else 0."""
 
     name = "ptx.cnot"
-    section = "9.7.8.5"
+    section = "9.7.9.5"
     unit = "logic"
     forms = (form("cnot.type d, a", type=BITS),)
 
@@ -83,7 +83,7 @@ class Lop3(Instruction):
     """
 
     name = "ptx.lop3"
-    section = "9.7.8.6"
+    section = "9.7.9.6"
     unit = "logic"
     forms = (
         form("lop3.b32 d_, a, b, c, lut:imm", ptx="4.3", sm="50+"),
@@ -101,7 +101,7 @@ class Shf(Instruction):
     """
 
     name = "ptx.shf"
-    section = "9.7.8.7"
+    section = "9.7.9.7"
     unit = "logic"
     forms = (form("shf.^direction.mode.b32 d, a, b, c:u32", direction="l r", mode="clamp wrap", ptx="3.1", sm="32+"),)
 
@@ -111,7 +111,7 @@ class Shl(Instruction):
     """Shift a left by b bits, filling with zeros. b is 32-bit unsigned, clamped to the width of the type."""
 
     name = "ptx.shl"
-    section = "9.7.8.8"
+    section = "9.7.9.8"
     identity = 0
     takes_constants = True
     unit = "logic"
@@ -126,7 +126,7 @@ class Shr(Instruction):
     """
 
     name = "ptx.shr"
-    section = "9.7.8.9"
+    section = "9.7.9.9"
     identity = 0
     takes_constants = True
     unit = "logic"

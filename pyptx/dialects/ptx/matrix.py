@@ -1,4 +1,4 @@
-"""Warp-level matrix instructions (PTX ISA 9.7.14): `mma`, `wmma`, and the matrix loads, stores and transpose.
+"""Warp-level matrix instructions (PTX ISA 9.7.16): `mma`, `wmma`, and the matrix loads, stores and transpose.
 
 A matrix is spread over the registers of a warp as *fragments*. How many registers a fragment takes follows
 from the number of matrix elements a thread holds and the size of an element (`fragment`).
@@ -219,7 +219,7 @@ class Mma(Instruction):
     """
 
     name = "ptx.mma"
-    section = "9.7.14.5.14"
+    section = "9.7.16.5.14"
     result_name = "acc"
     whole_warp = True
     differs = "thread"
@@ -364,7 +364,7 @@ class WmmaLoadA(Instruction):
     """
 
     name = "ptx.wmma.load.a"
-    section = "9.7.14.4.3"
+    section = "9.7.16.4.3"
     partial_access = True
     result_name = "frag"
     effect = "read"
@@ -387,7 +387,7 @@ class WmmaLoadB(Instruction):
     """
 
     name = "ptx.wmma.load.b"
-    section = "9.7.14.4.3"
+    section = "9.7.16.4.3"
     partial_access = True
     result_name = "frag"
     effect = "read"
@@ -410,7 +410,7 @@ class WmmaLoadC(Instruction):
     """
 
     name = "ptx.wmma.load.c"
-    section = "9.7.14.4.3"
+    section = "9.7.16.4.3"
     partial_access = True
     result_name = "acc"
     effect = "read"
@@ -434,7 +434,7 @@ class WmmaStoreD(Instruction):
     """
 
     name = "ptx.wmma.store.d"
-    section = "9.7.14.4.4"
+    section = "9.7.16.4.4"
     partial_access = True
     effect = "write"
     access = "store"
@@ -461,7 +461,7 @@ class WmmaMma(Instruction):
     """
 
     name = "ptx.wmma.mma"
-    section = "9.7.14.4.5"
+    section = "9.7.16.4.5"
     result_name = "acc"
     whole_warp = True
     differs = "thread"
@@ -559,7 +559,7 @@ class Ldmatrix(Instruction):
     """
 
     name = "ptx.ldmatrix"
-    section = "9.7.14.5.15"
+    section = "9.7.16.5.15"
     result_name = "frag"
     effect = "read"
     access_bytes = 16
@@ -622,7 +622,7 @@ class Stmatrix(Instruction):
     """
 
     name = "ptx.stmatrix"
-    section = "9.7.14.5.16"
+    section = "9.7.16.5.16"
     effect = "write"
     access_bytes = 16
     access = "store"
@@ -660,7 +660,7 @@ class Movmatrix(Instruction):
     """
 
     name = "ptx.movmatrix"
-    section = "9.7.14.5.17"
+    section = "9.7.16.5.17"
     whole_warp = True
     differs = "thread"
     unit = "move"

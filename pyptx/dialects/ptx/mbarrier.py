@@ -1,4 +1,4 @@
-"""mbarrier: barriers in shared memory that count arrivals and bytes in flight (PTX ISA 9.7.13.15).
+"""mbarrier: barriers in shared memory that count arrivals and bytes in flight (PTX ISA 9.7.15.16).
 
 An mbarrier is one .b64 in shared memory. Its phase ends when all pending arrivals have come and all expected
 bytes have been written; then the next phase begins with the count given at `init`. `sem` and `scope` are
@@ -101,12 +101,13 @@ class MbarrierInit(Instruction):
     """Make an mbarrier in shared memory, in its first phase.
 
     Operands: mbar, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
-    to 1048575. `.layout::v0` and `.layout::v1` choose the object's format; `check_layout` asks for it. Other
-    threads see the barrier after a fence (`fence.mbarrier_init` in a cluster) and a synchronisation.
+    to 1048575 (511 with `.layout::v1`). `.layout::v0`, the default, and `.layout::v1` choose the object's
+    format; `check_layout` asks for it. Other threads see the barrier after a fence (`fence.mbarrier_init` in a
+    cluster) and a synchronisation.
     """
 
     name = "ptx.mbarrier.init"
-    section = "9.7.13.15.9"
+    section = "9.7.15.16.12"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -129,7 +130,7 @@ class MbarrierInval(Instruction):
     """
 
     name = "ptx.mbarrier.inval"
-    section = "9.7.13.15.10"
+    section = "9.7.15.16.13"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -148,7 +149,7 @@ class MbarrierExpectTx(Instruction):
     """
 
     name = "ptx.mbarrier.expect_tx"
-    section = "9.7.13.15.11"
+    section = "9.7.15.16.14"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -168,7 +169,7 @@ class MbarrierCompleteTx(Instruction):
     """
 
     name = "ptx.mbarrier.complete_tx"
-    section = "9.7.13.15.12"
+    section = "9.7.15.16.15"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -190,7 +191,7 @@ class MbarrierArrive(Instruction):
     """
 
     name = "ptx.mbarrier.arrive"
-    section = "9.7.13.15.13"
+    section = "9.7.15.16.16"
     result_name = "state"
     generic_places = "shared"
     takes_references = False
@@ -211,7 +212,7 @@ class MbarrierArriveDrop(Instruction):
     """
 
     name = "ptx.mbarrier.arrive_drop"
-    section = "9.7.13.15.14"
+    section = "9.7.15.16.17"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -228,11 +229,12 @@ class MbarrierTestWait(Instruction):
 
     Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
     or with `.parity` phase, 0 for even and 1 for odd phases. With `.phase_type::primary` (PTX 9.3) also q,
-    whether a report was seen, and report, its .b8 value; `.phase_type::conditional` goes with `.parity`.
+    whether a report was seen, and report, its .b8 value, both without meaning while p is false;
+    `.phase_type::conditional` goes with `.parity`.
     """
 
     name = "ptx.mbarrier.test_wait"
-    section = "9.7.13.15.16"
+    section = "9.7.15.16.19"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -253,7 +255,7 @@ class MbarrierTryWait(Instruction):
     """
 
     name = "ptx.mbarrier.try_wait"
-    section = "9.7.13.15.16"
+    section = "9.7.15.16.19"
     generic_places = "shared"
     takes_references = False
     effect = "order"
@@ -266,12 +268,14 @@ class MbarrierTryWait(Instruction):
 
 @instruction
 class MbarrierPendingCount(Instruction):
-    """The number of arrivals that were still pending in a state that `mbarrier.arrive` gave: d =
-    pending(state).
+    """The number of arrivals that were pending before an arrival: d = pending(state).
+
+    Operands: d, 32 bits; state, what an `mbarrier.arrive` or `arrive_drop` with `.noComplete` gave; another
+    state means nothing.
     """
 
     name = "ptx.mbarrier.pending_count"
-    section = "9.7.13.15.17"
+    section = "9.7.15.16.20"
     generic_places = "shared"
     takes_references = False
     unit = "barrier"
@@ -286,7 +290,7 @@ class MbarrierCheckLayout(Instruction):
     """Ask whether the mbarrier at mbar was made with the format in the instruction: p is true if so."""
 
     name = "ptx.mbarrier.check_layout"
-    section = "9.7.13.15"
+    section = "9.7.15.16.21"
     effect = "read"
     unit = "barrier"
     forms = (

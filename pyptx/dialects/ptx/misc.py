@@ -1,4 +1,4 @@
-"""Traps, events, sleeping, register budgets and tracing (PTX ISA 9.7.13.16, 9.7.19)."""
+"""Traps, events, sleeping, register budgets and tracing (PTX ISA 9.7.21)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Trap(Instruction):
     """Abort the kernel and raise an interrupt on the host."""
 
     name = "ptx.trap"
-    section = "9.7.19.4"
+    section = "9.7.21.4"
     effect = "order"
     unit = "control"
     forms = (form("trap"),)
@@ -22,7 +22,7 @@ class Breakpoint(Instruction):
     """Stop for the debugger."""
 
     name = "ptx.brkpt"
-    section = "9.7.19.1"
+    section = "9.7.21.1"
     effect = "order"
     unit = "control"
     forms = (form("brkpt", ptx="1.2"),)
@@ -36,7 +36,7 @@ class PmEvent(Instruction):
     """
 
     name = "ptx.pmevent"
-    section = "9.7.19.3"
+    section = "9.7.21.3"
     effect = "order"
     unit = "control"
     forms = (
@@ -50,7 +50,7 @@ class NanoSleep(Instruction):
     """Suspend the thread for about a time, at most twice as long. Operand: t, in nanoseconds (up to 1 ms)."""
 
     name = "ptx.nanosleep"
-    section = "9.7.19.2"
+    section = "9.7.21.2"
     effect = "order"
     polls = True
     unit = "control"
@@ -66,7 +66,7 @@ class SetMaxRegisters(Instruction):
     """
 
     name = "ptx.setmaxnreg"
-    section = "9.7.19.5"
+    section = "9.7.21.5"
     effect = "order"
     unit = "control"
     forms = (
@@ -83,6 +83,6 @@ class TraceMark(Instruction):
     """Leave a mark in the trace that the tools record. Operand: a, a constant from 0 to 4095."""
 
     name = "ptx.trace.mark"
-    section = "9.7.19.6"
+    section = "9.7.21"
     effect = "order"
     forms = (form("trace.mark a:imm", ranges={"a": (0, 4095)}, ptx="9.5", sm="107af"),)

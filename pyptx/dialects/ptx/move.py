@@ -1,4 +1,4 @@
-"""Moving and permuting within registers: mov, prmt (PTX ISA 9.7.9)."""
+"""Moving and permuting within registers: mov, prmt (PTX ISA 9.7.10)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mov(Instruction):
 
     name = "ptx.mov"
     numbers_with_offset = True
-    section = "9.7.9.3"
+    section = "9.7.10.3"
     reads_special = True
     carries_address = True
 
@@ -80,6 +80,6 @@ class Prmt(Instruction):
     """
 
     name = "ptx.prmt"
-    section = "9.7.9.7"
+    section = "9.7.10.7"
     unit = "logic"
     forms = (form("prmt.b32{.mode} d, a, b, c", mode="f4e b4e rc8 ecl ecr rc16", ptx="2.0", sm="20+"),)

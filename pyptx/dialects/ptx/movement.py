@@ -1,4 +1,4 @@
-"""Loads, stores, cache control and address conversion (PTX ISA 9.7.9)."""
+"""Loads, stores, cache control and address conversion (PTX ISA 9.7.10)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Load(Instruction):
     """
 
     name = "ptx.ld"
-    section = "9.7.9.8"
+    section = "9.7.10.8"
     result_name = "v"
     access = "load"
     takes_references = False
@@ -171,7 +171,7 @@ class LoadUniform(Instruction):
     """
 
     name = "ptx.ldu"
-    section = "9.7.9.10"
+    section = "9.7.10.10"
     result_name = "v"
     access = "load"
     takes_references = False
@@ -196,7 +196,7 @@ class Store(Instruction):
     """
 
     name = "ptx.st"
-    section = "9.7.9.11"
+    section = "9.7.10.11"
     access = "store"
     takes_references = False
     effect = "write"
@@ -247,7 +247,7 @@ class StoreAsync(Instruction):
     """
 
     name = "ptx.st.async"
-    section = "9.7.9.12"
+    section = "9.7.10.12"
     effect = "order"
     access = "store"
     unit = "memory"
@@ -287,7 +287,7 @@ class StoreBulk(Instruction):
     """
 
     name = "ptx.st.bulk"
-    section = "9.7.9.13"
+    section = "9.7.10.14"
     effect = "write"
     access_bytes = 8
     access = "store"
@@ -309,7 +309,7 @@ class Prefetch(Instruction):
     """
 
     name = "ptx.prefetch"
-    section = "9.7.9.15"
+    section = "9.7.10.16"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -328,7 +328,7 @@ class PrefetchUniform(Instruction):
     """Bring the line at a generic address into the uniform cache. Operand: a, the address."""
 
     name = "ptx.prefetchu"
-    section = "9.7.9.15"
+    section = "9.7.10.16"
     generic_places = "global"
     effect = "order"
     unit = "async copy"
@@ -343,7 +343,7 @@ class ApplyPriority(Instruction):
     """
 
     name = "ptx.applypriority"
-    section = "9.7.9.16"
+    section = "9.7.10.17"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -363,7 +363,7 @@ class ApplyPriorityBulk(Instruction):
     """
 
     name = "ptx.applypriority.async.bulk"
-    section = "9.7.9.16"
+    section = "9.7.10.18"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -382,7 +382,7 @@ class Discard(Instruction):
     """
 
     name = "ptx.discard"
-    section = "9.7.9.17"
+    section = "9.7.10.20"
     effect = "write"
     unit = "async copy"
     forms = (form("discard{.global}.L2 [a], size:imm", ranges={"size": frozenset({128})}, ptx="7.4", sm="80+"),)
@@ -414,7 +414,7 @@ class CreatePolicyFractional(Instruction):
     """
 
     name = "ptx.createpolicy.fractional"
-    section = "9.7.9.18"
+    section = "9.7.10.21"
     unit = "convert"
     forms = (
         form(
@@ -435,7 +435,7 @@ class CreatePolicyRange(Instruction):
     """
 
     name = "ptx.createpolicy.range"
-    section = "9.7.9.18"
+    section = "9.7.10.21"
     unit = "convert"
     forms = (
         form(
@@ -452,7 +452,7 @@ class CreatePolicyConvert(Instruction):
     """Turn an access property made by the CUDA runtime into a cache policy. Operands: d and a, 64 bits."""
 
     name = "ptx.createpolicy.cvt"
-    section = "9.7.9.18"
+    section = "9.7.10.21"
     unit = "convert"
     forms = (form("createpolicy.cvt.L2.b64 d:u64, a:u64", ptx="7.4", sm="80+"),)
 
@@ -477,7 +477,7 @@ class ConvertAddress(Instruction):
 
     name = "ptx.cvta"
     takes_functions = False
-    section = "9.7.9.20"
+    section = "9.7.10.23"
     carries_address = True
 
     @classmethod
@@ -502,7 +502,7 @@ class IsSpace(Instruction):
     """
 
     name = "ptx.isspacep"
-    section = "9.7.9.19"
+    section = "9.7.10.22"
     unit = "compare"
     forms = (
         form("isspacep.space p:pred, a:u64", space=ADDRESS_SPACES, ptx="2.0", needs=ADDRESS_NEEDS),
@@ -515,7 +515,7 @@ class IsType(Instruction):
     """Test whether a 64-bit handle is a texture, sampler or surface reference. Operands: p, the answer; a."""
 
     name = "ptx.istypep"
-    section = "9.7.10.6"
+    section = "9.7.12.6"
     unit = "compare"
     forms = (form("istypep.kind p:pred, a:u64", kind="texref samplerref surfref", ptx="4.0"),)
 
@@ -529,7 +529,7 @@ class MapAddress(Instruction):
     """
 
     name = "ptx.mapa"
-    section = "9.7.9.23"
+    section = "9.7.10.26"
     carries_address = True
     result_name = "ptr"
     generic_places = "shared"
@@ -546,7 +546,7 @@ class CtaRank(Instruction):
     """The rank in the cluster of the CTA that owns a shared address. Operands: d, 32 bits; a, the address."""
 
     name = "ptx.getctarank"
-    section = "9.7.9.24"
+    section = "9.7.10.27"
     generic_places = "shared"
     takes_references = False
     unit = "convert"

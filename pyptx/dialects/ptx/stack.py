@@ -1,4 +1,4 @@
-"""The stack of local memory (PTX ISA 9.7.17)."""
+"""The stack of local memory (PTX ISA 9.7.19)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Alloca(Instruction):
     """
 
     name = "ptx.alloca"
-    section = "9.7.17.3"
+    section = "9.7.19.3"
     effect = "order"
     unit = "control"
     forms = (
@@ -37,7 +37,7 @@ class StackSave(Instruction):
     """Copy the stack pointer to a register. Operand: d."""
 
     name = "ptx.stacksave"
-    section = "9.7.17.1"
+    section = "9.7.19.1"
     effect = "order"
     unit = "control"
     forms = (form("stacksave.type d", type="u32 u64", ptx="7.3", sm="52+"),)
@@ -51,7 +51,7 @@ class StackRestore(Instruction):
     """
 
     name = "ptx.stackrestore"
-    section = "9.7.17.2"
+    section = "9.7.19.2"
     effect = "order"
     unit = "control"
     forms = (form("stackrestore.type a%", type="u32 u64", ptx="7.3", sm="52+"),)

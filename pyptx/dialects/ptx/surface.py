@@ -1,4 +1,4 @@
-"""Surface instructions (PTX ISA 9.7.10): `suld`, `sust`, `sured`, `suq`.
+"""Surface instructions (PTX ISA 9.7.13): `suld`, `sust`, `sured`, `suq`.
 
 A surface is named by a `.surfref` variable or by a 64-bit register that holds a handle. `.clamp` says what an
 access outside of it does: `.trap` stops the kernel, `.clamp` takes the nearest element, `.zero` reads zero
@@ -45,7 +45,7 @@ class SuldB(_Surface):
     """
 
     name = "ptx.suld.b"
-    section = "9.7.10.1"
+    section = "9.7.13.1"
     # ptxas does not compare the number of registers with .vec (it takes four for a scalar); the manual's rule
     # holds here
     unit = "texture and surface"
@@ -79,7 +79,7 @@ class SustB(_Surface):
     """
 
     name = "ptx.sust.b"
-    section = "9.7.10.2"
+    section = "9.7.13.2"
     unit = "texture and surface"
     forms = tuple(
         form(
@@ -104,7 +104,7 @@ class SustP(_Surface):
     """
 
     name = "ptx.sust.p"
-    section = "9.7.10.2"
+    section = "9.7.13.2"
     unit = "texture and surface"
     forms = (
         form(
@@ -142,7 +142,7 @@ class SuredB(_Surface):
     """
 
     name = "ptx.sured.b"
-    section = "9.7.10.3"
+    section = "9.7.13.3"
     unit = "texture and surface"
     forms = (
         _sured("b", "add", "u32 u64 s32"),
@@ -159,7 +159,7 @@ class SuredP(_Surface):
     """
 
     name = "ptx.sured.p"
-    section = "9.7.10.3"
+    section = "9.7.13.3"
     unit = "texture and surface"
     forms = (_sured("p", "add min max and or", "b32"), _sured("p", "min max", "b64", "8.1"))
 
@@ -172,7 +172,7 @@ class Suq(Instruction):
     """
 
     name = "ptx.suq"
-    section = "9.7.10.4"
+    section = "9.7.13.4"
     reference = "surfref"
     unit = "texture and surface"
     forms = (

@@ -1,4 +1,4 @@
-"""Tensor core instructions of Blackwell (PTX ISA 9.7.16): `tcgen05`, with tensor memory for the accumulator.
+"""Tensor core instructions of Blackwell (PTX ISA 9.7.18): `tcgen05`, with tensor memory for the accumulator.
 
 Tensor memory is addressed by 32-bit registers (lane in the upper half, column in the lower), never by a
 variable's name.
@@ -35,7 +35,7 @@ class Tcgen05Alloc(Instruction):
     """
 
     name = "ptx.tcgen05.alloc"
-    section = "9.7.16.7.1"
+    section = "9.7.18.7.1"
     effect = "order"
     access_bytes = 4
     access = "store"
@@ -69,7 +69,7 @@ class Tcgen05Dealloc(Instruction):
     """
 
     name = "ptx.tcgen05.dealloc"
-    section = "9.7.16.7.1"
+    section = "9.7.18.7.1"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -95,7 +95,7 @@ class Tcgen05RelinquishAllocPermit(Instruction):
     """Promise that the CTA allocates no more tensor memory, so that CTAs that wait for room may go on."""
 
     name = "ptx.tcgen05.relinquish_alloc_permit"
-    section = "9.7.16.7.1"
+    section = "9.7.18.7.1"
     effect = "order"
     unit = "barrier"
     forms = (
@@ -145,7 +145,7 @@ class Tcgen05Ld(Instruction):
     """
 
     name = "ptx.tcgen05.ld"
-    section = "9.7.16.8.3"
+    section = "9.7.18.8.3"
     result_name = "acc"
     effect = "order"
     starts = "tcgen05.ld"
@@ -183,7 +183,7 @@ class Tcgen05LdRed(Instruction):
     """
 
     name = "ptx.tcgen05.ld.red"
-    section = "9.7.16.8.3"
+    section = "9.7.18.8.3"
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
@@ -223,7 +223,7 @@ class Tcgen05LdSpcompress(_Compressed):
     """
 
     name = "ptx.tcgen05.ld.spcompress"
-    section = "9.7.16.8.3"
+    section = "9.7.18.8.3"
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
@@ -250,7 +250,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
     """
 
     name = "ptx.tcgen05.ld.red.spcompress"
-    section = "9.7.16.8.3"
+    section = "9.7.18.8.3"
     effect = "order"
     starts = "tcgen05.ld"
     in_flight = "tcgen05.ld"
@@ -277,7 +277,7 @@ class Tcgen05St(Instruction):
     """
 
     name = "ptx.tcgen05.st"
-    section = "9.7.16.8.4"
+    section = "9.7.18.8.4"
     effect = "order"
     starts = "tcgen05.st"
     unit = "tensor core"
@@ -293,7 +293,7 @@ class Tcgen05WaitLd(Instruction):
     """Wait until all `tcgen05.ld` of the thread are done; only then may their registers be touched."""
 
     name = "ptx.tcgen05.wait::ld"
-    section = "9.7.16.8.5"
+    section = "9.7.18.8.5"
     effect = "order"
     waits_for = "tcgen05.ld"
     unit = "barrier"
@@ -305,7 +305,7 @@ class Tcgen05WaitSt(Instruction):
     """Wait until all `tcgen05.st` of the thread are done."""
 
     name = "ptx.tcgen05.wait::st"
-    section = "9.7.16.8.5"
+    section = "9.7.18.8.5"
     effect = "order"
     waits_for = "tcgen05.st"
     unit = "barrier"
@@ -325,7 +325,7 @@ class Tcgen05Cp(Instruction):
     """
 
     name = "ptx.tcgen05.cp"
-    section = "9.7.16.9.2"
+    section = "9.7.18.9.2"
     effect = "order"
     starts = "tcgen05"
     access_bytes = 16
@@ -359,7 +359,7 @@ class Tcgen05Shift(Instruction):
     """
 
     name = "ptx.tcgen05.shift"
-    section = "9.7.16.9.3"
+    section = "9.7.18.9.3"
     effect = "order"
     starts = "tcgen05"
     unit = "barrier"
@@ -479,7 +479,7 @@ class Tcgen05Mma(Instruction):
     """
 
     name = "ptx.tcgen05.mma"
-    section = "9.7.16.10.9.1"
+    section = "9.7.18.10.10.1"
     effect = "order"
     starts = "tcgen05"
     access_bytes = 16
@@ -519,7 +519,7 @@ class Tcgen05MmaWs(Instruction):
     """
 
     name = "ptx.tcgen05.mma.ws"
-    section = "9.7.16.10.9.3"
+    section = "9.7.18.10.10.3"
     effect = "order"
     starts = "tcgen05"
     access_bytes = 16
@@ -538,7 +538,7 @@ class Tcgen05FenceBefore(Instruction):
     """
 
     name = "ptx.tcgen05.fence::before_thread_sync"
-    section = "9.7.16.11.1"
+    section = "9.7.18.11.1"
     effect = "order"
     unit = "barrier"
     forms = (form("tcgen05.fence::before_thread_sync", ptx="8.6", sm=TCGEN05),)
@@ -551,7 +551,7 @@ class Tcgen05FenceAfter(Instruction):
     """
 
     name = "ptx.tcgen05.fence::after_thread_sync"
-    section = "9.7.16.11.1"
+    section = "9.7.18.11.1"
     effect = "order"
     unit = "barrier"
     forms = (form("tcgen05.fence::after_thread_sync", ptx="8.6", sm=TCGEN05),)
@@ -568,7 +568,7 @@ class Tcgen05Commit(Instruction):
     """
 
     name = "ptx.tcgen05.commit"
-    section = "9.7.16.12.1"
+    section = "9.7.18.12.1"
     effect = "order"
     gathers = "tcgen05"
     unit = "barrier"

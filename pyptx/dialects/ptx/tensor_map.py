@@ -25,7 +25,7 @@ class TensormapReplace(Instruction):
     """
 
     name = "ptx.tensormap.replace"
-    section = "9.7.9.26"
+    section = "9.7.10.29"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -66,7 +66,7 @@ class TensormapCpFenceproxy(Instruction):
     """
 
     name = "ptx.tensormap.cp_fenceproxy"
-    section = "9.7.13.16"
+    section = "9.7.15.17"
     effect = "order"
     unit = "async copy"
     forms = (
@@ -86,7 +86,7 @@ class TensormapQueryAllocClassLarge(Instruction):
     """
 
     name = "ptx.tensormap.query.alloc_class_large"
-    section = "9.7.9.26"
+    section = "9.7.10"
     effect = "read"
     unit = "async copy"
     forms = (

@@ -1,4 +1,4 @@
-"""Texture instructions (PTX ISA 9.7.9): `tex`, `tld4`, `txq`, `istypep` excepted.
+"""Texture instructions (PTX ISA 9.7.12): `tex`, `tld4`, `txq`, `istypep` excepted.
 
 A texture is named by a `.texref` variable or by a 64-bit register that holds a handle. With `.target
 texmode_independent` the sampler is an operand of its own; in the default unified mode it comes with the
@@ -135,7 +135,7 @@ class _Texture(Instruction):
     symbol_kind = "samplerref"
     partial_access = True
 
-    section = "9.7.9.3"
+    section = "9.7.12.3"
     result_name = "v"
     effect = "read"
 
@@ -226,7 +226,7 @@ class Tld4(_Texture):
     """
 
     name = "ptx.tld4"
-    section = "9.7.9.4"
+    section = "9.7.12.4"
     unit = "texture and surface"
     forms = _tld4()
 
@@ -240,7 +240,7 @@ class Txq(Instruction):
     """
 
     name = "ptx.txq"
-    section = "9.7.9.5"
+    section = "9.7.12.5"
     reference = "texref"
     unit = "texture and surface"
     forms = (
@@ -263,7 +263,7 @@ class TxqLevel(Instruction):
     """
 
     name = "ptx.txq.level"
-    section = "9.7.9.5"
+    section = "9.7.12.5"
     reference = "texref"
     unit = "texture and surface"
     forms = (

@@ -1,7 +1,7 @@
 """PTX scalar types and the register type `!ptx.reg<b32, "%r1">`.
 
 A register's class (`b32`, `pred`, `v4.f32`) and its name live in the SSA type, so printing an operand is one attribute
-read and "no copy is needed here" is type equality. PTX ISA 5.2 (types), 9.7 (operand size and type rules).
+read and "no copy is needed here" is type equality. PTX ISA 5.2 (types), 9.4 (operand size and type rules).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def register_fits(instruction_type: str, register_class: str, *, wider: bool = F
     """Whether a register declared `register_class` may stand where an instruction wants `instruction_type`.
 
     Bit-size types fit everything of their size, signed and unsigned mix, integers and floats do not.
-    With `wider` (ld, st, cvt: PTX ISA 9.7.9, 9.5.1) the register may be larger than the operand.
+    With `wider` (ld, st, cvt: PTX ISA 9.4.1) the register may be larger than the operand.
     """
     want = SCALAR_TYPES.get(instruction_type)
     have = SCALAR_TYPES.get(register_class)

@@ -1,4 +1,4 @@
-"""Video instructions: arithmetic on parts of 32-bit registers (PTX ISA 9.7.18).
+"""Video instructions: arithmetic on parts of 32-bit registers (PTX ISA 9.7.20).
 
 Scalar ones take one byte (`.b0` to `.b3`) or half (`.h0`, `.h1`) of each source and compute in 34 bits. SIMD
 ones compute two halves or four bytes at once, picked from the eight bytes of b:a. (ptxas 13.5 lets a constant
@@ -81,7 +81,7 @@ class Vadd(Instruction):
     """
 
     name = "ptx.vadd"
-    section = "9.7.18.1.1"
+    section = "9.7.20.1.1"
     unit = "arithmetic"
     forms = arithmetic("vadd")
 
@@ -91,7 +91,7 @@ class Vsub(Instruction):
     """d = a - b of scalar parts. `.sat`, c, the second operation and merging as in `vadd`."""
 
     name = "ptx.vsub"
-    section = "9.7.18.1.1"
+    section = "9.7.20.1.1"
     unit = "arithmetic"
     forms = arithmetic("vsub")
 
@@ -101,7 +101,7 @@ class Vabsdiff(Instruction):
     """d = |a - b| of scalar parts. `.sat`, c, the second operation and merging as in `vadd`."""
 
     name = "ptx.vabsdiff"
-    section = "9.7.18.1.1"
+    section = "9.7.20.1.1"
     unit = "arithmetic"
     forms = arithmetic("vabsdiff")
 
@@ -111,7 +111,7 @@ class Vmin(Instruction):
     """d = min(a, b) of scalar parts. `.sat`, c, the second operation and merging as in `vadd`."""
 
     name = "ptx.vmin"
-    section = "9.7.18.1.1"
+    section = "9.7.20.1.1"
     unit = "arithmetic"
     forms = arithmetic("vmin")
 
@@ -121,7 +121,7 @@ class Vmax(Instruction):
     """d = max(a, b) of scalar parts. `.sat`, c, the second operation and merging as in `vadd`."""
 
     name = "ptx.vmax"
-    section = "9.7.18.1.1"
+    section = "9.7.20.1.1"
     unit = "arithmetic"
     forms = arithmetic("vmax")
 
@@ -134,7 +134,7 @@ class Vshl(Instruction):
     """
 
     name = "ptx.vshl"
-    section = "9.7.18.1.2"
+    section = "9.7.20.1.2"
     unit = "arithmetic"
     forms = shift("vshl")
 
@@ -147,7 +147,7 @@ class Vshr(Instruction):
     """
 
     name = "ptx.vshr"
-    section = "9.7.18.1.2"
+    section = "9.7.20.1.2"
     unit = "arithmetic"
     forms = shift("vshr")
 
@@ -162,7 +162,7 @@ class Vmad(Instruction):
     """
 
     name = "ptx.vmad"
-    section = "9.7.18.1.3"
+    section = "9.7.20.1.3"
     unit = "arithmetic"
     forms = (
         form(
@@ -177,7 +177,7 @@ class Vset(Instruction):
     """d = 1 if a cmp b holds for scalar parts, else 0. c, the second operation and merging as in `vadd`."""
 
     name = "ptx.vset"
-    section = "9.7.18.1.4"
+    section = "9.7.20.1.4"
     unit = "arithmetic"
     forms = scalar("vset.atype.btype.cmp", d="u32", cmp=COMPARISONS, atype="u32 s32", btype="u32 s32")
 
@@ -192,7 +192,7 @@ class Vadd2(Instruction):
     """
 
     name = "ptx.vadd2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vadd2", HALVES)
 
@@ -202,7 +202,7 @@ class Vsub2(Instruction):
     """d = a - b for two halves at once. Selectors, `.sat` and `.add` as in `vadd2`."""
 
     name = "ptx.vsub2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vsub2", HALVES)
 
@@ -215,7 +215,7 @@ class Vavrg2(Instruction):
     """
 
     name = "ptx.vavrg2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vavrg2", HALVES)
 
@@ -225,7 +225,7 @@ class Vabsdiff2(Instruction):
     """d = |a - b| for two halves at once. Selectors, `.sat` and `.add` as in `vadd2`."""
 
     name = "ptx.vabsdiff2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vabsdiff2", HALVES)
 
@@ -235,7 +235,7 @@ class Vmin2(Instruction):
     """d = min(a, b) for two halves at once. Selectors, `.sat` and `.add` as in `vadd2`."""
 
     name = "ptx.vmin2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vmin2", HALVES)
 
@@ -245,7 +245,7 @@ class Vmax2(Instruction):
     """d = max(a, b) for two halves at once. Selectors, `.sat` and `.add` as in `vadd2`."""
 
     name = "ptx.vmax2"
-    section = "9.7.18.2.1"
+    section = "9.7.20.2.1"
     unit = "arithmetic"
     forms = simd("vmax2", HALVES)
 
@@ -255,7 +255,7 @@ class Vset2(Instruction):
     """Compare two halves at once: 1 where a cmp b holds, else 0. Selectors and `.add` as in `vadd2`."""
 
     name = "ptx.vset2"
-    section = "9.7.18.2.2"
+    section = "9.7.20.2.2"
     unit = "arithmetic"
     forms = simd_compare("vset2", HALVES)
 
@@ -270,7 +270,7 @@ class Vadd4(Instruction):
     """
 
     name = "ptx.vadd4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vadd4", BYTES)
 
@@ -280,7 +280,7 @@ class Vsub4(Instruction):
     """d = a - b for four bytes at once. Selectors, `.sat` and `.add` as in `vadd4`."""
 
     name = "ptx.vsub4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vsub4", BYTES)
 
@@ -293,7 +293,7 @@ class Vavrg4(Instruction):
     """
 
     name = "ptx.vavrg4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vavrg4", BYTES)
 
@@ -303,7 +303,7 @@ class Vabsdiff4(Instruction):
     """d = |a - b| for four bytes at once. Selectors, `.sat` and `.add` as in `vadd4`."""
 
     name = "ptx.vabsdiff4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vabsdiff4", BYTES)
 
@@ -313,7 +313,7 @@ class Vmin4(Instruction):
     """d = min(a, b) for four bytes at once. Selectors, `.sat` and `.add` as in `vadd4`."""
 
     name = "ptx.vmin4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vmin4", BYTES)
 
@@ -323,7 +323,7 @@ class Vmax4(Instruction):
     """d = max(a, b) for four bytes at once. Selectors, `.sat` and `.add` as in `vadd4`."""
 
     name = "ptx.vmax4"
-    section = "9.7.18.2.3"
+    section = "9.7.20.2.3"
     unit = "arithmetic"
     forms = simd("vmax4", BYTES)
 
@@ -333,6 +333,6 @@ class Vset4(Instruction):
     """Compare four bytes at once: 1 where a cmp b holds, else 0. Selectors and `.add` as in `vadd4`."""
 
     name = "ptx.vset4"
-    section = "9.7.18.2.4"
+    section = "9.7.20.2.4"
     unit = "arithmetic"
     forms = simd_compare("vset4", BYTES)

@@ -1,4 +1,4 @@
-"""Warp-wide exchange and votes (PTX ISA 9.7.9.6 and 9.7.13)."""
+"""Warp-wide exchange and votes (PTX ISA 9.7.10.6 and 9.7.15)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Shuffle(Instruction):
     """
 
     name = "ptx.shfl"
-    section = "9.7.9.6"
+    section = "9.7.10.6"
     result_name = "other"
     effect = "order"
     differs = "thread"
@@ -42,7 +42,7 @@ class Vote(Instruction):
     """
 
     name = "ptx.vote"
-    section = "9.7.13.9"
+    section = "9.7.15.10"
     result_name = "votes"
     effect = "order"
     differs = "warp"
@@ -65,7 +65,7 @@ class Match(Instruction):
     """
 
     name = "ptx.match"
-    section = "9.7.13.10"
+    section = "9.7.15.11"
     result_name = "same"
     effect = "order"
     differs = "warp"
@@ -85,7 +85,7 @@ class ActiveMask(Instruction):
     """The mask of the lanes that run this instruction together. Operand: d, 32 bits."""
 
     name = "ptx.activemask"
-    section = "9.7.13.11"
+    section = "9.7.15.12"
     result_name = "mask"
     effect = "order"
     differs = "warp"
@@ -97,12 +97,12 @@ class ActiveMask(Instruction):
 class Redux(Instruction):
     """Reduce a value over the lanes of the mask; every lane gets the result.
 
-    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes and
-    `.NaN` lets a NaN win.
+    Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes,
+    `.NaN` lets a NaN win (else NaNs count only if there is nothing else), and -0 is less than +0.
     """
 
     name = "ptx.redux"
-    section = "9.7.13.12"
+    section = "9.7.15.13"
     effect = "order"
     differs = "warp"
     unit = "warp"
@@ -120,13 +120,13 @@ class Redux(Instruction):
 
 @instruction
 class Elect(Instruction):
-    """Choose one leader lane of the mask.
+    """Choose one leader lane of the mask, the same one each time.
 
     Operands: d, its number, may be `_`; p, true in that lane; membermask.
     """
 
     name = "ptx.elect"
-    section = "9.7.13.14"
+    section = "9.7.15.15"
     result_name = "leader"
     effect = "order"
     differs = "thread"

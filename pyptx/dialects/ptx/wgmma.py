@@ -1,4 +1,4 @@
-"""Warpgroup matrix instructions of Hopper (PTX ISA 9.7.15): `wgmma`, which four warps execute together and
+"""Warpgroup matrix instructions of Hopper (PTX ISA 9.7.17): `wgmma`, which four warps execute together and
 asynchronously.
 """
 
@@ -85,7 +85,7 @@ class WgmmaMmaAsync(Instruction):
     """
 
     name = "ptx.wgmma.mma_async"
-    section = "9.7.15.5.2"
+    section = "9.7.17.5.2"
     result_name = "acc"
     effect = "order"
     starts = "wgmma"
@@ -122,7 +122,7 @@ class WgmmaFence(Instruction):
     """
 
     name = "ptx.wgmma.fence"
-    section = "9.7.15.7.1"
+    section = "9.7.17.7.1"
     effect = "order"
     unit = "barrier"
     forms = (form("wgmma.fence.sync{.aligned}", ptx="8.0", sm="90a"),)
@@ -135,7 +135,7 @@ class WgmmaCommitGroup(Instruction):
     """
 
     name = "ptx.wgmma.commit_group"
-    section = "9.7.15.7.2"
+    section = "9.7.17.7.2"
     effect = "order"
     gathers = "wgmma"
     unit = "barrier"
@@ -152,7 +152,7 @@ class WgmmaWaitGroup(Instruction):
     """
 
     name = "ptx.wgmma.wait_group"
-    section = "9.7.15.7.3"
+    section = "9.7.17.7.3"
     effect = "order"
     waits_for = "wgmma"
     unit = "barrier"

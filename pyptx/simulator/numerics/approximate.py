@@ -1,4 +1,4 @@
-"""Approximate functions of PTX (``.approx``, ``div.full``): PTX ISA 9.7.3.7 and 9.7.3.13-22, 9.7.4.10-11.
+"""Approximate functions of PTX (``.approx``, ``div.full``): PTX ISA 9.7.3.8 and 9.7.3.13-22, 9.7.4.9-10.
 
 The hardware's bits are not documented, only error bounds. By default results are computed in float64 and
 rounded once: well inside every bound and the same everywhere. With ``perturb`` (a seed or a generator), finite non-zero
@@ -129,12 +129,12 @@ def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.K
 
 
 def ex2_half(a: half.Register, kind: half.Kind, *, perturb: Perturb = None) -> half.Register:
-    """ex2.approx.f16/f16x2 and ex2.approx.ftz.bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.11."""
+    """ex2.approx.f16/f16x2 and ex2.approx.ftz.bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.10."""
     return _half_function(np.exp2, "ex2", a, kind, perturb)
 
 
 def tanh_half(a: half.Register, kind: half.Kind, *, perturb: Perturb = None) -> half.Register:
-    """tanh.approx.f16/f16x2/bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.10."""
+    """tanh.approx.f16/f16x2/bf16/bf16x2, on bit patterns. PTX ISA 9.7.4.9."""
     return _half_function(np.tanh, "tanh", a, kind, perturb)
 
 

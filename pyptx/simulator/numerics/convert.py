@@ -1,4 +1,4 @@
-"""Every conversion of the ``cvt`` and ``cvt.pack`` instructions: PTX ISA 9.7.9.21-22 (and 6.5, type
+"""Every conversion of the ``cvt`` and ``cvt.pack`` instructions: PTX ISA 9.7.10.24-22 (and 6.5, type
 conversion).
 """
 
@@ -204,7 +204,7 @@ def _unpack(bits: Bits, type_: str) -> list[Unsigned]:
 
 
 def _random_bits(random: NDArray[np.uint32] | None, dst_type: str, count: int) -> list[NDArray[np.uint32] | None]:
-    """Random bits of each operand of ``.rs``, in operand order. PTX ISA 9.7.9.21, figures 38-41."""
+    """Random bits of each operand of ``.rs``, in operand order. PTX ISA 9.7.10.24."""
     if random is None:
         return [None] * count
     upper, lower = random >> np.uint32(16), random & np.uint32(0xFFFF)
@@ -255,7 +255,7 @@ def pack(
     """cvt.pack.sat: a and b clamped to ``dst_type``, b lowest, above them the low bits of c (8 bits and
     less).
 
-    PTX ISA 9.7.9.22.
+    PTX ISA 9.7.10.25.
     """
     width = int(dst_type[1:])
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if dst_type[0] == "s" else (0, (1 << width) - 1)

@@ -1,4 +1,4 @@
-"""Single and double precision arithmetic of PTX: PTX ISA 9.7.3 (floating point) and 9.7.6 (comparison).
+"""Single and double precision arithmetic of PTX: PTX ISA 9.7.3 (floating point) and 9.7.7 (comparison).
 
 All functions take ``float32`` or ``float64`` arrays (all operands of one type, shapes broadcast) and return a
 new array of that type. ``rounding`` is one of rn, rz, rm, rp. ``ftz`` (f32 only) flushes subnormal inputs and
@@ -590,7 +590,7 @@ def compare(a: Float, b: Float, comparison: Comparison, *, ftz: bool = False) ->
 
 def set_value(predicate: Bool, dtype: Literal["u32", "s32", "f32", "f16", "bf16", "u16", "s16"]) -> NDArray[np.generic]:
     """What ``set`` writes: all ones or 1.0 for true, zero for false, in the type of the result. PTX ISA
-    9.7.6.1.
+    9.7.7.1.
     """
     match dtype:
         case "f32":

@@ -178,7 +178,7 @@ def encode(
     ``rs`` adds the low ``random_width`` bits of ``random`` to as many of the discarded mantissa bits, most
     significant first, and rounds away from zero on carry.
 
-    PTX ISA 9.7.9 (cvt), 6.5.2 (rounding modifiers). Returns the unsigned container dtype, same shape.
+    PTX ISA 9.7.10 (cvt), 6.5.2 (rounding modifiers). Returns the unsigned container dtype, same shape.
     """
     if name == "s2f6":
         return _encode_s2f6(values, rounding)

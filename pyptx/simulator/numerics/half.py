@@ -159,7 +159,7 @@ def fma(
 def minimum(
     a: Register, b: Register, kind: Kind, *, ftz: bool = False, nan: bool = False, xorsign_abs: bool = False
 ) -> Register:
-    """Smaller value (min{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.minimum`. PTX ISA 9.7.4.8."""
+    """Smaller value (min{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.minimum`. PTX ISA 9.7.4.7."""
 
     def lanes(x: Half, y: Half, element: str) -> Half:
         r = floating.minimum(to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs)
@@ -171,7 +171,7 @@ def minimum(
 def maximum(
     a: Register, b: Register, kind: Kind, *, ftz: bool = False, nan: bool = False, xorsign_abs: bool = False
 ) -> Register:
-    """Larger value (max{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.maximum`. PTX ISA 9.7.4.9."""
+    """Larger value (max{.ftz}{.NaN}{.xorsign.abs}), rules of :func:`floating.maximum`. PTX ISA 9.7.4.8."""
 
     def lanes(x: Half, y: Half, element: str) -> Half:
         r = floating.maximum(to_f32(x, element), to_f32(y, element), nan=nan, abs=xorsign_abs, xorsign=xorsign_abs)
@@ -197,7 +197,7 @@ def absolute(a: Register, kind: Kind, *, ftz: bool = False) -> Register:
 def compare(
     a: Register, b: Register, kind: Kind, comparison: floating.Comparison, *, ftz: bool = False
 ) -> NDArray[np.bool_]:
-    """set/setp comparison as booleans; x2 kinds add a last axis of 2 (low element first). PTX ISA 9.7.7."""
+    """set/setp comparison as booleans; x2 kinds add a last axis of 2 (low element first). PTX ISA 9.7.8."""
     element = kind.removesuffix("x2")
     x, y = (np.ascontiguousarray(v).view(np.uint16) for v in (a, b))
     if ftz and element == "f16":

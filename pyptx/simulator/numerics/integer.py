@@ -1,4 +1,4 @@
-"""Integer, bit and carry arithmetic of PTX: PTX ISA 9.7.1 (integer), 9.7.2 (extended precision), 9.7.8
+"""Integer, bit and carry arithmetic of PTX: PTX ISA 9.7.1 (integer), 9.7.2 (extended precision), 9.7.9
 (logic, shift).
 
 Operands are arrays of the NumPy integer type of the instruction (``.s32`` is ``int32``, ``.b32`` is
@@ -111,33 +111,33 @@ def _low24(a: Integer) -> NDArray[np.int64]:
 
 
 def mul24_lo(a: Integer, b: Integer) -> Integer:
-    """Bits 31..0 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.5."""
+    """Bits 31..0 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.6."""
     return (_low24(a) * _low24(b)).astype(a.dtype)
 
 
 def mul24_hi(a: Integer, b: Integer) -> Integer:
-    """Bits 47..16 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.5."""
+    """Bits 47..16 of the 48-bit product of the low 24 bits. PTX ISA 9.7.1.6."""
     return ((_low24(a) * _low24(b)) >> 16).astype(a.dtype)
 
 
 def mad24_lo(a: Integer, b: Integer, c: Integer) -> Integer:
-    """mul24.lo plus c. PTX ISA 9.7.1.6."""
+    """mul24.lo plus c. PTX ISA 9.7.1.7."""
     return mul24_lo(a, b) + c
 
 
 def mad24_hi(a: Integer, b: Integer, c: Integer, *, sat: bool = False) -> Integer:
-    """mul24.hi plus c; ``sat`` for s32. PTX ISA 9.7.1.6."""
+    """mul24.hi plus c; ``sat`` for s32. PTX ISA 9.7.1.7."""
     return add(mul24_hi(a, b), c, sat=sat)
 
 
 def sad(a: Integer, b: Integer, c: Integer) -> Integer:
-    """c + abs(a - b), the difference taken without overflow. PTX ISA 9.7.1.7."""
+    """c + abs(a - b), the difference taken without overflow. PTX ISA 9.7.1.8."""
     difference = np.maximum(a, b) - np.minimum(a, b)
     return c + difference
 
 
 def div(a: Integer, b: Integer) -> Integer:
-    """Quotient truncated toward zero. PTX ISA 9.7.1.8.
+    """Quotient truncated toward zero. PTX ISA 9.7.1.9.
 
     Division by zero is undefined in PTX. ptxas 13 emits code that gives all ones for every type, and so does
     this (disassembly for sm_90: the last instruction replaces the result by ~b, or by -1, if b == 0). The
@@ -147,7 +147,7 @@ def div(a: Integer, b: Integer) -> Integer:
 
 
 def rem(a: Integer, b: Integer) -> Integer:
-    """Remainder with the sign of a. By zero it gives all ones, as :func:`div`. PTX ISA 9.7.1.9."""
+    """Remainder with the sign of a. By zero it gives all ones, as :func:`div`. PTX ISA 9.7.1.10."""
     return _divide(a, b)[1]
 
 
@@ -167,23 +167,23 @@ def _divide(a: Integer, b: Integer) -> tuple[Integer, Integer]:
 
 
 def absolute(a: Integer) -> Integer:
-    """Absolute value; the most negative number stays itself. PTX ISA 9.7.1.10."""
+    """Absolute value; the most negative number stays itself. PTX ISA 9.7.1.11."""
     return np.abs(a)
 
 
 def neg(a: Integer) -> Integer:
-    """0 - a. PTX ISA 9.7.1.11."""
+    """0 - a. PTX ISA 9.7.1.12."""
     return -a
 
 
 def minimum(a: Integer, b: Integer, *, relu: bool = False) -> Integer:
-    """Smaller value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.12."""
+    """Smaller value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.13."""
     r = np.minimum(a, b)
     return np.maximum(r, r.dtype.type(0)) if relu else r
 
 
 def maximum(a: Integer, b: Integer, *, relu: bool = False) -> Integer:
-    """Larger value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.13."""
+    """Larger value; ``relu`` clamps a negative result to 0. PTX ISA 9.7.1.14."""
     r = np.maximum(a, b)
     return np.maximum(r, r.dtype.type(0)) if relu else r
 
@@ -260,18 +260,18 @@ def mad_carry(a: Integer, b: Integer, c: Integer, *, hi: bool, carry: Bool | Non
 
 
 def not_(a: Integer) -> Integer:
-    """One's complement. PTX ISA 9.7.8.4."""
+    """One's complement. PTX ISA 9.7.9.4."""
     return ~a
 
 
 def cnot(a: Integer) -> Integer:
-    """1 where a is zero, else 0. PTX ISA 9.7.8.5."""
+    """1 where a is zero, else 0. PTX ISA 9.7.9.5."""
     return (a == 0).astype(a.dtype)
 
 
 def lop3(a: U32, b: U32, c: U32, table: int) -> U32:
     """Any bitwise function of three inputs; bit 4a+2b+c of ``table`` is the result for those input bits.
-    9.7.8.6.
+    9.7.9.6.
     """
     r = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), np.uint32)
     invert = table.bit_count() > 4  # at most four terms this way
@@ -282,13 +282,13 @@ def lop3(a: U32, b: U32, c: U32, table: int) -> U32:
 
 
 def shl(a: Integer, amount: U32) -> Integer:
-    """Shift left; amounts of the width and more give 0. PTX ISA 9.7.8.8."""
+    """Shift left; amounts of the width and more give 0. PTX ISA 9.7.9.8."""
     # NumPy defines shifts by the width as PTX does; only the amount must survive the conversion of its type.
     return a << np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)
 
 
 def shr(a: Integer, amount: U32) -> Integer:
-    """Shift right, filling with the sign for signed types; amounts clamp at the width. PTX ISA 9.7.8.9."""
+    """Shift right, filling with the sign for signed types; amounts clamp at the width. PTX ISA 9.7.9.9."""
     return a >> np.minimum(amount, np.uint32(_width(a))).astype(a.dtype)
 
 
@@ -299,13 +299,13 @@ def _funnel(a: U32, b: U32, amount: U32, wrap: bool) -> tuple[U64, U64]:
 
 
 def shf_l(a: U32, b: U32, amount: U32, *, wrap: bool) -> U32:
-    """Upper word of {b, a} << amount, the amount wrapped at 32 or clamped to 32. PTX ISA 9.7.8.7."""
+    """Upper word of {b, a} << amount, the amount wrapped at 32 or clamped to 32. PTX ISA 9.7.9.7."""
     joined, n = _funnel(a, b, amount, wrap)
     return ((joined << n) >> np.uint64(32)).astype(np.uint32)
 
 
 def shf_r(a: U32, b: U32, amount: U32, *, wrap: bool) -> U32:
-    """Lower word of {b, a} >> amount, the amount wrapped at 32 or clamped to 32. PTX ISA 9.7.8.7."""
+    """Lower word of {b, a} >> amount, the amount wrapped at 32 or clamped to 32. PTX ISA 9.7.9.7."""
     joined, n = _funnel(a, b, amount, wrap)
     return (joined >> n).astype(np.uint32)
 
@@ -320,7 +320,7 @@ def _mask(length: U32, dtype: np.dtype[np.integer]) -> Integer:
 
 
 def bfe(a: Integer, position: U32, length: U32) -> Integer:
-    """Extract a field; signed types replicate its top bit (or the sign, past the end). PTX ISA 9.7.1.19."""
+    """Extract a field; signed types replicate its top bit (or the sign, past the end). PTX ISA 9.7.1.20."""
     position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
     x = _unsigned(a)
     mask = _mask(length, x.dtype)
@@ -336,14 +336,14 @@ def bfe(a: Integer, position: U32, length: U32) -> Integer:
 
 
 def bfi(a: Integer, b: Integer, position: U32, length: U32) -> Integer:
-    """Insert the low ``length`` bits of a into b at ``position``. PTX ISA 9.7.1.20."""
+    """Insert the low ``length`` bits of a into b at ``position``. PTX ISA 9.7.1.21."""
     position, length = position & np.uint32(0xFF), length & np.uint32(0xFF)
     mask = shl(_mask(length, a.dtype), position)
     return (b & ~mask) | (shl(a, position) & mask)
 
 
 def bfind(a: Integer, *, shiftamt: bool = False) -> U32:
-    """Position (uint32) of the highest bit that differs from the sign, 0xffffffff if none. PTX ISA 9.7.1.18.
+    """Position (uint32) of the highest bit that differs from the sign, 0xffffffff if none. PTX ISA 9.7.1.17.
 
     ``shiftamt`` gives the left shift that brings it to the top instead.
     """
@@ -354,12 +354,12 @@ def bfind(a: Integer, *, shiftamt: bool = False) -> U32:
 
 
 def popc(a: Integer) -> U32:
-    """Number of one bits, as uint32. PTX ISA 9.7.1.16."""
+    """Number of one bits, as uint32. PTX ISA 9.7.1.15."""
     return np.bitwise_count(_unsigned(a)).astype(np.uint32)
 
 
 def clz(a: Integer) -> U32:
-    """Number of leading zeros (the width for 0), as uint32. PTX ISA 9.7.1.17."""
+    """Number of leading zeros (the width for 0), as uint32. PTX ISA 9.7.1.16."""
     x = _unsigned(a)
     shift = 1
     while shift < _width(a):  # smear the top bit downwards, then count
@@ -369,7 +369,7 @@ def clz(a: Integer) -> U32:
 
 
 def brev(a: Integer) -> Integer:
-    """Bits in reverse order. PTX ISA 9.7.1.21."""
+    """Bits in reverse order. PTX ISA 9.7.1.19."""
     x = _unsigned(a).byteswap()
     for shift, pattern in ((4, 0x0F), (2, 0x33), (1, 0x55)):
         mask = x.dtype.type(int.from_bytes(bytes([pattern]) * x.dtype.itemsize))
@@ -379,7 +379,7 @@ def brev(a: Integer) -> Integer:
 
 
 def fns(mask: U32, base: U32, offset: NDArray[np.int32]) -> U32:
-    """Position of the n-th set bit of ``mask`` from ``base``, 0xffffffff if there is none. PTX ISA 9.7.1.15.
+    """Position of the n-th set bit of ``mask`` from ``base``, 0xffffffff if there is none. PTX ISA 9.7.1.18.
 
     A positive offset counts upwards (1 is the first set bit at or above base), a negative one downwards, and
     0 asks about the bit at base.
@@ -441,7 +441,7 @@ _PRMT: dict[str, list[int]] = {  # selector nibbles for c = 0, 1, 2, 3; low byte
 
 def prmt(a: U32, b: U32, c: U32, mode: Literal["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"] | None = None) -> U32:
     """Pick four bytes of {b, a}; without a mode each nibble of c selects one, bit 3 replicates its sign.
-    9.7.9.7.
+    9.7.10.7.
     """
     if mode is not None:
         c = np.array(_PRMT[mode], np.uint32)[c & np.uint32(3)]
@@ -479,7 +479,7 @@ def dp2a(a: U32, b: U32, c: U32, atype: Literal["u32", "s32"], btype: Literal["u
 
 
 def clmad(a: U64, b: U64, c: U64, *, hi: bool) -> U64:
-    """Low or high 64 bits of the carry-less product of a and b, exclusive-or c. PTX ISA 9.7.1 (clmad, PTX
+    """Low or high 64 bits of the carry-less product of a and b, exclusive-or c. PTX ISA 9.7.1.5 (clmad, PTX
     9.3).
     """
     r = np.zeros(np.broadcast_shapes(a.shape, b.shape), np.uint64)

@@ -1,4 +1,4 @@
-"""Video instructions on 32-bit registers: PTX ISA 9.7.17 (scalar) and 9.7.17.2 (SIMD).
+"""Video instructions on 32-bit registers: PTX ISA 9.7.20.1 (scalar) and 9.7.20.2 (SIMD).
 
 Registers are ``uint32`` arrays, types are given by name (``u32``, ``s32``), and results are ``uint32`` bit
 patterns. Since sm_50 (scalar) and sm_30 (SIMD, partly) ptxas emulates them, with the meaning below.
@@ -91,8 +91,8 @@ def scalar(
     sat: bool = False,
     secondary: Literal["add", "min", "max"] | None = None,
 ) -> U32:
-    """vadd, vsub, vabsdiff, vmin, vmax and vset (a comparison as operation). PTX ISA 9.7.17.1.1 and
-    9.7.17.1.4.
+    """vadd, vsub, vabsdiff, vmin, vmax and vset (a comparison as operation). PTX ISA 9.7.20.1.1 and
+    9.7.20.1.4.
 
     ``asel``/``bsel`` pick a byte or half; with ``dsel`` the result replaces that part of c; with
     ``secondary`` it is added to c or the smaller or larger of both is taken.
@@ -116,7 +116,7 @@ def shift(
     sat: bool = False,
     secondary: Literal["add", "min", "max"] | None = None,
 ) -> U32:
-    """vshl and vshr; the amount wraps at 32 or clamps to 32. PTX ISA 9.7.17.1.2."""
+    """vshl and vshr; the amount wraps at 32 or clamps to 32. PTX ISA 9.7.20.1.2."""
     amount = _part(b, "u32", bsel)
     amount = amount & 31 if wrap else np.minimum(amount, 32)
     value = _part(a, atype, asel)
@@ -145,7 +145,7 @@ def mad(
     scale: Literal[0, 7, 15] = 0,
     sat: bool = False,
 ) -> U32:
-    """vmad: (±(a * b) ± c [+ 1]) >> scale. PTX ISA 9.7.17.1.3.
+    """vmad: (±(a * b) ± c [+ 1]) >> scale. PTX ISA 9.7.20.1.3.
 
     ``negate`` names what carries a minus sign, ``plus_one`` is ``.po``. The sum is exact and, with ``sat``,
     clamps to 32 bits: signed if an operand is signed or negated. ``dtype`` only names the register.
@@ -181,7 +181,7 @@ def simd(
     sat: bool = False,
     add: bool = False,
 ) -> U32:
-    """vadd2/4, vsub2/4, vavrg2/4, vabsdiff2/4, vmin2/4, vmax2/4, vset2/4. PTX ISA 9.7.17.2.
+    """vadd2/4, vsub2/4, vavrg2/4, vabsdiff2/4, vmin2/4, vmax2/4, vset2/4. PTX ISA 9.7.20.2.
 
     Selectors are written as in PTX without the letter, most significant element first: element numbers
     0..lanes-1 come from a, the rest from b (defaults "10"/"32" and "3210"/"7654"). ``mask`` lists the

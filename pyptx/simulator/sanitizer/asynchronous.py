@@ -1,4 +1,4 @@
-"""Asynchronous copies (PTX ISA 9.7.9.25): who may touch source and destination when, and what the async proxy
+"""Asynchronous copies (PTX ISA 9.7.10.28): who may touch source and destination when, and what the async proxy
 sees.
 
 A copy reads and writes at some time between its issue and the wait that covers it. Its stamps in the shadow

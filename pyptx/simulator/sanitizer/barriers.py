@@ -1,4 +1,4 @@
-"""Barriers of CTAs, clusters and warps, mbarriers (PTX ISA 9.7.13): what they order, and how they are misused."""
+"""Barriers of CTAs, clusters and warps, mbarriers (PTX ISA 9.7.15): what they order, and how they are misused."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ class Barriers:
         self.s.races.synchronised()
 
     def _check_divergence(self, mask: np.ndarray, first: int) -> None:
-        """The threads of a warp must execute an aligned barrier together (9.7.13.1)."""
+        """The threads of a warp must execute an aligned barrier together (9.7.15.1)."""
         machine = self.machine
         instructions = machine.program.instructions
         here = machine.ballot(mask)

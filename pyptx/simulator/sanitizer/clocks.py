@@ -1,10 +1,10 @@
-"""Happens-before: what each thread knows of the others (PTX ISA 8.9: causality order).
+"""Happens-before: what each thread knows of the others (PTX ISA 8.9.5: causality order).
 
 Time is one counter for the whole launch. For two threads t and u, `known(t, u)` is the time up to which
 everything u did happens before what t does next. CTA and warp barriers are kept as one number per thread
 (`floor`, `warp_floor`), everything else in a matrix per cluster, made when it is first needed; columns after
 the threads' own stand for mbarriers, and say which of the copies that complete on it are known to be complete.
-A second matrix holds the same, as far as a proxy fence lies on the way (8.9.4).
+A second matrix holds the same, as far as a proxy fence lies on the way (8.9.5).
 """
 
 from __future__ import annotations

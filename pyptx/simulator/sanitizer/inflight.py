@@ -1,6 +1,6 @@
 """Registers in flight. Nobody touches an accumulator, or a fragment of A in registers, between wgmma.mma_async and the
-wgmma.wait_group that covers it, and wgmma.fence comes first (PTX ISA 9.7.15.7); nor what tcgen05.ld loads before
-tcgen05.wait::ld (9.7.16.8).
+wgmma.wait_group that covers it, and wgmma.fence comes first (PTX ISA 9.7.17.7); nor what tcgen05.ld loads before
+tcgen05.wait::ld (9.7.18.8).
 
 What tcgen05.ld loads may be moved before the wait: the copies are in flight, too. Computing with it breaks the manual's
 rule, and ptxas makes it wait for the register all the same; that is a warning, one for each load.

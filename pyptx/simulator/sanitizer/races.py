@@ -1,4 +1,4 @@
-"""Data races and uninitialised memory (PTX ISA 8.10.1): two accesses to the same bytes, at least one a write
+"""Data races and uninitialised memory (PTX ISA 8.7.1): two accesses to the same bytes, at least one a write
 and at least one weak, neither of which happens before the other. Like FastTrack, with the last write, the last
 read and the first read since a barrier of each granule, so that a race may be missed among many readers, and
 none is invented.

@@ -1,4 +1,4 @@
-"""setmaxnreg (PTX ISA 9.7.19.5): warps hand registers to each other, and a CTA has those it was launched with.
+"""setmaxnreg (PTX ISA 9.7.21.5): warps hand registers to each other, and a CTA has those it was launched with.
 
 How many a thread starts with follows from `.maxnreg`, or from the bounds of the block as ptxas derives it; without them
 ptxas ignores setmaxnreg, and nothing is checked.

@@ -1,4 +1,4 @@
-"""Tensor memory (PTX ISA 9.7.16.6): which accesses are complete, and for whom.
+"""Tensor memory (PTX ISA 9.7.18.6): which accesses are complete, and for whom.
 
 Each word knows the last operation that wrote and the last that read it. What one thread issues (`mma`, `cp`, `shift`)
 runs in order, and is complete for those who have waited for an mbarrier that a later tcgen05.commit of that thread

@@ -1,9 +1,9 @@
-"""Tensor maps that a kernel edits (PTX ISA 9.7.13.4, 8.9.4): copies read them through a proxy of their own.
+"""Tensor maps that a kernel edits (PTX ISA 9.7.15.4, 8.9.4): copies read them through a proxy of their own.
 
 Whoever writes a map in global memory releases it (fence.proxy.tensormap::generic.release, or the copy from shared memory
 by tensormap.cp_fenceproxy, which does so itself), and whoever copies with it acquires it by address
 (fence.proxy.tensormap::generic.acquire), after a synchronisation between the two. A copy may read its map until it is
-complete (9.7.9.25.5), so that it is not edited before.
+complete (9.7.10.28.1), so that it is not edited before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""cp.async and bulk copies (PTX ISA 9.7.9.25). An instruction issues a `Copy`; `pending` says when it completes."""
+"""cp.async and bulk copies (PTX ISA 9.7.10.28). An instruction issues a `Copy`; `pending` says when it completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomics (PTX ISA 9.7.13.5, 9.7.13.6). Threads that meet at one address take their turn in the order of
+"""Atomics (PTX ISA 9.7.15.5, 9.7.15.6). Threads that meet at one address take their turn in the order of
 their lanes.
 """
 

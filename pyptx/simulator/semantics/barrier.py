@@ -1,4 +1,4 @@
-"""Barriers and fences (PTX ISA 9.7.13). Memory is sequentially consistent here, so fences change nothing."""
+"""Barriers and fences (PTX ISA 9.7.15). Memory is sequentially consistent here, so fences change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison and selection (PTX ISA 9.7.6, 9.7.7)."""
+"""Comparison and selection (PTX ISA 9.7.7, 9.7.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions (PTX ISA 9.7.9.21, 9.7.9.22)."""
+"""Conversions (PTX ISA 9.7.10.24, 9.7.10.25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations on memory behind fabric endpoints (PTX ISA 9.7.10), looped back to arrays of this process (`endpoint`).
+"""Operations on memory behind fabric endpoints (PTX ISA 9.7.11), looped back to arrays of this process (`endpoint`).
 
 An operation begins when its thread submits it. None fails: what a fabric would report, an address out of bounds, stops the
 launch. The manual says neither where `try_atom` finds an operand in its 16-byte block nor in which order the two of `cas`

@@ -1,4 +1,4 @@
-"""Fragments of matrices in the registers of a warp, and their loads and stores (PTX ISA 9.7.14): ldmatrix, stmatrix,
+"""Fragments of matrices in the registers of a warp, and their loads and stores (PTX ISA 9.7.16): ldmatrix, stmatrix,
 movmatrix.
 """
 

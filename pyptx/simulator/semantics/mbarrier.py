@@ -1,4 +1,4 @@
-"""mbarrier objects (PTX ISA 9.7.13.15).
+"""mbarrier objects (PTX ISA 9.7.15.16).
 
 The object's 64 bits, which PTX leaves opaque: pending arrivals (bits 0 to 19), arrivals per phase (20 to 39),
 transaction count with a

@@ -1,4 +1,4 @@
-"""Instructions that change no values: timing, hints, debugging (PTX ISA 9.7.18)."""
+"""Instructions that change no values: timing, hints, debugging (PTX ISA 9.7.21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mma: dense, sparse and block-scaled matrix multiplication by a warp (PTX ISA 9.7.14.5.14, 9.7.14.6).
+"""mma: dense, sparse and block-scaled matrix multiplication by a warp (PTX ISA 9.7.16.5.14, 9.7.16.6).
 
 Products are exact and sums are formed in float64 and rounded once, to f32, f16 or f64; PTX leaves their order open.
 Integer sums wrap at 32 bits or clamp with `.satfinite`. f64 with a rounding mode is a chain of fma along K.

@@ -1,4 +1,4 @@
-"""mov and prmt (PTX ISA 9.7.9.3, 9.7.9.7)."""
+"""mov and prmt (PTX ISA 9.7.10.3, 9.7.10.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads, stores and address conversion (PTX ISA 9.7.9)."""
+"""Loads, stores and address conversion (PTX ISA 9.7.10)."""
 
 from __future__ import annotations
 

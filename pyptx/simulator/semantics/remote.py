@@ -1,5 +1,5 @@
 """Stores and reductions that complete at an mbarrier (st.async, red.async), multimem on one device, and cluster launch
-control (PTX ISA 9.7.9.12, 9.7.13.7, 9.7.9.14, 9.7.13.17).
+control (PTX ISA 9.7.10.12 to 9.7.10.15, 9.7.15.7, 9.7.15.8, 9.7.15.18).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory from the thread's stack: alloca, stacksave, stackrestore (PTX ISA 9.7.17)."""
+"""Memory from the thread's stack: alloca, stacksave, stackrestore (PTX ISA 9.7.19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surface accesses and queries (PTX ISA 9.7.10): `suld`, `sust`, `sured`, `suq`.
+"""Surface accesses and queries (PTX ISA 9.7.13): `suld`, `sust`, `sured`, `suq`.
 
 Threads of one instruction that touch one element take effect in the order of their numbers.
 """

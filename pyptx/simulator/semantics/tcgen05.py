@@ -1,4 +1,4 @@
-"""Tensor memory instructions of Blackwell (PTX ISA 9.7.16): allocation, loads, stores, copies, shifts, commit.
+"""Tensor memory instructions of Blackwell (PTX ISA 9.7.18): allocation, loads, stores, copies, shifts, commit.
 
 Asynchronous operations are complete when issued, which is one of the orders PTX allows.
 """

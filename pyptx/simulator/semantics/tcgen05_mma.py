@@ -1,4 +1,4 @@
-"""tcgen05.mma: matrix multiplication with the accumulator in tensor memory (PTX ISA 9.7.16.10).
+"""tcgen05.mma: matrix multiplication with the accumulator in tensor memory (PTX ISA 9.7.18.10).
 
 Products are exact; the products of one instruction are summed in float32 in an order that PTX leaves open and added to
 D, rounding once more. Block-scaled kinds are summed in float64.
@@ -58,7 +58,7 @@ class Shape:
 
 @lru_cache(maxsize=256)
 def instruction_shape(word: int, kind: str) -> Shape | str:
-    """A 32-bit instruction descriptor, or what is wrong with it. PTX ISA 9.7.16.4.2."""
+    """A 32-bit instruction descriptor, or what is wrong with it. PTX ISA 9.7.18.4.2."""
     scaled = kind in SCALED
     types = TYPES[kind]
     a, b = types.get(word >> 7 & 7), types.get(word >> 10 & 7 if kind not in SCALED[1:] else word >> 10 & 3)

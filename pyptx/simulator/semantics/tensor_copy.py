@@ -1,5 +1,5 @@
-"""Tensor copies and bulk reductions: cp.async.bulk.tensor, cp.reduce.async.bulk{.tensor}, tensormap (PTX ISA 9.7.9.25
-to 9.7.9.27).
+"""Tensor copies and bulk reductions: cp.async.bulk.tensor, cp.reduce.async.bulk{.tensor}, tensormap (PTX ISA 9.7.10.28,
+9.7.10.29).
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _mode_of(inst: Inst) -> str:
 
 def _overridden(machine: Machine, extras: Sequence[Operand]) -> Callable[[int, TensorMap, int], TensorMap]:
     """(lane, map, address of the tensor) -> the map that a copy uses with its overrides: extents, strides and their high
-    bits in `extras`, or nothing (PTX ISA 9.7.9.25.5).
+    bits in `extras`, or nothing (PTX ISA 9.7.10.28.5).
     """
     extents = parts_of(extras[0]) if extras else ()
     strides = parts_of(extras[1]) if len(extras) > 1 else ()

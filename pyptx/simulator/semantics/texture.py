@@ -1,4 +1,4 @@
-"""Texture reads and queries (PTX ISA 9.7.9): `tex`, `tld4`, `txq`, `istypep`. See `numerics.sampling` for the
+"""Texture reads and queries (PTX ISA 9.7.12): `tex`, `tld4`, `txq`, `istypep`. See `numerics.sampling` for the
 arithmetic and `simulator.texture` for what a handle stands for.
 """
 

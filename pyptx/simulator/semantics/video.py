@@ -1,4 +1,4 @@
-"""Video instructions (PTX ISA 9.7.18): byte and half selectors stand on the operands (`%r1.b0`)."""
+"""Video instructions (PTX ISA 9.7.20): byte and half selectors stand on the operands (`%r1.b0`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions of a whole warp: shfl, vote, match, redux, elect, activemask (PTX ISA 9.7.9.6, 9.7.13)."""
+"""Instructions of a whole warp: shfl, vote, match, redux, elect, activemask (PTX ISA 9.7.10.6, 9.7.15)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _write(row: np.ndarray | None, value: Array, m: Mask) -> None:
 
 
 def source_lanes(mode: str, lane: Array, b: Array, c: Array) -> tuple[Array, Array]:
-    """(lane in the warp to read, whether it is in range) of shfl.mode. PTX ISA 9.7.9.6."""
+    """(lane in the warp to read, whether it is in range) of shfl.mode. PTX ISA 9.7.10.6."""
     lane = lane.astype(np.int64)
     b, c = b.astype(np.int64), c.astype(np.int64)
     segment = c >> 8 & 31

@@ -1,4 +1,4 @@
-"""Warpgroup matrix instructions (PTX ISA 9.7.15): wgmma.mma_async and what orders it.
+"""Warpgroup matrix instructions (PTX ISA 9.7.17): wgmma.mma_async and what orders it.
 
 A wgmma is complete when issued, which is one of the orders PTX allows. Products are exact; the products of one
 instruction are summed in float32 in an order that PTX leaves open and added to D, rounding once more.

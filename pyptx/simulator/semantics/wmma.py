@@ -1,4 +1,4 @@
-"""wmma: matrix multiplication whose fragments are opaque (PTX ISA 9.7.14.4).
+"""wmma: matrix multiplication whose fragments are opaque (PTX ISA 9.7.16.4).
 
 PTX leaves open which element a thread holds where; here thread `t` holds the elements `t * count` and on of the
 row-major matrix. Fragments with more places than elements hold them again.

@@ -28,7 +28,7 @@ def mma(operand: str, shape: str | tuple[int, int, int], dtype: PtxType | int) -
     """The fragment of `mma.sync`: operand "A", "B", "C" or "D" of a shape such as "m16n8k16" or (16, 8, 16).
 
     dtype: the operand's element type, or its bits (f16 accumulators have 16). ValueError for what `mma.sync` does not
-    have; m8n8k4 of f16, which works by quads, is not drawn. PTX ISA 9.7.14.5.
+    have; m8n8k4 of f16, which works by quads, is not drawn. PTX ISA 9.7.16.5.
     """
     operand = operand.upper()
     m, n, k = _mnk(shape)
@@ -81,7 +81,7 @@ def wgmma(operand: str, dtype: PtxType | int, n: int = 16) -> Picture:
     """The fragment of `wgmma.mma_async`: the accumulator "D" (64 x n), or "A" (64 rows of 256 bits) from registers.
 
     dtype: the element type or its bits. n: columns of D, a multiple of 8 up to 256; all have the same rule.
-    ValueError for what wgmma does not have. PTX ISA 9.7.15.5.
+    ValueError for what wgmma does not have. PTX ISA 9.7.17.5.
     """
     operand = operand.upper()
     bits = dtype if isinstance(dtype, int) else dtype.bits
@@ -124,7 +124,7 @@ def tcgen05(shape: str, count: int = 1, *, pack: bool = False, split: int = 4) -
 
     shape: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2" (whose second half lies `split` columns further).
     count: repetitions, `.x1` to `.x128`. pack: `.pack::16b`, two columns in a register. ValueError for others.
-    PTX ISA 9.7.16.8.
+    PTX ISA 9.7.18.8.
     """
     if shape not in PER_REPEAT:
         raise ValueError(f"tcgen05.ld has the shapes {', '.join(PER_REPEAT)}, not {shape!r}")
@@ -158,7 +158,7 @@ def tcgen05_accumulator(m: int, n: int = 16, *, cta_group: int = 1) -> Picture:
     """Where `tcgen05.mma` puts D in tensor memory: the element in each lane and column of one CTA.
 
     m: rows of the instruction: 64 or 128, with cta_group 2 128 or 256 (half of them in each CTA). n: columns of D.
-    Cells say row, column of D. ValueError for others. PTX ISA 9.7.16.10.
+    Cells say row, column of D. ValueError for others. PTX ISA 9.7.18.10.
     """
     allowed = {1: (64, 128), 2: (128, 256)}
     if cta_group not in allowed or m not in allowed[cta_group]:
