@@ -185,6 +185,7 @@ class Copies:
         late = races._late(space, written, lanes)
         if len(late):
             races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
+        races.against_updates(inst, space, index, lanes, WEAK, "read")
         if bulk:
             self._proxy(inst, space, index, int(lanes[0]), written)
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
@@ -199,6 +200,9 @@ class Copies:
             late = races._late(space, written, lanes)
             if len(late):
                 races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")
+            races.against_updates(inst, space, index, lanes, kind, "written")
+            if space.updates is not None and kind == WEAK:
+                space.updates.forget(index)
             if bulk:
                 self._proxy(inst, space, index, int(lanes[0]), written)
             races._against_readers(inst, space, index, lanes, kind)
@@ -259,6 +263,7 @@ class Copies:
         late = races._late(space, written, chosen)
         if len(late):
             races.examine(inst, space, index[late], chosen[late], written[late], 0, "read", "written")
+        races.against_updates(inst, space, index, chosen, WEAK, "read")
         self._proxy(inst, space, index, lane, written)
         space.read[index] = self.s.first_lane + lane + (now << 32 | ASYNC)
 

@@ -8,7 +8,7 @@ than any barrier.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..machine import Machine
 from ..memory import Access, Allocation
 from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
 from ..semantics.registry import dtype_of
+
+if TYPE_CHECKING:
+    from .updates import Updates
 
 Array = Any
 THREAD = (1 << 28) - 1
@@ -28,7 +31,7 @@ WINDOW = np.uint64(1 << 32)
 class Space:
     """The shadow of one memory: stamps of the last write, the last read and the first read since a barrier."""
 
-    __slots__ = ("name", "read", "read_first", "shift", "size", "write")
+    __slots__ = ("name", "read", "read_first", "shift", "size", "updates", "write")
 
     def __init__(self, name: str, size: int, granule: int, first: bool):
         self.name, self.size = name, size
@@ -37,11 +40,15 @@ class Space:
         self.write = np.zeros(count, np.int64)
         self.read = np.zeros(count, np.int64)
         self.read_first = np.zeros(count, np.int64) if first else self.read
+        self.updates: Updates | None = None
+        """From the first atomic on."""
 
     def clear(self) -> None:
         self.write[...] = 0
         self.read[...] = 0
         self.read_first[...] = 0
+        if self.updates is not None:
+            self.updates.clear()
 
     def grow(self, size: int) -> None:
         count = (size >> self.shift) + 1
@@ -50,6 +57,8 @@ class Space:
         self.write = np.concatenate([self.write, more])
         self.read = np.concatenate([self.read, more])
         self.read_first = self.read
+        if self.updates is not None:
+            self.updates.grow(count)
 
 
 def _sizes(inst: Inst) -> tuple[set[str], int] | None:
