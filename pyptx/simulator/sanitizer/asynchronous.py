@@ -178,8 +178,9 @@ class Copies:
     def _reads(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         written = space.write[index]
-        if space.name == "shared" and np.count_nonzero(written == 0):
-            races._uninitialised(inst, space, index, lanes, np.flatnonzero(written == 0))
+        nothing = space.unwritten(index, written)
+        if len(nothing):
+            races._uninitialised(inst, space, index, lanes, nothing)
         if races.off:
             return
         late = races._late(space, written, lanes)
@@ -194,9 +195,13 @@ class Copies:
     def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
+        written = space.write[index]
+        if space.name == "global" and reduces(inst):
+            nothing = space.unwritten(index, written)
+            if len(nothing):
+                races._uninitialised(inst, space, index, lanes, nothing)
         if not races.off:
             kind = GPU if reduces(inst) else WEAK
-            written = space.write[index]
             late = races._late(space, written, lanes)
             if len(late):
                 races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")

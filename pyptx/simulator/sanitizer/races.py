@@ -213,12 +213,11 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             written = space.write[index]
-            if space.name != "global" and not parameter:
-                nothing = written == 0
-                if np.count_nonzero(nothing):
-                    self._uninitialised(inst, space, index, chosen, np.flatnonzero(nothing))
-                if space.name == "local":
-                    continue
+            nothing = () if parameter else space.unwritten(index, written)
+            if len(nothing):
+                self._uninitialised(inst, space, index, chosen, nothing)
+            if space.name == "local" and not parameter:
+                continue
             if self.off:
                 continue
             if kind and self.objects:
@@ -347,8 +346,9 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             written = space.write[index]
-            if space.name != "global" and np.count_nonzero(written == 0):
-                self._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
+            nothing = space.unwritten(index, written)
+            if len(nothing):
+                self._uninitialised(inst, space, index, chosen, nothing)
             if space.name != "local" and not self.off:
                 self._exchange(inst, space, index, chosen)
                 late = self._late(space, written, chosen)
@@ -443,14 +443,19 @@ class Races:
             return  # one use of what a load brought is enough
         self.told.add(inst.number)
         first = "" if space.name == "local" else " by any thread"
+        what = f"{space.name} memory"
+        hint = "memory is undefined when a kernel starts: store to all of it that is read"
+        if space.name == "global":
+            what = f"the output {self.s.shadow.tensor_at(byte)}"
+            hint = "outputs start uninitialised: pass out= (zeros, for sums), or let the kernel write first"
         self.s.report(
             f"uninitialised-{space.name}",
             inst,
-            f"read of {space.name} memory that has not been written{first}",
+            f"read of {what} that has not been written{first}",
             lanes,
             space=space,
             byte=byte,
-            hint="memory is undefined when a kernel starts: store to all of it that is read",
+            hint=hint,
             other=use,
         )
 
