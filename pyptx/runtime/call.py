@@ -277,7 +277,7 @@ def tell(report: Any) -> None:
     """Print what a simulated kernel printed, and warn of the rules that it broke at the line that called it."""
     if report.output:
         sys.stdout.write(report.output)
-    for finding in report.findings:
+    for finding in report.distinct:
         warnings.warn(finding.render(), SimulationWarning, stacklevel=_callers_level())
 
 

@@ -120,11 +120,11 @@ class Shadow:
         self.top = top
         self.memory = Space("global", top, sizes["global"], False)
         fresh = [a for a in machine.memory.allocations if a.uninitialised and a.size]
-        if fresh:
-            self.memory.never = np.zeros(self.memory.write.size, np.bool_)
+        never = np.zeros(self.memory.write.size, np.bool_)
         for a in fresh:
             first = self.starts[a.base]
-            self.memory.never[first >> self.memory.shift : (first + a.size - 1 >> self.memory.shift) + 1] = True
+            never[first >> self.memory.shift : (first + a.size - 1 >> self.memory.shift) + 1] = True
+        self.memory.never = never if fresh else None
         self.shared_rows = machine.cta_of_lane * machine.shared.shape[1]
         self.local_rows = machine.lane_numbers * machine.local.shape[1]
         self._last: Allocation | None = None
