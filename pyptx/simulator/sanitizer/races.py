@@ -288,7 +288,7 @@ class Races:
         self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, now: str, same: Any = None
     ) -> None:
         """Check an access against the atomics that others came after."""
-        if space.updates is None:
+        if space.updates is None or (kind == GPU and not space.updates.narrow):
             return
         for table in space.updates.tables:
             stamps = table[index]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .shadow import ASYNC, THREAD, WEAK
+from .shadow import ASYNC, GPU, THREAD, WEAK
 
 Array = Any
 
@@ -21,11 +21,13 @@ class Updates:
     another warp of the CTA, of another CTA than the update after it.
     """
 
-    __slots__ = ("padded", "tables")
+    __slots__ = ("narrow", "padded", "tables")
 
     def __init__(self, granules: int, padded: int):
         self.padded = padded
         """Numbers of threads from one CTA to the next."""
+        self.narrow = False
+        """Whether the scope of one does not reach the whole GPU: else strong accesses of that scope race with none."""
         self.tables = np.zeros((3, granules), np.int64)
 
     def clear(self) -> None:
@@ -43,11 +45,15 @@ class Updates:
         """Atomics with `stamps` met at granules, which hold `last` now and held `before`."""
         index, last = np.concatenate([index, index]), np.concatenate([last, last])
         stamps = np.concatenate([before, stamps])
-        thread, by = stamps & THREAD, last & THREAD
-        kept = (thread != by) & (stamps < ASYNC) & (stamps >> 28 & 3 != WEAK)
-        if not np.count_nonzero(kept):
+        kind = stamps >> 28 & 3
+        kept = ((stamps ^ last) & THREAD != 0) & (stamps < ASYNC) & (kind != WEAK)
+        at = np.flatnonzero(kept)
+        if not at.size:
             return
+        index, stamps = index[at], stamps[at]
+        self.narrow |= bool(np.count_nonzero(kind[at] < GPU))
+        thread, by = stamps & THREAD, last[at] & THREAD
         level = (thread // 32 != by // 32) + (thread // self.padded != by // self.padded).astype(np.int64)
         for k, table in enumerate(self.tables):
-            here = kept & (level == k)
+            here = level == k
             table[index[here]] = stamps[here]

@@ -115,3 +115,15 @@ def test_strong_reads_of_a_counter(operation: str) -> None:
     body = update(operation, "global", "[%rd2]") + "\n    ld.relaxed.{}.global.u32 %r11, [%rd2];"
     silent(body.format("gpu"), grid=3)
     breaks(body.format("cta") + " //!", "race", grid=3)
+
+
+def test_wide_atomics_meet_narrow_ones() -> None:
+    """The first CTA counts with `.cta` scope and its own last update is wide: another CTA's races with the narrow ones."""
+    body = """
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 red.relaxed.cta.global.add.u32 [%rd2], 1;
+    setp.eq.u32 %p3, %r1, 63; and.pred %p3, %p3, %p2;
+    @%p3 red.relaxed.gpu.global.add.u32 [%rd2], 1;
+    @!%p2 red.relaxed.{}.global.add.u32 [%rd2], 1;"""
+    breaks(body.format("gpu") + " //!", "race", grid=2)
+    silent(body.replace("relaxed.cta", "relaxed.gpu").format("gpu"), grid=2)
