@@ -536,6 +536,9 @@ class Kernel:
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
         TypeError for too few inputs.
+
+        Outputs start uninitialised: a kernel that adds to them, or reads them, takes them as `out=` (one, or a tuple in
+        the order of `out_specs`), filled with what it begins with. JAX arrays do not change: there, the kernel writes first.
         """
         compiling = self._compiling
         if compiling is not None and not compiling():  # what has been on a GPU before and is recognised

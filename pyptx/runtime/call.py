@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -63,7 +63,8 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     `args` are the inputs, one per `in_specs`: contiguous NumPy arrays, torch tensors or JAX arrays, all of one kind;
     `kwargs` are template parameters, dimensions and scalar raw parameters, and `out=`, an array or tensor or a tuple of
     them to write into (not for JAX, whose arrays do not change). Else outputs are allocated here, of the inputs' kind. On the CPU, what a kernel does not write
-    stays poisoned (NaN, or bytes 0xCD), never zero.
+    stays poisoned (NaN, or bytes 0xCD), never zero, and what it reads or adds to before it wrote is a SimulationWarning:
+    a kernel that adds to its outputs takes them as `out=`, filled with zeros.
 
     PTXError for an input that breaks its `Tile` (dtype, rank, shape, contiguity, device), naming both;
     SimulationError for a fault.
@@ -224,7 +225,8 @@ def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, i
     shape = launch_shape(kernel, sizes, kwargs)
     named = [(n, a.shape) for n, a in zip(names[len(in_specs) :], arrays[len(in_specs) :], strict=False)]
     if not without_ctas(_name(kernel), shape, named):
-        _simulate(kernel, arrays, shape, {**sizes, **kwargs})
+        fresh = range(len(in_specs), len(arrays)) if outputs else ()
+        _simulate(kernel, arrays, shape, {**sizes, **kwargs}, fresh)
     if into:
         return None
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -248,7 +250,9 @@ def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: S
         raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}")
 
 
-def _simulate(kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: Mapping[str, Any]) -> None:
+def _simulate(
+    kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: Mapping[str, Any], fresh: Collection[int]
+) -> None:
     loaded = load_module(kernel.module(**accepted))
     entry = next(iter(loaded.entries))
     parameters = loaded.program(entry).parameters
@@ -256,7 +260,16 @@ def _simulate(kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: 
     if len(values) < len(parameters):
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
     cluster = None if shape.cluster == (1, 1, 1) else shape.cluster
-    report = simulate_entry(loaded, entry, values, grid=shape.grid, block=shape.block, cluster=cluster, smem=shape.smem)
+    report = simulate_entry(
+        loaded,
+        entry,
+        values,
+        grid=shape.grid,
+        block=shape.block,
+        cluster=cluster,
+        smem=shape.smem,
+        uninitialised=fresh,
+    )
     tell(report)
 
 
@@ -264,7 +277,7 @@ def tell(report: Any) -> None:
     """Print what a simulated kernel printed, and warn of the rules that it broke at the line that called it."""
     if report.output:
         sys.stdout.write(report.output)
-    for finding in report.findings:
+    for finding in report.distinct:
         warnings.warn(finding.render(), SimulationWarning, stacklevel=_callers_level())
 
 

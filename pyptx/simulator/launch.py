@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -121,8 +121,11 @@ def simulate_entry(
     accumulate: str = "exact",
     approx: str = "rounded",
     engine: str | None = None,
+    uninitialised: Collection[int] = (),
 ) -> Report:
-    """Run one entry of a loaded module. See `pyptx.simulator.simulate`."""
+    """Run one entry of a loaded module. See `pyptx.simulator.simulate`. `uninitialised` are the numbers of arguments whose
+    contents mean nothing: with `check`, reading them before they are written is a finding.
+    """
     program = loaded.program(name)
     seed = whole_number(seed, "seed")
     if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
@@ -137,7 +140,7 @@ def simulate_entry(
     for variable_name, item in loaded.bound.items():
         memory.handles.objects[loaded.image.variables[variable_name].address] = item
     engine = chosen_engine(engine)
-    parameters, finish = _place_arguments(program, args, memory)
+    parameters, finish = _place_arguments(program, args, memory, uninitialised)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     ctas = _batch_size(program, launch)
     report = Report(name, launch.grid, launch.block, launch.cluster)
@@ -282,7 +285,9 @@ def _batch_size(program: Program, launch: Launch) -> int:
 # arguments
 
 
-def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMemory) -> tuple[np.ndarray, list[Any]]:
+def _place_arguments(
+    program: Program, args: Sequence[object], memory: GlobalMemory, uninitialised: Collection[int] = ()
+) -> tuple[np.ndarray, list[Any]]:
     """The parameter buffer, and what to do with the arrays after the launch."""
     if len(args) != len(program.parameters):
         listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
@@ -299,7 +304,8 @@ def _place_arguments(program: Program, args: Sequence[object], memory: GlobalMem
         key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
         if key not in placed:
             placed[key] = top
-            memory.add(Allocation(f"{name} (argument {number})", top, data, not array.flags.writeable))
+            fresh = number in uninitialised
+            memory.add(Allocation(f"{name} (argument {number})", top, data, not array.flags.writeable, fresh))
             top = (top + max(data.size, 1) + 255) // 256 * 256 + 4096
         return placed[key]
 

@@ -48,6 +48,8 @@ class Allocation:
     data: np.ndarray
     read_only: bool = False
     """Whether stores fault (parameters and constants)."""
+    uninitialised: bool = False
+    """Whether it holds nothing when the launch starts (outputs that a call allocated)."""
 
     @property
     def size(self) -> int:

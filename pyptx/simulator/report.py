@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..diagnostics import Diagnostic
 from .profile import Profile
+from .sanitizer.grouping import grouped
 
 
 @dataclass(slots=True)
@@ -46,6 +47,13 @@ class Report:
         """
         return [f for f in self.findings if f.severity == "error"]
 
+    @property
+    def distinct(self) -> list[Diagnostic]:
+        """The findings as calls and tools print them: one for each rule, opcode and pair of lines, with the first place and how
+        many there are.
+        """
+        return grouped(self.findings)
+
     def __str__(self) -> str:
         lines = [
             f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: "
@@ -54,7 +62,7 @@ class Report:
         lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
         if self.profile is not None:
             lines.append(str(self.profile))
-        lines += [f.render() for f in self.findings]
+        lines += [f.render() for f in self.distinct]
         return "\n".join(lines)
 
 

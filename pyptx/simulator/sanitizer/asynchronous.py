@@ -178,13 +178,15 @@ class Copies:
     def _reads(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         written = space.write[index]
-        if space.name == "shared" and np.count_nonzero(written == 0):
-            races._uninitialised(inst, space, index, lanes, np.flatnonzero(written == 0))
+        nothing = space.unwritten(index, written)
+        if len(nothing):
+            races._uninitialised(inst, space, index, lanes, nothing)
         if races.off:
             return
         late = races._late(space, written, lanes)
         if len(late):
             races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
+        races.against_updates(inst, space, index, lanes, WEAK, "read")
         if bulk:
             self._proxy(inst, space, index, int(lanes[0]), written)
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
@@ -193,12 +195,19 @@ class Copies:
     def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
+        written = space.write[index]
+        if space.name == "global" and reduces(inst):
+            nothing = space.unwritten(index, written)
+            if len(nothing):
+                races._uninitialised(inst, space, index, lanes, nothing)
         if not races.off:
             kind = GPU if reduces(inst) else WEAK
-            written = space.write[index]
             late = races._late(space, written, lanes)
             if len(late):
                 races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")
+            races.against_updates(inst, space, index, lanes, kind, "written")
+            if space.updates is not None and kind == WEAK:
+                space.updates.forget(index)
             if bulk:
                 self._proxy(inst, space, index, int(lanes[0]), written)
             races._against_readers(inst, space, index, lanes, kind)
@@ -259,6 +268,7 @@ class Copies:
         late = races._late(space, written, chosen)
         if len(late):
             races.examine(inst, space, index[late], chosen[late], written[late], 0, "read", "written")
+        races.against_updates(inst, space, index, chosen, WEAK, "read")
         self._proxy(inst, space, index, lane, written)
         space.read[index] = self.s.first_lane + lane + (now << 32 | ASYNC)
 

@@ -8,6 +8,7 @@ from ...diagnostics import Diagnostic
 
 SECTIONS = {
     "uninitialised-register": "5.1.1",
+    "uninitialised-global": "5.1.4",
     "uninitialised-shared": "5.1.7",
     "uninitialised-local": "5.1.5",
     "race": "8.7.1",

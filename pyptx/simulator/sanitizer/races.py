@@ -1,7 +1,7 @@
 """Data races and uninitialised memory (PTX ISA 8.7.1): two accesses to the same bytes, at least one a write
 and at least one weak, neither of which happens before the other. Like FastTrack, with the last write, the last
-read and the first read since a barrier of each granule, so that a race may be missed among many readers, and
-none is invented.
+read and the first read since a barrier of each granule, and a few of its atomics (`updates`), so that a race may
+be missed among many readers or updates, and none is invented.
 
 Several threads that store the same value to one place are not reported: the result is the same in any order.
 """
@@ -18,6 +18,7 @@ from ..observe import Action
 from ..program import Inst
 from .clocks import Clock, Fences
 from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
+from .updates import Updates
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -212,12 +213,11 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             written = space.write[index]
-            if space.name != "global" and not parameter:
-                nothing = written == 0
-                if np.count_nonzero(nothing):
-                    self._uninitialised(inst, space, index, chosen, np.flatnonzero(nothing))
-                if space.name == "local":
-                    continue
+            nothing = () if parameter else space.unwritten(index, written)
+            if len(nothing):
+                self._uninitialised(inst, space, index, chosen, nothing)
+            if space.name == "local" and not parameter:
+                continue
             if self.off:
                 continue
             if kind and self.objects:
@@ -225,6 +225,7 @@ class Races:
             late = self._late(space, written, chosen)
             if len(late):
                 self.examine(inst, space, index[late], chosen[late], written[late], kind, "read", "written")
+            self.against_updates(inst, space, index, chosen, kind, "read")
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
             if space.read_first is not space.read:
                 stale = space.read_first[index] < self.limit[chosen]
@@ -253,18 +254,16 @@ class Races:
             if not self.off:
                 written = space.write[index]
                 late = self._late(space, written, chosen)
+
+                def same(bad: Array) -> Array:
+                    return self._same(access, bad, everyone, values, load)
+
                 if len(late):
-                    self.examine(
-                        inst,
-                        space,
-                        index[late],
-                        chosen[late],
-                        written[late],
-                        kind,
-                        "written",
-                        "written",
-                        same=lambda bad: self._same(access, bad, everyone, values, load),
-                    )
+                    at, by = index[late], chosen[late]
+                    self.examine(inst, space, at, by, written[late], kind, "written", "written", same)
+                self.against_updates(inst, space, index, chosen, kind, "written", same)
+                if space.updates is not None:
+                    space.updates.forget(index)
                 self._against_readers(inst, space, index, chosen, kind)
                 if kind:
                     self._release(inst, space, index, chosen, False)
@@ -284,6 +283,18 @@ class Races:
             late = self._late(space, read, lanes)
             if len(late):
                 self.examine(inst, space, index[late], lanes[late], read[late], kind, "written", "read")
+
+    def against_updates(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, now: str, same: Any = None
+    ) -> None:
+        """Check an access against the atomics that others came after."""
+        if space.updates is None or (kind == GPU and not space.updates.narrow):
+            return
+        for table in space.updates.tables:
+            stamps = table[index]
+            late = self._late(space, stamps, lanes)
+            if len(late):
+                self.examine(inst, space, index[late], lanes[late], stamps[late], kind, now, "updated", same)
 
     def stored(self, access: Access, lanes: Array, values: Array, load: Any) -> None:
         """After a store: threads of the instruction that wrote different values to one place."""
@@ -335,18 +346,25 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             written = space.write[index]
-            if space.name != "global" and np.count_nonzero(written == 0):
-                self._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
+            nothing = space.unwritten(index, written)
+            if len(nothing):
+                self._uninitialised(inst, space, index, chosen, nothing)
             if space.name != "local" and not self.off:
                 self._exchange(inst, space, index, chosen)
                 late = self._late(space, written, chosen)
                 if len(late):
                     self.examine(inst, space, index[late], chosen[late], written[late], kind, "updated", "written")
+                self.against_updates(inst, space, index, chosen, kind, "updated")
                 self._against_readers(inst, space, index, chosen, kind)
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
             space.write[index] = stamp
-            if kind < GPU and space.name != "local" and not self.off:
-                last = space.write[index]
+            if space.name == "local" or self.off:
+                continue
+            last = space.write[index]
+            if space.updates is None:
+                space.updates = Updates(space.write.size, self.machine.padded)
+            space.updates.keep(index, last, written, stamp)
+            if kind < GPU:
                 late = np.flatnonzero(last != stamp)
                 if late.size:  # threads of one instruction, perhaps of different CTAs
                     self.examine(inst, space, index[late], chosen[late], last[late], kind, "updated", "updated")
@@ -425,14 +443,19 @@ class Races:
             return  # one use of what a load brought is enough
         self.told.add(inst.number)
         first = "" if space.name == "local" else " by any thread"
+        what = f"{space.name} memory"
+        hint = "memory is undefined when a kernel starts: store to all of it that is read"
+        if space.name == "global":
+            what = f"the output {self.s.shadow.tensor_at(byte)}"
+            hint = "outputs start uninitialised: pass out= (zeros, for sums), or let the kernel write first"
         self.s.report(
             f"uninitialised-{space.name}",
             inst,
-            f"read of {space.name} memory that has not been written{first}",
+            f"read of {what} that has not been written{first}",
             lanes,
             space=space,
             byte=byte,
-            hint="memory is undefined when a kernel starts: store to all of it that is read",
+            hint=hint,
             other=use,
         )
 

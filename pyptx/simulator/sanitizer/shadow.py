@@ -8,7 +8,7 @@ than any barrier.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..machine import Machine
 from ..memory import Access, Allocation
 from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
 from ..semantics.registry import dtype_of
+
+if TYPE_CHECKING:
+    from .updates import Updates
 
 Array = Any
 THREAD = (1 << 28) - 1
@@ -28,7 +31,7 @@ WINDOW = np.uint64(1 << 32)
 class Space:
     """The shadow of one memory: stamps of the last write, the last read and the first read since a barrier."""
 
-    __slots__ = ("name", "read", "read_first", "shift", "size", "write")
+    __slots__ = ("name", "never", "read", "read_first", "shift", "size", "updates", "write")
 
     def __init__(self, name: str, size: int, granule: int, first: bool):
         self.name, self.size = name, size
@@ -37,11 +40,26 @@ class Space:
         self.write = np.zeros(count, np.int64)
         self.read = np.zeros(count, np.int64)
         self.read_first = np.zeros(count, np.int64) if first else self.read
+        self.never: np.ndarray | None = None
+        """Where nothing is before the first write; None: everywhere, but not in global memory."""
+        self.updates: Updates | None = None
+        """From the first atomic on."""
+
+    def unwritten(self, index: Array, written: Array) -> Array:
+        """Which of these granules, whose last writes are `written`, hold nothing yet."""
+        if self.name == "global" and self.never is None:
+            return ()
+        nothing = written == 0
+        if self.never is not None:
+            nothing &= self.never[index]
+        return np.flatnonzero(nothing) if np.count_nonzero(nothing) else ()
 
     def clear(self) -> None:
         self.write[...] = 0
         self.read[...] = 0
         self.read_first[...] = 0
+        if self.updates is not None:
+            self.updates.clear()
 
     def grow(self, size: int) -> None:
         count = (size >> self.shift) + 1
@@ -50,6 +68,10 @@ class Space:
         self.write = np.concatenate([self.write, more])
         self.read = np.concatenate([self.read, more])
         self.read_first = self.read
+        if self.never is not None:
+            self.never = np.concatenate([self.never, np.zeros(more.size, np.bool_)])
+        if self.updates is not None:
+            self.updates.grow(count)
 
 
 def _sizes(inst: Inst) -> tuple[set[str], int] | None:
@@ -97,6 +119,12 @@ class Shadow:
             top += (allocation.size + 31) // 16 * 16
         self.top = top
         self.memory = Space("global", top, sizes["global"], False)
+        fresh = [a for a in machine.memory.allocations if a.uninitialised and a.size]
+        never = np.zeros(self.memory.write.size, np.bool_)
+        for a in fresh:
+            first = self.starts[a.base]
+            never[first >> self.memory.shift : (first + a.size - 1 >> self.memory.shift) + 1] = True
+        self.memory.never = never if fresh else None
         self.shared_rows = machine.cta_of_lane * machine.shared.shape[1]
         self.local_rows = machine.lane_numbers * machine.local.shape[1]
         self._last: Allocation | None = None
@@ -134,6 +162,11 @@ class Shadow:
             return byte % m.local.shape[1] + 0x10
         base, start = max(((b, s) for b, s in self.starts.items() if s <= byte), key=lambda x: x[1])
         return base + byte - start
+
+    def tensor_at(self, byte: int) -> str:
+        """The name of the argument that a byte of the global shadow belongs to."""
+        found = self.machine.memory.find(self.address(self.memory, byte), 1)
+        return "" if found is None else found.name.partition(" (argument")[0]
 
     def places(self, access: Access, lanes: Array) -> list[tuple[Space, Array, Array]]:
         """[(space, first byte in its shadow, which of the lanes; None: all)] of an access that does not fault."""

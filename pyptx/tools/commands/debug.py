@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
             timeline.save(options.timeline)
     if report.output:
         print(report.output, end="")
-    for finding in report.findings:
+    for finding in report.distinct:
         print(finding.render())
     print(f"the kernel ended: {report.instructions:,} thread instructions, {len(report.findings)} findings")
     for text, value in zip(options.arg, arguments, strict=True):
