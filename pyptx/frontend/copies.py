@@ -171,7 +171,9 @@ class TensorCopy:
 
 
 class TensorCopies:
-    """`ptx.cp.async_.bulk.tensor`: the access modes by name."""
+    """`ptx.cp.async_.bulk.tensor`: the access modes by name. Operands as those of `ptx.cp.async_.bulk.tensor_2d`, whose
+    mode is the tile too.
+    """
 
     def tile_1d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
         """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
@@ -339,7 +341,7 @@ def _half(value: Any) -> Any:
 
 
 class Cp:
-    """`ptx.cp`."""
+    """`ptx.cp`: asynchronous copies. `async_` by threads, `async_.bulk` by the TMA unit."""
 
     def __init__(self) -> None:
         self.async_ = CpAsync()

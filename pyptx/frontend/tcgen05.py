@@ -138,7 +138,10 @@ class Tcgen05:
         pred: Any = None,
     ) -> None:
         """`tcgen05.ld.sync.aligned.<shape>.x<count>{.pack::16b}.b32`: load from tensor memory, by a warp; `wait_ld`
-        must follow.
+        must follow. Warp w reaches lanes 32*(w%4) to 32*(w%4)+31, which `taddr` names in its upper half.
+
+        dst: b32 registers, `count` of them for shapes "32x32b" and "16x64b", twice as many for "16x128b", four times for
+        "16x256b". With "32x32b" thread t has lane t and `count` columns. PTX ISA 9.7.16.8.
         """
         words = f"tcgen05.ld.sync.aligned.{shape}.x{count}{'.pack::16b' if pack else ''}.{dtype}"
         emit(words, _registers(dst), _tensor_memory(taddr), pred=pred)
@@ -155,7 +158,7 @@ class Tcgen05:
         pred: Any = None,
     ) -> None:
         """`tcgen05.st.sync.aligned.<shape>.x<count>{.unpack::16b}.b32`: store to tensor memory, by a warp;
-        `wait_st` must follow.
+        `wait_st` must follow. Lanes, shapes and registers as for `ld`.
         """
         words = f"tcgen05.st.sync.aligned.{shape}.x{count}{'.unpack::16b' if unpack else ''}.{dtype}"
         emit(words, _tensor_memory(taddr), _registers(src), pred=pred)
