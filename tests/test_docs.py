@@ -100,13 +100,39 @@ def test_simulator(tmp_path: Path) -> None:
 
 def test_guide_lit(tmp_path: Path) -> None:
     text = (ROOT / "docs/passes.md").read_text()
-    (test,) = re.findall(r"```ptx\n(.*?)```", text, re.S)
+    test, errors = re.findall(r"```ptx\n(.*?)```", text, re.S)
     (config,) = blocks("docs/passes.md")
     (tmp_path / "dce.ptx").write_text(test)
     (tmp_path / "broken.ptx").write_text(test.replace("st.global.u32 [%rd2], %r1", "st.global.u32 [%rd2], %r2"))
+    (tmp_path / "errors.ptx").write_text(errors)
+    (tmp_path / "no_errors.ptx").write_text(errors.replace("%rd1", "%r1").replace("mul.u32", "mul.lo.u32"))
     (tmp_path / "lit.cfg.py").write_text(config)
-    tools = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([tools / "lit", "-v", tmp_path], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(["lit", "-v", tmp_path], capture_output=True, text=True, env=tools(), check=False)
     assert "PASS: kernels :: dce.ptx" in done.stdout
     assert "FAIL: kernels :: broken.ptx" in done.stdout  # the sum is used there
+    assert "PASS: kernels :: errors.ptx" in done.stdout
+    assert "FAIL: kernels :: no_errors.ptx" in done.stdout
+
+
+def test_guide_passes(tmp_path: Path) -> None:
+    """The commands run, on the page's PTX and MLIR; the form of MLIR that is said to be refused is refused so."""
+    text = (ROOT / "docs/passes.md").read_text()
+    ptx, mlir, commands = (re.findall(rf"```{kind}\n(.*?)```", text, re.S)[0] for kind in ("ptx", "mlir", "sh"))
+    (tmp_path / "kernel.ptx").write_text(ptx)
+    (tmp_path / "saxpy.mlir").write_text(mlir)
+    for line in commands.splitlines():
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, env=tools(), cwd=tmp_path, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), line
+    assert "fma.rn.f32" in done.stdout  # the last one: saxpy as PTX
+    (tmp_path / "custom.mlir").write_text("gpu.module @kernels {\n}\n")
+    command = ["pyptx-opt", "custom.mlir"]
+    done = subprocess.run(command, capture_output=True, text=True, env=tools(), cwd=tmp_path, check=False)
+    (refusal,) = re.findall(r"is refused: \"(.*)\"", text)
+    assert done.returncode == 1
+    assert refusal in done.stderr
+
+
+def tools() -> dict[str, str]:
+    """An environment in which the tools beside this interpreter run this checkout's pyptx."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}

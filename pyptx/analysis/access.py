@@ -79,6 +79,16 @@ def _bulk(op: Instruction) -> Iterator[Access]:
     yield Access(op, "copy", spaces[1], memory[1], size, False, 1, size)
 
 
+def untold(op: Instruction) -> bool:
+    """Whether the instruction may move data of global memory, and does not tell how much: through a tensor map or a
+    texture, `wmma`, a bulk copy whose size is a register.
+    """
+    spaces = {m.partition("::")[0] for m in op.modifiers}
+    if "shared" in spaces and "global" not in spaces:
+        return False
+    return op.partial_access or (isinstance(op, CpAsyncBulk) and not any(_bulk(op)))
+
+
 def _memories(op: Instruction) -> list[Memory]:
     return [o for o in bound_operands(op) if isinstance(o, Memory)]
 

@@ -3,13 +3,14 @@ per warp request."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dialects.ptx.instruction import Instruction
-from .access import Access, accesses
+from .access import Access, accesses, untold
 from .active import ActiveThreads
 from .banks import is_shared
 from .cfg import CFG
@@ -59,10 +60,17 @@ class Traffic:
     per CTA)."""
 
     accesses: list[GlobalAccess]
+    uncounted: list[Instruction]
+    """What moves data of global memory and does not tell how much: copies through tensor maps, textures, `wmma`."""
     read: int
     written: int
     complete: bool
     """Whether every access is in the totals."""
+
+    @property
+    def left_out(self) -> str:
+        """What `uncounted` are, in words: "2 cp.async.bulk.tensor and 1 tex"; empty without any."""
+        return " and ".join(f"{n} {opcode}" for opcode, n in Counter(op.opcode for op in self.uncounted).items())
 
 
 def memory_traffic(
@@ -76,6 +84,7 @@ def memory_traffic(
     """Traffic of a function; `trips`: how often each loop of the forest runs."""
     found: list[GlobalAccess] = []
     read = written = 0
+    uncounted: list[Instruction] = []
     complete = True
     for b, block in enumerate(cfg.blocks):
         times: int | None = 1
@@ -85,8 +94,8 @@ def memory_traffic(
         for op in block.ops:
             if not isinstance(op, Instruction):
                 continue
-            if op.partial_access:
-                complete = False
+            if untold(op):
+                uncounted.append(op)
             for access in accesses(op):
                 lanes = threads.address(access.memory)
                 if access.space not in ("global", "generic") or is_shared(access, lanes, shared):
@@ -99,7 +108,7 @@ def memory_traffic(
                     written += entry.requested * times
                 else:
                     read += entry.requested * times
-    return Traffic(found, read, written, complete)
+    return Traffic(found, uncounted, read, written, complete and not uncounted)
 
 
 def _entry(

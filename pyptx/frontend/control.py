@@ -319,7 +319,9 @@ def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_l
     power of two).
 
     What is left after the unrolled loop runs in nested `if_`s, one per power of two below `unroll`. `body` is called
-    with the number of the round (an int, or an s32 register) when it takes an argument.
+    with the number of the round (an int, or an s32 register) when it takes an argument. ValueError for other `unroll`s.
+
+        ptx.kloop(count, unroll=4, body=lambda k: total.set(total + k))
     """
     trace = current()
     if not isinstance(unroll, int) or unroll < 1 or unroll & (unroll - 1):
@@ -388,8 +390,8 @@ class PipelineState:
         self.n_stages, self.cursor, self.phase = n_stages, cursor, phase
 
     def advance(self) -> tuple[Reg, Reg]:
-        """(stage, phase) of this step, in registers of their own; then the cursor moves on, and the phase flips where
-        it wraps.
+        """(stage, phase) of this step, in u32 registers of their own; then the cursor moves on, and the phase flips
+        where it wraps. Call it once per step, in code that every thread of the role runs.
         """
         trace = current()
         stage, phase = temporary(trace, u32), temporary(trace, u32)
@@ -404,8 +406,15 @@ class PipelineState:
 
 
 def pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState:
-    """The state of an n-stage ring, from stage 0 and phase 0, or in the registers given (which the author has
-    initialised).
+    """The state of an n-stage ring, from stage 0 and phase 0, or in the registers given (u32, which the author has
+    initialised). Each `advance()` gives the stage (0 to n-1) and the parity to wait for at that stage's mbarrier:
+
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(full[stage], phase)
+
+    Who waits for stages to be *filled* starts at phase 0. Who waits for them to be *free* starts at phase 1
+    (`phase=reg.scalar(u32, init=1)`): its first n waits do not wait, as nothing has been put there yet. Where both are
+    the same threads, one ring each. ValueError unless n is a positive int.
     """
     trace = current()
     if not isinstance(n, int) or n < 1:

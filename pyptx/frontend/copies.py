@@ -23,39 +23,57 @@ _BYTES = "mbarrier::complete_tx::bytes"
 
 
 class CpAsync:
-    """`ptx.cp.async_`."""
+    """`ptx.cp.async_`: copies from global to shared memory that go on while the thread does other things (sm_80).
+
+    `dst` and `src` are shared and global addresses, aligned to the size. Each thread makes groups of its copies and
+    waits for its groups; a barrier then shows the bytes to the other threads:
+
+        ptx.cp.async_.cg(tile[4 * t], ptx.addr(x, 16 * t))
+        ptx.cp.async_.commit_group()
+        ptx.cp.async_.wait_group(0)
+        ptx.bar.sync(0)
+    """
 
     def __init__(self) -> None:
         self.bulk = Bulk()
 
     @staticmethod
     def cg(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
-        """`cp.async.cg.shared.global`: copy 16 bytes from global to shared memory, past L1."""
+        """`cp.async.cg.shared.global`: copy `bytes` (16, nothing else) from global to shared memory, past L1. For
+        4 and 8 bytes take `ca`.
+        """
         emit("cp.async.cg.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
 
     @staticmethod
     def ca(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
-        """`cp.async.ca.shared.global`: copy 4, 8 or 16 bytes from global to shared memory, through L1."""
+        """`cp.async.ca.shared.global`: copy `bytes` (4, 8 or 16) from global to shared memory, through L1."""
         emit("cp.async.ca.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
 
     @staticmethod
     def commit_group(*, pred: Any = None) -> None:
-        """Make a group of this thread's copies so far."""
+        """Make a group of this thread's copies since the last group (it may be empty)."""
         emit("cp.async.commit_group", pred=pred)
 
     @staticmethod
     def wait_group(n: int, *, pred: Any = None) -> None:
-        """Wait until at most n of this thread's newest groups are going on."""
+        """Wait until at most n (a constant) of this thread's newest groups are going on: 0 for all, `stages - 2` in a
+        ring where `stages - 1` groups were started ahead.
+        """
         emit("cp.async.wait_group", n, pred=pred)
 
     @staticmethod
     def wait_all(*, pred: Any = None) -> None:
-        """Wait for all copies of this thread."""
+        """Wait for all copies of this thread, in groups or not."""
         emit("cp.async.wait_all", pred=pred)
 
 
 class Bulk:
-    """`ptx.cp.async_.bulk`: copies by the TMA unit, issued by one thread."""
+    """`ptx.cp.async_.bulk`: copies by the TMA unit (sm_90), issued by one thread.
+
+    Loads are counted in bytes by an mbarrier: `arrive_expect_tx`, load, wait. Stores are waited for in groups. What
+    ordinary stores have written to shared memory needs `ptx.fence.proxy_async_shared_cta()` and a barrier before it is
+    stored.
+    """
 
     def __init__(self) -> None:
         self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d = (
@@ -65,7 +83,12 @@ class Bulk:
 
     @staticmethod
     def load(dst: Any, src: Any, size: Any, mbar: Any, *, pred: Any = None) -> None:
-        """Copy `size` bytes (a multiple of 16) from global to shared memory; `mbar` counts them."""
+        """Copy `size` bytes (a multiple of 16) from global to shared memory, both 16-byte aligned; `mbar` counts the
+        bytes.
+
+            ptx.mbarrier.arrive_expect_tx(bar, 512)
+            ptx.cp.async_.bulk.load(tile, ptx.addr(x), 512, bar)
+        """
         emit(
             f"cp.async.bulk.shared::cluster.global.{_BYTES}",
             bracketed(dst),
@@ -103,7 +126,15 @@ class Bulk:
 
 
 class TensorCopy:
-    """`ptx.cp.async_.bulk.tensor_<n>d`: calling it loads a box; `.store` writes one."""
+    """`ptx.cp.async_.bulk.tensor_<n>d`: calling it loads a box of an n-dimensional tensor; `.store` writes one.
+
+    The tensor is a kernel's parameter with a `Tile` (its `tma_box` is the box) or its `tma_desc()`. `coord` has n
+    elements, ints and 32-bit registers, the innermost first: (column, row) for a matrix. What lies outside of the
+    tensor is read as 0 and not written.
+
+        ptx.mbarrier.arrive_expect_tx(bar, 16 * 32 * 4)  # a box of 16 x 32 f32
+        ptx.cp.async_.bulk.tensor_2d(dst=tile, src=tensor, coord=(column, row), mbar=bar)
+    """
 
     def __init__(self, rank: int):
         self.rank = rank
@@ -112,7 +143,8 @@ class TensorCopy:
         self, *, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, cta_group: int = 1, multicast_mask: Any = None,
         cache_hint: Any = None, pred: Any = None,
     ) -> None:  # fmt: skip
-        """Load a box of the tensor `src` to shared memory at `dst`; `mbar` counts its bytes.
+        """Load a box of the tensor `src` to shared memory at `dst`, 128-byte aligned (a swizzled box more, as
+        `smem.wgmma_tile` does); `mbar` counts the bytes of the whole box.
 
         `multicast_mask`: the CTAs of the cluster that get it, at the same offsets. `cta_group=2`: `mbar` may be the
         peer CTA's (sm_100).
@@ -139,7 +171,9 @@ class TensorCopy:
 
 
 class TensorCopies:
-    """`ptx.cp.async_.bulk.tensor`: the access modes by name."""
+    """`ptx.cp.async_.bulk.tensor`: the access modes by name. Operands as those of `ptx.cp.async_.bulk.tensor_2d`, whose
+    mode is the tile too.
+    """
 
     def tile_1d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
         """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
@@ -307,7 +341,7 @@ def _half(value: Any) -> Any:
 
 
 class Cp:
-    """`ptx.cp`."""
+    """`ptx.cp`: asynchronous copies. `async_` by threads, `async_.bulk` by the TMA unit."""
 
     def __init__(self) -> None:
         self.async_ = CpAsync()
@@ -315,8 +349,12 @@ class Cp:
 
 
 class Tma:
-    """`ptx.tma`: boxes of a tensor described with rank 3 as (columns/64, rows, 64), so that one copy may be wider
-    than a swizzle span.
+    """`ptx.tma`: boxes of a matrix of 2-byte elements that is described with rank 3 as (columns/64, rows, 64)
+    (`Tile(..., tma_rank=3)`), so that one copy may be wider than a swizzle span of 128 bytes. For other tensors and
+    ranks: `ptx.cp.async_.bulk.tensor_2d` and the like.
+
+        ptx.mbarrier.arrive_expect_tx(bar, 64 * 128 * 2)  # a box of 64 x 128 bf16: two panels of 64 x 64
+        ptx.tma.load_3d(tile, tensor, row, column, bar, issuer=first)
     """
 
     @staticmethod
@@ -330,8 +368,8 @@ class Tma:
         coords: Sequence[Any] | None = None,
         issuer: Any = None,
     ) -> None:
-        """Load the box at (row, col); `coords` gives the three coordinates instead. `issuer`: the predicate of the
-        issuing thread.
+        """Load the box at (row, col), in elements, col a multiple of 64; `coords` gives the three coordinates (within
+        the panel, row, panel) instead. `mbar` counts the bytes. `issuer`: the predicate of the issuing thread.
         """
         _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, None, None, pred=issuer)
 
@@ -340,14 +378,16 @@ class Tma:
         dst: Any, src: Any, row: Any = None, col: Any = None, mbar: Any = None, mask: Any = None, *,
         coords: Sequence[Any] | None = None, issuer: Any = None,
     ) -> None:  # fmt: skip
-        """Load the box to every CTA of the cluster in `mask`."""
+        """Load the box to every CTA of the cluster in `mask` (bit i: rank i), at the same offsets in shared memory;
+        each CTA's own mbarrier at `mbar`'s offset counts the bytes. Otherwise as `load_3d`.
+        """
         _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, mask, None, pred=issuer)
 
     @staticmethod
     def store_3d(
         dst: Any, src: Any, row: Any = None, col: Any = None, *, coords: Sequence[Any] | None = None, issuer: Any = None
     ) -> None:
-        """Store the box at (row, col), in the bulk group."""
+        """Store the box at (row, col), in the bulk group: `ptx.cp.async_.bulk.commit_group` and `wait_group` follow."""
         _store(3, ".tile", dst, src, _rank3(row, col, coords), None, issuer)
 
 

@@ -16,7 +16,22 @@ __all__ = ["MbarrierRing", "MbarrierSlot", "mbarrier"]
 
 
 class Mbarrier:
-    """An mbarrier is given as `smem.mbarrier(n)[i]`, as a register with its shared address, or as `ptx.addr(...)`."""
+    """`ptx.mbarrier`. An mbarrier is given as `smem.mbarrier(n)[i]` (i an int or a register), as a register with its
+    shared address, or as `ptx.addr(...)`.
+
+    It counts arrivals and bytes of a phase; when both are complete the next phase begins. The phase's number modulo 2
+    is its parity: wait for 0 first, then 1, 0, ... (`phased` and `ptx.pipeline` keep count).
+
+        bar = smem.mbarrier(1)[0]
+        with ptx.if_(first):
+            ptx.mbarrier.init(bar, 1)  # one arrival: that of arrive_expect_tx
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+        with ptx.if_(first):
+            ptx.mbarrier.arrive_expect_tx(bar, 512)
+            ptx.cp.async_.bulk.load(tile, ptx.addr(x), 512, bar)
+        ptx.mbarrier.wait(bar, 0)
+    """
 
     @staticmethod
     def init(mbar: Any, count: Any, *, pred: Any = None) -> None:
@@ -145,15 +160,19 @@ class MbarrierSlot:
         return address_register(self.address)
 
     def init(self, count: Any, *, pred: Any = None) -> None:
+        """As `ptx.mbarrier.init`."""
         mbarrier.init(self.address, count, pred=pred)
 
     def wait(self, phase: Any, *, pred: Any = None) -> None:
+        """As `ptx.mbarrier.wait`."""
         mbarrier.wait(self.address, phase, pred=pred)
 
     def arrive(self, *, pred: Any = None) -> Reg:
+        """As `ptx.mbarrier.arrive`."""
         return mbarrier.arrive(self.address, pred=pred)
 
     def arrive_expect_tx(self, bytes: Any, *, pred: Any = None) -> Reg:
+        """As `ptx.mbarrier.arrive_expect_tx`."""
         return mbarrier.arrive_expect_tx(self.address, bytes, pred=pred)
 
     def arrive_remote(self, cta: Any, count: int = 1, *, pred: Any = None) -> None:

@@ -18,7 +18,13 @@ _SWIZZLES = {None: 0, "none": 0, "128B_32B": 1, "128B": 2, "64B": 4, "32B": 6}
 
 
 class Tcgen05:
-    """`ptx.tcgen05`. `cta_group` is 1, or 2 for a pair of CTAs."""
+    """`ptx.tcgen05`: the matrix multiply of sm_100a, whose sums lie in tensor memory: 128 lanes (rows) by 512 columns of
+    32 bits per CTA. An address there has the lane in its upper 16 bits and the column in its lower ones.
+
+    In order: one warp calls `alloc` and reads the address from shared memory; one thread issues `mma`s and `commit`s
+    them to an mbarrier; all wait for it, `fence_after_thread_sync`, `ld` (each warp its 32 lanes) and `wait_ld`; in the
+    end the warp that allocated calls `dealloc`. `cta_group` is 1, or 2 for a pair of CTAs, the same in all of them.
+    """
 
     BLACKWELL_MASKED_DESC_B128 = 0x4000_4040_0001_0000
     """128-byte swizzle, 1024 bytes between groups of 8 rows, descriptor version 1."""
@@ -132,7 +138,10 @@ class Tcgen05:
         pred: Any = None,
     ) -> None:
         """`tcgen05.ld.sync.aligned.<shape>.x<count>{.pack::16b}.b32`: load from tensor memory, by a warp; `wait_ld`
-        must follow.
+        must follow. Warp w reaches lanes 32*(w%4) to 32*(w%4)+31, which `taddr` names in its upper half.
+
+        dst: b32 registers, `count` of them for shapes "32x32b" and "16x64b", twice as many for "16x128b", four times for
+        "16x256b". With "32x32b" thread t has lane t and `count` columns. PTX ISA 9.7.16.8.
         """
         words = f"tcgen05.ld.sync.aligned.{shape}.x{count}{'.pack::16b' if pack else ''}.{dtype}"
         emit(words, _registers(dst), _tensor_memory(taddr), pred=pred)
@@ -149,7 +158,7 @@ class Tcgen05:
         pred: Any = None,
     ) -> None:
         """`tcgen05.st.sync.aligned.<shape>.x<count>{.unpack::16b}.b32`: store to tensor memory, by a warp;
-        `wait_st` must follow.
+        `wait_st` must follow. Lanes, shapes and registers as for `ld`.
         """
         words = f"tcgen05.st.sync.aligned.{shape}.x{count}{'.unpack::16b' if unpack else ''}.{dtype}"
         emit(words, _tensor_memory(taddr), _registers(src), pred=pred)

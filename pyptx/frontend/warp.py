@@ -13,19 +13,25 @@ __all__ = ["reduce_max", "reduce_min", "reduce_sum"]
 
 
 def reduce_sum(reg: Reg, *, width: int = 32) -> Reg:
-    """Sum over each group of `width` lanes, in place: afterwards every lane has it. f32 or 32-bit integer; all lanes
-    must take part.
+    """Sum over each group of `width` lanes (2, 4, 8, 16 or 32), in place: afterwards every lane of the group has it in
+    `reg`, which is returned. A butterfly of log2(width) `shfl.sync.bfly`; the order of an f32 sum is that of the tree.
+
+        total = ptx.warp.reduce_sum(value)  # value, a register, is the sum now
+
+    reg: f32, u32, s32 or b32 (PTXError else); all 32 lanes must take part. ValueError for another width.
     """
     return _reduce("add", reg, width)
 
 
 def reduce_max(reg: Reg, *, width: int = 32) -> Reg:
-    """Maximum over each group of `width` lanes, in place. Signed for s32, unsigned for u32 and b32."""
+    """Maximum over each group of `width` lanes, in place, as `reduce_sum`. Signed for s32, unsigned for u32 and b32;
+    of f32 a NaN loses against a number.
+    """
     return _reduce("max", reg, width)
 
 
 def reduce_min(reg: Reg, *, width: int = 32) -> Reg:
-    """Minimum over each group of `width` lanes, in place."""
+    """Minimum over each group of `width` lanes, in place, as `reduce_max`."""
     return _reduce("min", reg, width)
 
 

@@ -71,7 +71,24 @@ def _check_tile(trace: Trace, name: str, operand: Any, dtype: PtxType, rows: int
 
 
 class Wgmma:
-    """`ptx.wgmma`."""
+    """`ptx.wgmma`: D += A * B by a warpgroup (128 threads, all of which execute each of these), sm_90a.
+
+    A and B lie in shared memory, D in registers. An instruction takes 32 bytes of K: k is 16 for f16 and bf16, 8 for
+    tf32, 32 for 8-bit types. The products run until they are waited for; till then D's registers are theirs.
+
+        d = reg.wgmma_frag(m=64, n=64, dtype=f32)
+        ptx.wgmma.fence()
+        for step in range(4):  # K = 64 of bf16: 4 steps of 16, that is of 32 bytes
+            ptx.wgmma.mma_async(
+                shape=(64, 64, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=d, a=a, b=b,
+                a_k_offset=32 * step, b_k_offset=32 * step, scale_d=step > 0,
+            )
+        ptx.wgmma.commit_group()
+        ptx.wgmma.wait_group(0)
+
+    with `a = smem.wgmma_tile(bf16, (64, 64))` and `b` the same, (N, K), filled by TMA. Where a thread's elements of D
+    are: `d.origin(thread)`, `pyptx.draw.wgmma`.
+    """
 
     SWIZZLE_NONE = 0
     SWIZZLE_128B = 1
@@ -146,7 +163,9 @@ class Wgmma:
 
     @staticmethod
     def fence(*, pred: Any = None) -> None:
-        """`wgmma.fence.sync.aligned`: order register accesses before the following wgmmas."""
+        """`wgmma.fence.sync.aligned`: order register accesses before the following wgmmas. Before the first one, and
+        whenever registers of D (or of A) were written in between.
+        """
         emit("wgmma.fence.sync.aligned", pred=pred)
 
     @staticmethod
@@ -156,7 +175,9 @@ class Wgmma:
 
     @staticmethod
     def wait_group(n: int, *, pred: Any = None) -> None:
-        """`wgmma.wait_group.sync.aligned n`: wait until at most n groups are going on."""
+        """`wgmma.wait_group.sync.aligned n`: wait until at most n (a constant) of the newest groups are going on. 0
+        before D is read; 1 keeps the newest running while the stage of the one before is given back.
+        """
         emit("wgmma.wait_group.sync.aligned", n, pred=pred)
 
     @staticmethod

@@ -1,10 +1,11 @@
-"""Write the instruction reference and the stubs of `ptx.inst`, from the op classes.
+"""Write the reference and the stubs of `ptx.inst`: instructions from the op classes, the rest from docstrings.
 
     python -m pyptx.tools.reference docs/reference
     python -m pyptx.tools.reference --stubs pyptx/frontend/inst_stubs.pyi
 
 One Markdown page per chapter: for each instruction what it does, its syntax lines with the values of their slots, since
-which PTX version and on which targets each exists, and the section of the PTX ISA manual.
+which PTX version and on which targets each exists, and the section of the PTX ISA manual. `authoring.md` has what
+`ptx`, `reg` and `smem` have besides.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..dialects.ptx.forms import Form
 from ..dialects.ptx.instruction import MANUAL, OPCODES, Instruction
 from ..dialects.ptx.target import ANYWHERE, Need, condition_text, version_text
 from ..frontend.instructions import python_name
+from . import authoring
 
 CHAPTERS = all_chapters
 """Importing it registers every op class."""
@@ -119,6 +121,7 @@ def index() -> str:
         "# Instruction reference",
         "",
         "Generated from the op classes; `python -m pyptx.tools.reference docs/reference` writes it again.",
+        "What else a kernel is written with (`ptx.pipeline`, `ptx.tma`, `smem.alloc`, ...): [authoring](authoring.md).",
         "",
         f"Sections are those of the PTX ISA manual {version_text(MANUAL)}. Newer than it, and under the number of the "
         f"chapter: {', '.join(f'`{cls.opcode}`' for cls in newer_than_the_manual())}.",
@@ -132,7 +135,8 @@ def index() -> str:
 
 def pages() -> dict[str, str]:
     """File name -> text of the whole reference."""
-    return {"index.md": index(), **{f"{name}.md": page(name, classes) for name, classes in chapters().items()}}
+    chapter_pages = {f"{name}.md": page(name, classes) for name, classes in chapters().items()}
+    return {"index.md": index(), "authoring.md": authoring.page(), **chapter_pages}
 
 
 # ------------------------------------------------------------------------------------------------------------ stubs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,10 +16,7 @@ from xdsl.utils.frontend import Frontend
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.target import Target
 
-from ..diagnostics import PTXError
-
-if TYPE_CHECKING:
-    pass
+from ..diagnostics import Diagnostic, PTXError
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,22 @@ class PTXFrontend(Frontend):
             source = Input(text, input_name)
             first = error.diagnostics[0]
             start = _offset(text, first.line or 1, first.column or 1)
-            message = "\n".join(d.render() for d in error.diagnostics)
-            raise ParseError(Span(start, min(start + 1, len(text)), source), message) from None
+            raise IllegalText(Span(start, min(start + 1, len(text)), source), error.diagnostics) from None
+
+
+class IllegalText(ParseError):
+    """Text that is no PTX. It reads as `pyptx check` puts it: xDSL's own picture would repeat the line, with a caret that
+    takes a tab for one column.
+    """
+
+    def __init__(self, span: Span[str], diagnostics: Sequence[Diagnostic]):
+        super().__init__(span, diagnostics[0].message)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        skipped = self.span.line_offset  # set by the driver for a part of a split file
+        moved = (replace(d, line=d.line + skipped) if d.line else d for d in self.diagnostics)
+        return "\n".join(d.render() for d in moved)
 
 
 def _offset(text: str, line: int, column: int) -> int:

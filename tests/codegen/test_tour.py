@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pyptx
+from pyptx import ptx, reg
 from pyptx.codegen import ptx_to_python
+from pyptx.modules import Module, load, op
 from pyptx.passes.equivalent import differences
+from pyptx.types import f32, pred, u32, u64
 from tests.conftest import ROOT
 from tests.frontend.tracing import assembled
 
@@ -36,6 +39,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "relu(saxpy): True" in done.stdout
+    assert "the same as a kernel: True" in done.stdout
     assert "softmax, temperature 2: True" in done.stdout
     assert "silu(a @ b.T + bias): True" in done.stdout
     assert re.search(r"^\+ max\.f32 ", done.stdout, re.M)
@@ -63,3 +67,37 @@ def test_the_gemm_gives_its_ptx_back() -> None:
     again = printed(text, sugar=True)
     assert not differences(pyptx.parse(text), pyptx.parse(again))
     assembled(again)
+
+
+def test_which_vocabulary_works_where() -> None:
+    """`ptx` and `reg` in functions of a Module, with `op`; `op` nowhere else. The lines of the table agree."""
+    m = Module("sm_90a", "8.0")
+
+    @m.entry(params=["u64"])
+    def k(p):
+        q = load(p)
+        a = ptx.inst.ld.global_.f32(reg.scalar(f32), ptx.addr(q))
+        p1 = op.setp.lt.f32(a, 1.0)
+        with ptx.if_(p1):
+            ptx.inst.st.global_.f32(ptx.addr(q, 4), op.max_.f32(a, 0.0))
+
+    @pyptx.kernel(arch="sm_90a", raw_params=[("u64", "p")])
+    def moved():
+        q = ptx.param(u64, "p")
+        a = ptx.inst.ld.global_.f32(reg.scalar(f32), ptx.addr(q))
+        p1 = ptx.inst.setp.lt.f32(reg.scalar(pred), a, 1.0)
+        with ptx.if_(p1):
+            ptx.inst.st.global_.f32(ptx.addr(q, 4), ptx.inst.max_.f32(reg.scalar(f32), a, 0.0))
+
+    def opcodes(text: str) -> list[str]:
+        return re.findall(r"^\t(?:@!?%p\d+ )?((?:ld|setp|bra|max|st)[.\w]*)", text, re.M)
+
+    assert opcodes(m.ptx()) == opcodes(assembled(moved))
+    assert len(opcodes(m.ptx())) == 6
+
+    @pyptx.kernel(arch="sm_90a")
+    def wrong():
+        op.add.s32(reg.scalar(u32), 1)
+
+    (said,) = wrong.diagnose()
+    assert "this belongs into a function of a pyptx.Module" in said.message

@@ -297,6 +297,19 @@ def test_debugger_stops_at_a_breakpoint_and_quits(
     assert "ended" not in text
 
 
+def test_debugger_suggests_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`help` lists them; slips and the words of gdb get the nearest one, which exists."""
+    assert debug(tmp_path, monkeypatch, "help\nbt\ninfo\nbraek 3\nn\nfrobnicate\nq\n", "--break", "16") == 0
+    text = capsys.readouterr().out.replace("(pyptx) ", "")
+    listed = {line.split(" ", 1)[0].rstrip(",") for line in text.splitlines() if "  " in line}
+    for word, meant in {"bt": "where", "info": "print", "braek": "break", "n": "step"}.items():
+        assert f"unknown command {word}; did you mean `{meant}`? h for help" in text
+        assert meant in listed
+    assert "unknown command frobnicate; h for help" in text
+
+
 def test_debugger_shows_what_is_and_says_what_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,63 @@ def test_traffic_in_loops_of_unknown_length_is_not_called_known(capsys: pytest.C
     assert "128 x 1 x 1 per CTA (assumed: the kernel has no .reqntid" in text
 
 
+def test_copies_through_tensor_maps_are_said_not_to_be_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = DATA.parents[2] / "examples" / "transpile" / "cute_gemm.ptx"
+    lines = path.read_text().splitlines()
+    copies = [i for i, line in enumerate(lines, 1) if "cp.async.bulk.tensor" in line]
+    assert copies
+    text = f"what {len(copies)} cp.async.bulk.tensor move"
+    page = tmp_path / "r.html"
+    assert main(["analyse", str(path), "--no-ptxas", "--html", str(page)]) == 0
+    capsys.readouterr()
+    assert main(["analyse", str(path), "--no-ptxas"]) == 0
+    (traffic,) = re.findall(r"^  traffic .*", capsys.readouterr().out, re.M)
+    assert text in traffic
+    assert re.match(r"  traffic +(at least \d|not known)", traffic)
+    assert page.read_text().count(text) == 2  # among the facts, and in the tab
+    assert main(["analyse", str(path), "--no-ptxas", "--json"]) == 0
+    (function,) = json.loads(capsys.readouterr().out)["functions"]
+    assert [u["line"] for u in function["traffic"]["uncounted"]] == copies
+    assert not function["traffic"]["complete"]
+
+
+BULK = """
+.version 8.0
+.target sm_90
+.address_size 64
+.entry k(.param .u64 p, .param .u32 n) .reqntid 32
+{
+	.reg .b64 %rd<3>;
+	.reg .b32 %r<3>;
+	.shared .align 16 .b8 s[1024];
+	.shared .align 8 .b64 bar;
+	mov.u32 %r1, s;
+	mov.u32 %r2, bar;
+	ld.param.u64 %rd1, [p];
+	cvta.to.global.u64 %rd2, %rd1;
+	ld.param.u32 %r0, [n];
+	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd2], SIZE, [%r2];
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("size", ["512", "%r0"])
+def test_a_bulk_copy_is_counted_if_its_size_is_a_constant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
+) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(BULK.replace("SIZE", size))
+    assert main(["analyse", str(path)]) == 0
+    (traffic,) = re.findall(r"^  traffic +(.*)", capsys.readouterr().out, re.M)
+    if size == "512":
+        assert traffic == "512 bytes read and 0 written per CTA"
+    else:
+        assert traffic.startswith("not known: what 1 cp.async.bulk move is not counted")
+
+
 def test_refused_text_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         find_tool("ptxas")

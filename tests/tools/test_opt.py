@@ -55,3 +55,20 @@ def test_lines_of_a_split_file_count_from_its_start(
     assert run(monkeypatch, str(file), "--split-input-file", "-t", "ptx") == 1
     lines = file.read_text().splitlines()
     assert f"{file}:{lines.index('	mul.f32 %r2, %r1;') + 1}:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [(), ("--parsing-diagnostics",)])
+def test_text_that_is_no_ptx_is_told_once_with_its_caret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
+) -> None:
+    file = tmp_path / "k.ptx"
+    good = ".version 8.0\n.target sm_80\n.entry k()\n{\n\tret;\n}\n"
+    file.write_text(f"{good}// -----\n{good.replace('ret;', 'add.s32 %r1 %r2, %r3;')}")
+    status = run(monkeypatch, str(file), "--split-input-file", "-t", "ptx", *option)
+    captured = capsys.readouterr()
+    said = (captured.out if option else captured.err).splitlines()
+    assert status == (0 if option else 1)
+    (at,) = (i for i, line in enumerate(said) if "unexpected" in line)
+    assert said[at].startswith(f"{file}:12:14: error: ")
+    assert said[at + 1 : at + 3] == ["\tadd.s32 %r1 %r2, %r3;", "\t            ^"]
+    assert sum("%r1 %r2" in line for line in said) == 1

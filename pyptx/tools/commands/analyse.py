@@ -153,7 +153,7 @@ def as_text(report: FunctionReport, filename: str) -> str:
     row("mix", ", ".join(f"{n} {k}" for k, n in sorted(kinds, key=lambda kn: -kn[1])))
     for i, loop in enumerate(report.loops.loops):
         row("loop" if i == 0 else "", f"{'  ' * (loop.depth - 1)}{loop_text(report, loop, i)}")
-    if report.traffic.accesses:
+    if report.traffic.accesses or report.traffic.uncounted:
         row("traffic", traffic_text(report))
     if report.banks:
         told = [u for u in report.banks if u.ways is not None]
@@ -199,6 +199,8 @@ def traffic_text(report: FunctionReport) -> str:
         )
         if count
     ]
+    if t.uncounted:
+        reasons.append(f"what {t.left_out} move is not counted, as the instructions do not tell how much")
     if unplaced + unlimited == len(t.accesses):
         return f"not known: {' and '.join(reasons)}"
     least = "at least " if reasons else ""
@@ -279,6 +281,7 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
             "read": report.traffic.read,
             "written": report.traffic.written,
             "complete": report.traffic.complete,
+            "uncounted": [{"line": line_of(op), "opcode": spelled(op)} for op in report.traffic.uncounted],
             "accesses": [
                 {
                     "line": a.line,

@@ -8,6 +8,7 @@ Follows one thread (the first; `thread` changes it); all others run along.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import PTXError
+from ...diagnostics import PTXError, did_you_mean
 from ...dialects.ptx.special_registers import is_special_register, own_bits, read_problem
 from ...simulator import Observer, Timeline, load
 from ...simulator.engine import Engine
@@ -39,6 +40,13 @@ list, l          the source around the place
 thread CTA T, t  follow another thread: number of the CTA, number of the thread in it
 help, h          these lines
 quit, q          end"""
+COMMANDS = tuple(re.findall(r"^\w+", HELP, re.M))
+GDB = {
+    "bt": "where", "backtrace": "where", "frame": "where", "info": "print", "display": "print", "next": "step", "n": "step",
+    "stepi": "step", "si": "step", "nexti": "step", "run": "continue", "r": "continue", "finish": "continue",
+    "disassemble": "list", "clear": "delete LINE", "tbreak": "break", "exit": "quit",
+}  # fmt: skip
+"""What people type who come from gdb -> the command here that comes nearest."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -268,7 +276,8 @@ class Stepper:
             case "t" | "thread":
                 print("thread takes two numbers: of the CTA, and of the thread in it")
             case _:
-                print(f"unknown command {verb}; h for help")
+                hint = f"did you mean `{GDB[verb]}`?" if verb in GDB else did_you_mean(verb, COMMANDS)
+                print(f"unknown command {verb}; {f'{hint} ' if hint else ''}h for help")
         return False
 
     def follow(self, step: Step, cta: int, thread: int) -> None:

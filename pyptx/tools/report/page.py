@@ -119,9 +119,15 @@ def _facts(report: FunctionReport) -> str:
     deepest = max((loop.depth for loop in report.loops.loops), default=0)
     more = f"{len(report.cfg.blocks)} blocks, {len(report.loops.loops)} loops, {deepest} deep"
     facts.append(("instructions", f"{report.mix.total:,}", more))
-    if t.accesses:
-        more = "per CTA, read / written" + ("" if t.complete else ", without loops of unknown length")
-        facts.append(("global memory", f"{size_text(t.read)} / {size_text(t.written)}", more))
+    if t.accesses or t.uncounted:
+        more = "per CTA, read / written"
+        if any(a.times is None for a in t.accesses):
+            more += ", without loops of unknown length"
+        if t.uncounted:
+            more += f", without what {t.left_out} move"
+        facts.append(
+            ("global memory", f"{'' if t.complete else 'at least '}{size_text(t.read)} / {size_text(t.written)}", more)
+        )
     if report.banks:
         worst = max((u.ways or 0 for u in report.banks), default=0)
         bad = sum(u.wavefronts > u.ideal for u in report.banks if u.wavefronts is not None and u.ideal is not None)

@@ -54,6 +54,10 @@ def memory_tab(report: FunctionReport) -> str:
     if report.traffic.accesses:
         head = ("#line", "access", "#bytes per CTA", "#times", "#sectors per warp (least)", "address")
         parts.append(table("Global memory", head, _global_rows(report)))
+    if report.traffic.uncounted:
+        parts.append(
+            paragraph(f"Not counted: what {report.traffic.left_out} move. The instructions do not tell how much.")
+        )
     if report.banks:
         head = ("#line", "access", "#ways", "#passes (least)", "address")
         parts.append(table("Shared memory banks", head, _bank_rows(report)))
