@@ -371,12 +371,27 @@ _CONSTANT = frozenset(
 
 def _address_key(trace: Trace, operand: AddressOperand, regs: list[Variable], path: Opcode) -> Key:
     base, offset = operand.base, operand.offset
+    if isinstance(base, Reg) and (base.dtype.bits < 32 or base.dtype.is_float) and not trace.faithful:
+        raise _no_address(trace, base)
     key = base if isinstance(base, int) else _key(trace, base, regs, path)
     if isinstance(key, tuple) and key[0] == "sym" and isinstance(offset, int):
         key, offset = ("sym", key[1], key[2] + offset), None
     rest = [_key(trace, part, regs, path) for part in operand.rest]
     found = ("[", key, offset, *rest)
     return ("space", operand.space, found) if operand.space else found
+
+
+def _no_address(trace: Trace, value: Reg) -> PTXError:
+    """The error for a register in brackets that is no address by its type."""
+    hint = "convert an integer to u32 (shared memory) or u64 first: ptx.cvt"
+    for shape, regs, *_ in reversed(trace.statements):
+        if any(regs[i].name == value.name for i in shape.written):
+            if shape.instruction is not None and shape.instruction.name == "ptx.ld":
+                hint = "it is the value that was loaded, not its place: s.element(row, col) of a view s is the address"
+            break
+    return trace.error(
+        f"an address is a 32-bit or 64-bit integer register, not {value.name} of type {value.dtype}", hint
+    )
 
 
 def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Key:
