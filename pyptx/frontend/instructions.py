@@ -126,7 +126,10 @@ class Opcode:
             try:
                 trace.check(shape, place)
             except PTXError as error:
-                raise _refused(operands, error) from None
+                from .refusals import refused
+
+                assert self._cls is not None
+                raise refused(self._cls, self._modifiers, operands, error) from None
         trace.statements.append((shape, regs, trace.lead, place, name))
         trace.lead = ""
         if operands:
@@ -188,15 +191,6 @@ class Opcode:
             self._reads_special = cls.reads_special
             self._cls = cls
         return self._cls
-
-
-def _refused(operands: tuple[Any, ...], error: PTXError) -> PTXError:
-    """The error of an instruction, or where it takes a place in memory for a value, what to write instead."""
-    if "not a symbol" in error.diagnostics[0].message:
-        for operand in operands:
-            if isinstance(operand, NotAValue) and hasattr(operand, "__ptx_symbol__"):
-                return operand.refusal()
-    return error
 
 
 class InstructionNamespace:
@@ -571,7 +565,12 @@ def move(target: Any, value: Any) -> None:
         name = "pred" if dtype.name == "pred" else f"u{dtype.bits}"
         emit(f"mov.{name}", target, value)
     elif isinstance(value, Reg):
-        emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+        try:
+            emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+        except PTXError as error:
+            from .refusals import refused_value
+
+            raise refused_value(dtype, value, error) from None
     elif isinstance(value, NotAValue) and (dtype.is_float or dtype.bits < 32):
         raise value.refusal()  # an address fits into integers only
     else:

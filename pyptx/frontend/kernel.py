@@ -139,6 +139,22 @@ class Kernel:
         arch = self._arch if len(self._archs) == 1 else self._archs
         return f"Kernel({self._fn.__name__}, arch={arch!r})"
 
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: what it takes, gives and is for, without tracing it."""
+        names = [
+            f"{n}: {t.dims} {t.dtype}".replace("'", "") for n, t in zip(self._positional, self.specs, strict=False)
+        ]
+        count = len(self.in_specs or ())
+        rows = [
+            ("inputs", names[:count]),
+            ("outputs", names[count:]),
+            ("template parameters", [f"{n}={v!r}" for n, v in self._template.items()]),
+            ("raw parameters", [f"{n}: {words}" for words, n in self.raw_params]),
+            ("arch", list(self._archs)),
+        ]
+        listed = "\n".join(f"- {what}: {', '.join(f'`{v}`' for v in values)}" for what, values in rows if values)
+        return f"**kernel `{self.name}`**\n\n{listed}"
+
     # Like a function, a kernel is its own copy, and is pickled by its name where it is found under it.
 
     def __copy__(self) -> Kernel:

@@ -168,3 +168,20 @@ def test_a_call_says_what_check_says_about_copies() -> None:
     assert "TMA_128B" in str(found.message)
     assert told(lambda: wrong(x)) == []
     assert told(lambda: copied(Layout.TMA_128B)(x)) == []
+
+
+# --------------------------------------------------------------------------------------------- what a person looks at
+
+
+def test_short_texts() -> None:
+    k = copied(Layout.TMA_128B)
+    text = repr(k.pressure())
+    assert len(text) < 300
+    assert re.search(r"written=\d+, estimated=\d+", text)
+    shown = k._repr_markdown_()
+    assert "**kernel `copy`**" in shown
+    assert "- inputs: `x: (64, 64) f16`" in shown
+    assert "- outputs: `out: (32,) f32`" in shown
+    assert "`sm_90a`" in shown
+    assert {"Any", "Cvta", "Special"}.isdisjoint(dir(ptx))
+    assert {"inst", "special", "if_"} <= set(dir(ptx))
