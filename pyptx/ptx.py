@@ -50,6 +50,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(_absent(name, __all__))
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __all__ = [
     "PipelineState", "Pointer", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "cvt", "cvta",
     "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",

@@ -47,6 +47,11 @@ class Pressure:
     live_at_top: tuple[SSAValue, ...]
     """The values that occupy registers at `top`, widest first."""
 
+    def __repr__(self) -> str:
+        top = "" if self.top is None else f", top={self.top.name} at {self.top.location}"
+        counts = ", ".join(f"{n}={getattr(self, n)}" for n in ("written", "estimated", "relaxed", "predicates"))
+        return f"Pressure({counts}{top}, {len(self.live_at_top)} values live there)"
+
 
 def register_pressure(function: FunctionOp, live: Liveness) -> Pressure:
     """Pressure of a function; its CFG is that of the liveness."""

@@ -20,10 +20,15 @@ _CUDA = {
 """Names of CUDA C++ -> the PTX for them."""
 
 
+def cuda_name(name: str) -> str | None:
+    """What PTX has for a name of CUDA C++."""
+    return _CUDA.get(name.strip("_"))
+
+
 def absent(name: str, known: Iterable[str]) -> str:
     """What an AttributeError says about a name that the module `pyptx.ptx` does not have."""
     text = f"module 'pyptx.ptx' has no attribute {name!r}"
-    cuda = _CUDA.get(name.strip("_"))
+    cuda = cuda_name(name)
     if cuda is not None:
         return f"{text}: write {cuda}"
     opcode = name.rstrip("_")

@@ -8,6 +8,9 @@ towards zero.
 
 from __future__ import annotations
 
+import sys
+from dis import opname
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,11 +115,17 @@ class Arithmetic:
         dtype: PtxType
 
     def __bool__(self) -> bool:
+        hint = (
+            "branch with `with ptx.if_(p):`, choose with ptx.selp, guard one instruction with pred=p; "
+            "`p and q` is p & q, `a < b < c` is (a < b) & (b < c), `not p` is ~p"
+        )
+        if _in_a_call(sys._getframe(1)):
+            hint = "max(a, b) is a.max(b) or ptx.inst.max, min(a, b) is a.min(b) or ptx.inst.min; elsewhere " + hint
         raise NotABool(
             current().diagnostic(
                 f"{self!r} has no truth value while the kernel is traced: Python's if, while, in, and, or, not "
                 "cannot depend on it",
-                "branch with `with ptx.if_(p):`, choose with ptx.selp, guard one instruction with pred=p",
+                hint,
             )
         )
 
@@ -132,7 +141,9 @@ class Arithmetic:
         raise NotABool(
             current().diagnostic(
                 f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
-                f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
+                _functions(self.dtype)
+                if self.dtype.is_float
+                else f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
             )
         )
 
@@ -149,7 +160,7 @@ class Arithmetic:
         if ufunc.nin == 1:
             raise current().error(
                 f"np.{ufunc.__name__} of a register: NumPy cannot compute while the kernel is traced",
-                f"write PTX instructions: ptx.inst.<opcode>.{self.dtype}(d, a), such as ex2.approx.f32",
+                _functions(self.dtype),
             )
         return getattr(ufunc, method)(*[_boxed(i) for i in inputs], **options)
 
@@ -328,6 +339,19 @@ class Arithmetic:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def _functions(dtype: PtxType) -> str:
+    """What to write for a function of `math` or NumPy."""
+    return (
+        f"write PTX instructions: ptx.inst.<opcode>.{dtype}(d, a), such as sqrt.rn.f32, or ex2.approx.f32 for powers of 2: "
+        "exp(v) is that of v * 1.4426950408889634"
+    )
+
+
+def _in_a_call(frame: FrameType) -> bool:
+    """Whether the instruction that runs in a frame is a call (of max, min, any, ...) rather than a test."""
+    return opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL")
 
 
 def _boxed(value: Any) -> Any:

@@ -13,7 +13,7 @@ from ..types import s32, u32
 from .instructions import emit, move, opcode
 from .left_early import left_early
 from .not_a_value import NotAValue
-from .rebinding import Before, Branch, before, check_loop, close_branch
+from .rebinding import Before, Branch, before, check_end, check_loop, close_branch
 from .registers import NegPred, Reg, predicate, temporary
 from .trace import Trace, current
 
@@ -168,6 +168,7 @@ class _Loop(_Block):
     def __init__(self, name: str, pred: Any):
         super().__init__(f'ptx.loop("{name}")')
         self.name, self.pred = name, pred
+        self.place = current().place()
         self.before: Before | None = None
 
     def __enter__(self) -> None:
@@ -184,12 +185,18 @@ class _Loop(_Block):
             if self.pred is None:
                 _BRA_UNI(self.name)
             else:
-                _BRA(self.name, pred=_condition(current(), self.pred))
+                pred = _condition(current(), self.pred)
+                check_end(current(), self.before, pred.reg if isinstance(pred, NegPred) else pred, self.place)
+                _BRA(self.name, pred=pred)
 
 
 def loop(label: str, *, pred: Any = None) -> _Loop:
-    """`with ptx.loop("name", pred=p):` repeats the body while p holds at its end (always, without p: leave with a
-    branch).
+    """`with ptx.loop("name", pred=p):` repeats the body while p (or `~p`) holds at its end: do-while, so the body runs
+    once at least. Without p it repeats always: leave with a branch.
+
+    p is a register that the body writes, `ptx.setp("gt", s32, p, n, 0)`: a comparison such as `n > 0` in its place is
+    made once, before the loop (TraceWarning where nothing in the body writes p and no branch leaves it). A while loop is one
+    that `ptx.bra(done, pred=~p)` leaves, or one under `with ptx.if_(p):`.
     """
     return _Loop(label, pred)
 

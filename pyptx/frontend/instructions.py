@@ -126,7 +126,10 @@ class Opcode:
             try:
                 trace.check(shape, place)
             except PTXError as error:
-                raise _refused(operands, error) from None
+                from .refusals import refused
+
+                assert self._cls is not None
+                raise refused(self._cls, self._modifiers, operands, error) from None
         trace.statements.append((shape, regs, trace.lead, place, name))
         trace.lead = ""
         if operands:
@@ -188,15 +191,6 @@ class Opcode:
             self._reads_special = cls.reads_special
             self._cls = cls
         return self._cls
-
-
-def _refused(operands: tuple[Any, ...], error: PTXError) -> PTXError:
-    """The error of an instruction, or where it takes a place in memory for a value, what to write instead."""
-    if "not a symbol" in error.diagnostics[0].message:
-        for operand in operands:
-            if isinstance(operand, NotAValue) and hasattr(operand, "__ptx_symbol__"):
-                return operand.refusal()
-    return error
 
 
 class InstructionNamespace:
@@ -371,12 +365,27 @@ _CONSTANT = frozenset(
 
 def _address_key(trace: Trace, operand: AddressOperand, regs: list[Variable], path: Opcode) -> Key:
     base, offset = operand.base, operand.offset
+    if isinstance(base, Reg) and (base.dtype.bits < 32 or base.dtype.is_float) and not trace.faithful:
+        raise _no_address(trace, base)
     key = base if isinstance(base, int) else _key(trace, base, regs, path)
     if isinstance(key, tuple) and key[0] == "sym" and isinstance(offset, int):
         key, offset = ("sym", key[1], key[2] + offset), None
     rest = [_key(trace, part, regs, path) for part in operand.rest]
     found = ("[", key, offset, *rest)
     return ("space", operand.space, found) if operand.space else found
+
+
+def _no_address(trace: Trace, value: Reg) -> PTXError:
+    """The error for a register in brackets that is no address by its type."""
+    hint = "convert an integer to u32 (shared memory) or u64 first: ptx.cvt"
+    for shape, regs, *_ in reversed(trace.statements):
+        if any(regs[i].name == value.name for i in shape.written):
+            if shape.instruction is not None and shape.instruction.name == "ptx.ld":
+                hint = "it is the value that was loaded, not its place: s.element(row, col) of a view s is the address"
+            break
+    return trace.error(
+        f"an address is a 32-bit or 64-bit integer register, not {value.name} of type {value.dtype}", hint
+    )
 
 
 def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Key:
@@ -556,7 +565,12 @@ def move(target: Any, value: Any) -> None:
         name = "pred" if dtype.name == "pred" else f"u{dtype.bits}"
         emit(f"mov.{name}", target, value)
     elif isinstance(value, Reg):
-        emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+        try:
+            emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
+        except PTXError as error:
+            from .refusals import refused_value
+
+            raise refused_value(dtype, value, error) from None
     elif isinstance(value, NotAValue) and (dtype.is_float or dtype.bits < 32):
         raise value.refusal()  # an address fits into integers only
     else:

@@ -65,6 +65,8 @@ class Traced:
     places: tuple[int, ...] = ()
     findings: tuple[Diagnostic, ...] = ()
     """What is wrong with it though it can be printed; `Kernel.check` says so."""
+    untold: tuple[Diagnostic, ...] = ()
+    """Those of them that the first launch warns of: tracing has not, and no launch refuses them."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
     launched: list[bool] = None  # pyright: ignore[reportAssignmentType]  # not empty once a launch was asked for
 
@@ -74,8 +76,9 @@ class Kernel:
     it launches it.
 
     Made by `@kernel`. Positional parameters of the function are tensors, inputs then outputs, as in `in_specs +
-    out_specs`; keyword-only parameters are template parameters. The keyword arguments of `.ptx()` and the like are
-    template parameters, symbolic dimensions (ints) and names of raw parameters (ignored there).
+    out_specs`; keyword-only parameters are template parameters (one without a default is None, with a TraceWarning, where
+    it is not given). The keyword arguments of `.ptx()` and the like are template parameters, symbolic dimensions (ints)
+    and names of raw parameters (ignored there).
     """
 
     __name__: str
@@ -123,9 +126,9 @@ class Kernel:
                     "parameters keyword-only"
                 )
         self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self._template = {
-            p.name: None if p.default is p.empty else p.default for p in parameters if p.kind == p.KEYWORD_ONLY
-        }
+        keywords = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
+        self._template = {p.name: None if p.default is p.empty else p.default for p in keywords}
+        self._without_default = [p.name for p in keywords if p.default is p.empty]
         if self.specs and len(self.specs) != len(self._positional):
             raise TypeError(
                 f"kernel {fn.__name__} has {len(self._positional)} tensor parameters "
@@ -136,6 +139,22 @@ class Kernel:
     def __repr__(self) -> str:
         arch = self._arch if len(self._archs) == 1 else self._archs
         return f"Kernel({self._fn.__name__}, arch={arch!r})"
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: what it takes, gives and is for, without tracing it."""
+        names = [
+            f"{n}: {t.dims} {t.dtype}".replace("'", "") for n, t in zip(self._positional, self.specs, strict=False)
+        ]
+        count = len(self.in_specs or ())
+        rows = [
+            ("inputs", names[:count]),
+            ("outputs", names[count:]),
+            ("template parameters", [f"{n}={v!r}" for n, v in self._template.items()]),
+            ("raw parameters", [f"{n}: {words}" for words, n in self.raw_params]),
+            ("arch", list(self._archs)),
+        ]
+        listed = "\n".join(f"- {what}: {', '.join(f'`{v}`' for v in values)}" for what, values in rows if values)
+        return f"**kernel `{self.name}`**\n\n{listed}"
 
     # Like a function, a kernel is its own copy, and is pickled by its name where it is found under it.
 
@@ -252,7 +271,7 @@ class Kernel:
         found = self._cache.get(key)
         if found is None:
             with gc_paused():  # a trace is one large graph that lives on
-                found = self._cache[key] = self._run(template, env)
+                found = self._cache[key] = self._run(template, env, self._not_given(kw))
         return found
 
     _trace = trace
@@ -401,12 +420,17 @@ class Kernel:
                 env.setdefault(name, value)
         return template, env
 
+    def _not_given(self, kw: Mapping[str, Any]) -> list[str]:
+        """The template parameters that have no value: no default, none in `kw`, and no dimension or raw parameter."""
+        known = (*kw, *self.symbolic_dims, *(name for _, name in self.raw_params))
+        return [name for name in self._without_default if name not in known]
+
     def _size(self, name: str, value: Any) -> int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
         return operator.index(value)
 
-    def _run(self, template: dict[str, Any], env: dict[str, int]) -> Traced:
+    def _run(self, template: dict[str, Any], env: dict[str, int], not_given: Sequence[str]) -> Traced:
         code = getattr(self._fn, "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
         trace = Trace(self.name, self.arch, self._version, place)
@@ -415,6 +439,9 @@ class Kernel:
             raise trace.error(problem, at=0)
         tensors = self._tensors(env)
         trace.template = dict(template)
+        if not_given:
+            needed = ", ".join(f"{n}=" for n in not_given)
+            trace.warn(f"{self.name} needs {needed}: without a default it is None here", "give it, or a default", 0)
         trace.tiles = {t.name: tile for t, tile in zip(tensors, self.specs, strict=False)}
         trace.parameters = {name: words for words, name in self.raw_params}
         for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
@@ -432,6 +459,8 @@ class Kernel:
                 missing = [d for d in self.symbolic_dims if d not in env]
                 if missing and isinstance(error, (PTXError, TypeError, AttributeError)):
                     raise _without_dims(trace, self.name, missing, error) from error
+                if not_given:
+                    error.add_note(f"note: {', '.join(not_given)} of {self.name} was not given, and is None")
                 located = None if isinstance(error, PTXError) else at_the_kernels_line(trace, error)
                 if located is None:
                     raise
@@ -442,7 +471,7 @@ class Kernel:
             _warn(found, self._fn)
         copies = tensor_copy_problems(trace, env)
         maps = tensor_map_problems(trace, tensors, copies)
-        findings = (*trace.warnings.values(), *uninitialised_barriers(trace), *copies, *maps)
+        untold = (*uninitialised_barriers(trace), *copies)
         parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
         built = build_module(
             trace,
@@ -456,7 +485,7 @@ class Kernel:
         smem = self.smem if built.has_extern else 0
         return Traced(
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
-            findings=findings, text=[], launched=[],
+            findings=(*trace.warnings.values(), *untold, *maps), untold=untold, text=[], launched=[],
         )  # fmt: skip
 
     def _launch_problem(self) -> str | None:
@@ -515,7 +544,7 @@ class Kernel:
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
         if not traced.launched:
             traced.launched.append(True)
-            for problem in self._spec_problems(traced):
+            for problem in (*traced.untold, *self._spec_problems(traced)):
                 _warn(problem, self._fn)
         launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
@@ -607,7 +636,7 @@ def _judged(diagnostic: Diagnostic) -> Diagnostic:
 
 def _warn(found: Diagnostic, fn: Callable[..., Any]) -> None:
     """Python's warning for a finding, at its place; shown once for each, as those of the kernel's module are."""
-    text = f"{found.message}\nhint: {found.hint}"
+    text = f"{found.message}\nhint: {found.hint}" if found.hint else found.message
     registry = getattr(fn, "__globals__", {}).setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, TraceWarning, found.filename or "<kernel>", found.line or 1, registry=registry)
 

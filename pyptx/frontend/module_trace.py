@@ -85,6 +85,8 @@ def type_of(register_class: str) -> PtxType:
 class ModuleTrace(Trace):
     """A trace whose statements come in the author's order. `layouts` are the gaps that statements may be given."""
 
+    faithful = True
+
     def __init__(
         self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = (),
         registers: str = "", calls: str = "llvm",

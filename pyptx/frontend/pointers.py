@@ -9,7 +9,7 @@ from .addresses import global_ptrs
 from .instructions import AddressOperand, bits_of, emit, move, moved
 from .parameters import TensorSpec
 from .registers import Reg, RegArray, SpecialReg, array, temporary
-from .shared import Allocation, MbarrierRef, SharedAlloc, SharedSlice, address_register, memory_type
+from .shared import Allocation, MbarrierRef, SharedAlloc, SharedSlice, address_register, emit_store, memory_type
 from .trace import current
 
 __all__ = ["Pointer", "pointer"]
@@ -144,7 +144,7 @@ class Pointer:
         """`st` of a register, a number, or a list of 2, 4 or 8 for a vector, `at` elements further. One instruction."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = bits_of(self.dtype, value)
-        emit(self._spelled("st", modifiers, value), self._at(self._constant(at)), value, pred=pred)
+        emit_store(self._spelled("st", modifiers, value), self.dtype, self._at(self._constant(at)), value, pred)
 
     def _spelled(self, root: str, modifiers: str, data: Any) -> str:
         vector = f"v{len(data)}" if isinstance(data, (list, tuple, RegArray)) else ""

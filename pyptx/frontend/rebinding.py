@@ -194,6 +194,24 @@ def check_loop(trace: Trace, start: Before, *, condition: Reg | None = None) -> 
             )
 
 
+def check_end(trace: Trace, start: Before, condition: Reg, at: int) -> None:
+    """At the end of a loop that goes on while `condition` holds: a warning at its place `at` where that cannot change,
+    as no instruction of the body writes it and no branch leaves the body.
+    """
+    body = trace.statements[start.start :]
+    if any(condition.name in _written(s) for s in body):
+        return
+    inside = {s[4] for s in body if s[0].kind == Kind.LABEL}
+    if any(s[0].kind == Kind.TERMINATOR and s[4] not in inside for s in body):
+        return
+    trace.warn(
+        f"nothing in the loop writes its condition {condition.name}: it never ends where that holds at first",
+        "a comparison is made where it is written, here once before the loop: have p = reg.scalar(pred), write it at "
+        'the end of the body, ptx.setp("gt", s32, p, n, 0), and give the loop pred=p',
+        at,
+    )
+
+
 def _renewed(body: list[Statement], found: _Rebound) -> bool:
     """Whether the old register got the new value by its own name: `s = old + v; old.set(s)`."""
     old, new = set(found.old), set(found.new)

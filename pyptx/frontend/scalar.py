@@ -8,8 +8,8 @@ from typing import Any
 
 from ..types import PtxType
 from .arithmetic import _UNSIGNED
-from .instructions import bits_of, emit
-from .registers import Reg, checked_type, temporary
+from .instructions import bits_of, emit, moved
+from .registers import Reg, SpecialReg, checked_type, temporary
 from .shared import bracketed, memory_type
 from .trace import current
 
@@ -175,6 +175,8 @@ def cvt(
         )
     checked_type(dst_t, _FIRST)
     checked_type(src_t, "the second argument of cvt, the type of its source,")
+    if isinstance(src, SpecialReg):
+        src = moved(current(), src)  # a cvt itself reads one into a 32-bit register only
     rounding = rounding or _usual_rounding(dst_t, src_t)
     words = ["cvt", rounding or "", "ftz" if ftz else "", "sat" if sat else "", dst_t.name, src_t.name]
     return emit(".".join(w for w in words if w), dst, src, pred=pred)

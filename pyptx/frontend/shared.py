@@ -14,6 +14,7 @@ from math import prod
 from typing import Any, Self
 
 from ..analysis.occupancy import limits_of
+from ..diagnostics import PTXError
 from ..dialects.ptx.structure import VariableOp
 from ..dialects.ptx.syntax import Layout, Operand, Symbol, transform
 from ..ssa.shapes import fill_instruction
@@ -421,7 +422,20 @@ def store(dtype: PtxType, address: Any, value: Any) -> None:
             register = temporary(current(), b16)
             move(register, value)
             value = register
-    emit(f"st.shared.{memory_type(dtype)}", bracketed(address), value)
+    emit_store(f"st.shared.{memory_type(dtype)}", dtype, bracketed(address), value)
+
+
+def emit_store(text: str, dtype: PtxType, address: Any, value: Any, pred: Any = None) -> None:
+    """The `st` of a value as a type. PTXError, with how to convert, for a register of another."""
+    from .refusals import refused_value, store_problem
+
+    problem = store_problem(dtype, value)
+    if problem is not None:
+        raise current().error(*problem)
+    try:
+        emit(text, address, value, pred=pred)
+    except PTXError as error:
+        raise refused_value(dtype, value, error) from None
 
 
 def memory_type(dtype: PtxType) -> str:

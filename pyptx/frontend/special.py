@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..diagnostics import suggest
 from ..dialects.ptx.special_registers import ELEMENTS, SPECIAL_REGISTERS
 from ..types import PtxType, pred, u32, u64
+from .absent import cuda_name
 from .not_a_value import NoTruth
 from .registers import SpecialReg
 from .trace import current
@@ -55,7 +56,7 @@ class Special:
         else:
             base, _, element = name.rpartition("_")
             if "%" + base not in SPECIAL_REGISTERS or "." + element not in ELEMENTS:
-                near = suggest(name, [n[1:] for n in SPECIAL_REGISTERS])
+                near = [cuda] if (cuda := cuda_name(name)) else suggest(name, [n[1:] for n in SPECIAL_REGISTERS])
                 hint = f"; did you mean {' or '.join(near)}?" if near else ""
                 raise AttributeError(f"PTX has no special register %{name}{hint}")
             made = _Scalar(f"%{base}.{element}")

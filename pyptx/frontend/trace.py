@@ -85,6 +85,9 @@ class Trace:
     be inferred.
     """
 
+    faithful = False
+    """Whether it records what a PTX file has, odd or not, rather than what an author means."""
+
     def __init__(
         self, name: str, target: str, version: Version | None = None, place: tuple[str, int] = ("<kernel>", 1)
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..diagnostics import did_you_mean
 from ..types import b32
 from .instructions import emit
 from .registers import Reg, temporary
@@ -33,6 +34,12 @@ def reduce_max(reg: Reg, *, width: int = 32) -> Reg:
 def reduce_min(reg: Reg, *, width: int = 32) -> Reg:
     """Minimum over each group of `width` lanes, in place, as `reduce_max`."""
     return _reduce("min", reg, width)
+
+
+def __getattr__(name: str) -> Any:
+    known = {"reduce_add": "reduce_sum", "sum": "reduce_sum", "max": "reduce_max", "min": "reduce_min"}
+    near = f"did you mean `{known[name]}`?" if name in known else did_you_mean(name, __all__)
+    raise AttributeError(f"ptx.warp has no {name!r}; {near or 'it has ' + ', '.join(__all__)}")
 
 
 def _reduce(operation: str, reg: Any, width: int) -> Reg:

@@ -131,10 +131,15 @@ class Wgmma:
         immediates: list[int] = [] if integer else [scale_a, scale_b]
         if half:
             immediates += [turned_b] if in_registers else [turned_a, turned_b]
+        m, n, k = extents(shape)
+        if k != 256 // dtype_a.bits:
+            raise trace.error(
+                f"k is {256 // dtype_a.bits} for operands of type {dtype_a}, not {k}: an instruction reads 32 bytes along K",
+                "a longer K is several of them, with a_k_offset and b_k_offset",
+            )
         accumulate = scale_predicate(trace, scale_d)
         words = f"wgmma.mma_async.sync.aligned.{shape_name(shape)}.{dtype_d.name}.{dtype_a.name}.{dtype_b.name}"
         emit(words, d if isinstance(d, RegArray) else list(d), operand_a, operand_b, accumulate, *immediates, pred=pred)
-        m, n, k = extents(shape)
         _check_tile(trace, "A", a, dtype_a, m, k)
         _check_tile(trace, "B", b, dtype_b, n, k)
 

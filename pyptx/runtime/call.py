@@ -247,7 +247,10 @@ def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: S
     """TypeError unless there is one argument per spec."""
     if len(args) != len(specs):
         listed = ", ".join(f"{n}: {describe_tile(s)}" for n, s in zip(names, specs, strict=False))
-        raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}")
+        outputs = len(kernel.out_specs or ())
+        into = outputs and len(args) == len(specs) + outputs
+        hint = "; it returns its outputs, and writes into arrays given by name: out=..." if into else ""
+        raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}{hint}")
 
 
 def _simulate(

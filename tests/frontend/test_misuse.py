@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 
 from pyptx import PTXError, Tile, kernel, ptx, reg, smem
 from pyptx.diagnostics import Diagnostic, TraceWarning
-from pyptx.types import b32, bf16, f16, f32, tf32, u8, u32
+from pyptx.types import b32, bf16, f16, f32, pred, tf32, u8, u32, u64
+
+from .tracing import assembled
 
 
 def refusal(function: Callable[..., None], marker: str | None = None, **options: Any) -> Diagnostic:
@@ -463,3 +466,76 @@ def test_numpy_scalars_still_multiply_registers() -> None:
 def test_names_that_ptx_does_not_have(name: str, instead: str) -> None:
     with pytest.raises(AttributeError, match=instead):
         getattr(ptx, name)
+
+
+# What a kernel does with an f32 register v, a u32 register i, predicates p and q, and a 64-bit address a; what the error
+# and its hint say.
+MISTAKES: list[tuple[Callable[[Any, Any, Any, Any, Any], object], str]] = [
+    (lambda v, i, p, q, a: ptx.inst.sqrt.rn.f32(v), r"destination comes first: d = reg\.scalar\(f32\)"),
+    (lambda v, i, p, q, a: ptx.inst.fma.rn.f32(v, v, v), r"destination comes first: d = reg\.scalar\(f32\)"),
+    (lambda v, i, p, q, a: ptx.inst.atom.global_.add.f32(ptx.addr(a), 1.0), r"destination comes first"),
+    (lambda v, i, p, q, a: ptx.inst.setp.lt.u32(i, 3), r"destination comes first: p = reg\.scalar\(pred\)"),
+    (
+        lambda v, i, p, q, a: ptx.inst.ld.global_.v4.f32(ptx.addr(a)),
+        r"destination comes first: d = reg\.array\(f32, 4\)",
+    ),
+    (lambda v, i, p, q, a: ptx.if_(p and q), "`p and q` is p & q"),
+    (lambda v, i, p, q, a: ptx.if_(3 < i < 6), r"`a < b < c` is \(a < b\) & \(b < c\)"),
+    (lambda v, i, p, q, a: max(v, 0.0), r"hint: max\(a, b\) is a\.max\(b\) or ptx\.inst\.max"),
+    (lambda v, i, p, q, a: min(i, 7), r"min\(a, b\) is a\.min\(b\)"),
+    (lambda v, i, p, q, a: math.exp(v), r"exp\(v\) is that of v \* 1\.44"),
+    (lambda v, i, p, q, a: np.exp(v), r"exp\(v\) is that of v \* 1\.44"),
+    (lambda v, i, p, q, a: ptx.selp(f32, v, v, p | q), r"ptx\.or_\(pred, p0, p1\)"),
+    (lambda v, i, p, q, a: reg.from_(i, f32), r"ptx\.cvt\(f32, u32, d, a\)"),
+    (lambda v, i, p, q, a: reg.from_(a, b32), r"ptx\.cvt\(u32, u64, d, a\)"),
+    (lambda v, i, p, q, a: reg.from_(i, pred), r"p = a != 0"),
+    (lambda v, i, p, q, a: v.set(p), r"ptx\.selp\(f32, a, b, p\)"),
+    (lambda v, i, p, q, a: v.set(i), r"ptx\.cvt\(f32, u32, d, a\)"),
+    (lambda v, i, p, q, a: ptx.pointer(a, f32, "global").store(i), r"ptx\.cvt\(f32, u32, d, a\)"),
+    (lambda v, i, p, q, a: ptx.pointer(a, f16, "global").store(v), r"stored as f16.*ptx\.cvt\(f16, f32, d, a\)"),
+    (lambda v, i, p, q, a: smem.store(bf16, smem.alloc(bf16, 4)[0], v), r"stored as bf16.*ptx\.cvt\(bf16, f32, d, a\)"),
+    (lambda v, i, p, q, a: ptx.special.threadIdx, r"did you mean ptx\.special\.tid\.x\(\)"),
+    (lambda v, i, p, q, a: ptx.warp.reduce_add(v), "did you mean `reduce_sum`"),
+    (lambda v, i, p, q, a: product(i, i, k=32, dtype=f16), "k is 16 for operands of type f16, not 32"),
+    (lambda v, i, p, q, a: product(i, i, k=16, dtype=tf32), "k is 8 for operands of type tf32, not 16"),
+]
+
+
+@pytest.mark.parametrize(("use", "says"), MISTAKES)
+def test_mistakes_get_an_error_that_says_what_to_write(
+    use: Callable[[Any, Any, Any, Any, Any], object], says: str
+) -> None:
+    def k() -> None:
+        use(reg.scalar(f32), reg.scalar(u32), reg.scalar(pred), reg.scalar(pred), reg.scalar(u64))
+
+    found = refusal(k)
+    assert re.search(says, f"{found.message} hint: {found.hint}", re.DOTALL)
+    assert found.filename == __file__
+
+
+def test_what_is_no_mistake() -> None:
+    @kernel(in_specs=[Tile(32, f32)], out_specs=[Tile(32, f32), Tile(32, bf16)], grid=1, block=32)
+    def k(x: Any, out: Any, halves: Any) -> None:
+        i, d = ptx.special.tid.x(), reg.scalar(f32)
+        ptx.cvt(f32, u32, d, i)
+        (ptx.pointer(out) + i).store(d)
+        pair = reg.scalar(b32)
+        ptx.inst.cvt.rn.bf16x2.f32(pair, d, d)
+        (ptx.pointer(halves) + i).store(pair)  # its lower half
+
+    assembled(k)
+    out, halves = k(np.zeros(32, np.float32))
+    assert np.array_equal(out, np.arange(32))
+    assert np.array_equal(halves.astype(np.float32), np.arange(32))
+
+
+def test_outputs_among_the_inputs_of_a_call() -> None:
+    @kernel(in_specs=[Tile(32, f32)], out_specs=[Tile(32, f32)], grid=1, block=32)
+    def k(x: Any, out: Any) -> None:
+        (ptx.pointer(out) + ptx.special.tid.x()).store(1.0)
+
+    x = np.zeros(32, np.float32)
+    with pytest.raises(TypeError, match=r"takes 1 arrays, not 2.*out="):
+        k(x, x)
+    with pytest.raises(TypeError, match=r"takes 1 arrays, not 3.*f32\)$"):
+        k(x, x, x)
