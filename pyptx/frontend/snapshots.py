@@ -18,8 +18,8 @@ from .registers import Reg, RegArray
 
 __all__ = ["bound_names", "changed_pairs", "elements"]
 
-_MANY = 4096
-"""Lists and dictionaries with more elements are left alone."""
+_MANY = (0, 64, 256, 4096)
+"""Lists and dictionaries with more elements are left alone: inside of others of two, of one, and on their own."""
 
 
 class _Object(NamedTuple):
@@ -42,9 +42,9 @@ def _snapshot(value: Any, depth: int) -> Any:
     cls = value.__class__
     if cls in _PLAIN or not depth:
         return value
-    if cls is dict and len(value) <= _MANY:
+    if cls is dict and len(value) <= _MANY[depth]:
         return {k: _snapshot(v, depth - 1) for k, v in value.items()}
-    if (cls is list or cls is tuple) and len(value) <= _MANY:
+    if (cls is list or cls is tuple) and len(value) <= _MANY[depth]:
         return tuple([_snapshot(v, depth - 1) for v in value])
     if (names := _attributes(cls)) is not None:
         return _Object(value, {k: _snapshot(v, depth - 1) for k, v in _values(value, names)})

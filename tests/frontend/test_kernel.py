@@ -4,6 +4,7 @@ Python line.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -172,6 +173,29 @@ def test_one_and_true_are_different_template_values():
     remembered.ptx(flag=1)
     assert seen == [1, True]
     assert [type(s) for s in seen] == [int, bool]
+
+
+def test_template_values_are_told_apart_inside_of_containers():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        value: object
+
+    seen = []
+
+    @kernel
+    def remembered(*, given=None):
+        seen.append(given)
+        ptx.ret()
+
+    first, second = np.zeros(2001, np.float32), np.zeros(2001, np.float32)
+    second[1000] = 5  # where its repr has an ellipsis
+    values = [
+        (1,), (True,), (1.0,), ((1,),), ((True,),), [1], [True], {"a": 1}, {"a": True}, frozenset({1}), frozenset({1.0}),
+        Config(1), Config(True), 0.0, -0.0, (0.0,), (-0.0,), first, second,
+    ]  # fmt: skip
+    for value in values * 2:
+        remembered.ptx(given=value)
+    assert len(seen) == len(values), "each of them is traced once"
 
 
 def test_tensor_specs_know_their_shape_only_when_all_dimensions_do():

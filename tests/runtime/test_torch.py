@@ -124,6 +124,20 @@ def test_numbers_in_tensors_and_of_numpy_in_compiled_code() -> None:
         assert counter.frame_count == 1
 
 
+def test_symbolic_numbers_as_raw_parameters_in_compiled_code() -> None:
+    """Numbers that Dynamo makes symbolic on the second call stay in one graph."""
+    k, (x, w) = scaled_sum(), arrays()
+    by_number = torch.compile(lambda n: k(x, w, scale=n), fullgraph=True, backend="eager")
+    by_shape = torch.compile(
+        lambda t: k(t * 1, w, scale=float(t.shape[0])), fullgraph=True, backend="eager", dynamic=True
+    )
+    for number in (2, 3, 5.5, -1.25):
+        close(by_number(number), expected(x, w, number))
+    for rows in (2, 3, 4):
+        t = x[:1].repeat(rows, 1)
+        close(by_shape(t), expected(t, w, rows))
+
+
 def test_export() -> None:
     kernel = scaled_sum()
 

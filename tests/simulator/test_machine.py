@@ -471,6 +471,42 @@ def test_endless_loops_stop() -> None:
     assert "bra $l" in text
 
 
+_TREE = """
+.func (.param .b32 r) f(.param .b32 n)
+{
+    .reg .b32 %q<5>; .reg .pred %p<2>;
+    ld.param.b32 %q1, [n]; setp.eq.u32 %p1, %q1, 0; mov.b32 %q4, 1; @%p1 bra $z;
+    sub.u32 %q1, %q1, 1;
+    { .param .b32 a; .param .b32 b; st.param.b32 [a], %q1; call (b), f, (a); ld.param.b32 %q2, [b]; }
+    { .param .b32 a; .param .b32 b; st.param.b32 [a], %q1; call (b), f, (a); ld.param.b32 %q3, [b]; }
+    add.u32 %q4, %q2, %q3; add.u32 %q4, %q4, 1;
+$z: st.param.b32 [r], %q4; ret;
+}
+"""
+
+
+@pytest.mark.parametrize("depth", [13, 14])
+def test_long_recursion_is_no_endless_loop(depth: int) -> None:
+    """The same function is called again and again with the same registers: who called it is part of the state."""
+    call = (
+        f"mov.b32 %r1, {depth}; {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), f, (a); "
+        "ld.param.b32 %r5, [b]; } st.global.u32 [%rd1], %r5; ret;"
+    )
+    out = poison(32)
+    simulate(ptx(call, before=_TREE), out, grid=1, block=32, check=False)
+    assert out[0] == 2 ** (depth + 1) - 1
+
+
+def test_a_wait_for_the_clock_is_no_endless_loop() -> None:
+    body = (
+        "$l: mov.u32 %r1, %clock; and.b32 %r1, %r1, 0x20000; setp.eq.u32 %p1, %r1, 0; mov.b32 %r1, 0; @%p1 bra $l; "
+        "mov.b32 %r5, 7; st.global.u32 [%rd1], %r5; ret;"
+    )
+    out = poison(32)
+    simulate(ptx(body), out, grid=1, block=32, check=False)
+    assert out[0] == 7
+
+
 @pytest.mark.parametrize(
     "body",
     [
