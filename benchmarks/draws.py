@@ -84,8 +84,16 @@ class Draw:
     def instruction(self) -> str:
         """One instruction that its form should accept (needs aside), with a few operands off the form's path."""
         choose = self.random
-        cls = choose.choice(self.classes)
-        form = choose.choice(cls.forms)
+        while True:
+            cls = choose.choice(self.classes)
+            drawn = self.of_form(cls, choose.choice(cls.forms))
+            if drawn is not None:
+                guard = choose.choice(GUARDS) if choose.random() < 0.05 else ""
+                return guard + drawn
+
+    def of_form(self, cls: type[Instruction], form: Form) -> str | None:
+        """One instruction of a form, or None where the slots drawn do not go together."""
+        choose = self.random
         slots: dict[str, str] = {}
         taken: dict[int, bool] = {}
         for slot in form.slots:
@@ -99,12 +107,11 @@ class Draw:
         try:
             operands = ", ".join(self.operand(cls, form, spec, slots) for spec in specs)
         except KeyError:
-            return self.instruction()
-        guard = choose.choice(GUARDS) if choose.random() < 0.05 else ""
+            return None
         modifiers = form.modifiers(slots)
         if choose.random() < 0.1:
             choose.shuffle(modifiers)
-        return f"{guard}{form.opcode}{''.join('.' + m for m in modifiers)} {operands};".replace(" ;", ";")
+        return f"{form.opcode}{''.join('.' + m for m in modifiers)} {operands};".replace(" ;", ";")
 
     def operand(self, cls: type[Instruction], form: Form, spec: OperandSpec, slots: dict[str, str]) -> str:
         choose = self.random
