@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from pyptx.dialects.ptx.directive_facts import judge_directive
@@ -57,6 +59,22 @@ OFFSETS = (
     "+1.0",
 )
 GUARDS = ("@%p1 ", "@!%p2 ")
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+WORDS = (
+    "2pi pzo e2m1p4x4 ue8m0x4 kind::ti16 decompress::lut::b collector::b::fill collector::b::use collector::b::lastuse"
+    " collector::b::discard scaled::n1::ue8m0 multicast::cluster::16b multicast::cluster::32b im2col_no_offs::w proxy::readonly fabric"
+    " sp::1:2 sp::1:4 sp::1:8 sp::1:16 sp::2:4 sp::2:8 sp::2:16 sp::4:8 sp::4:16 s8.s4 uni parity expect_tx cc wide lo hi"
+).split()
+"""Words of the manual's syntax lines beyond those of `isa/modifiers.json`."""
+
+
+@cache
+def known_words() -> list[str]:
+    """Every modifier that ptxas is known to know, those of our own forms among them."""
+    probed = SHARED / "isa" / "modifiers.json"
+    known = json.loads(probed.read_text())["known"] if probed.exists() else []
+    own = (v for cls in OPCODES.values() for form in cls.forms for slot in form.slots for v in slot.values)
+    return sorted({*known, *WORDS, *own})
 
 
 def declarations(version: str, target: str) -> str:
@@ -251,8 +269,9 @@ class Draw:
             for s in f.slots
             for v in s.values
         ]
-        others = [v for f in choose.choice(self.classes).forms for s in f.slots for v in s.values]
-        new = choose.choice((own if own and choose.random() < 0.7 else others) or ["b32"])
+        others = [v for f in choose.choice(self.classes).forms for s in f.slots for v in s.values] or ["b32"]
+        draw = choose.random()
+        new = choose.choice(own if own and draw < 0.7 else others if draw < 0.9 else known_words())
         if not words or action == 0:
             words.insert(choose.randrange(len(words) + 1), new)
         elif action == 1:

@@ -25,10 +25,9 @@ import pyptx.dialects.ptx.all
 from pyptx.dialects.ptx.target import FIRST_PTX, parse_version, target_of
 from pyptx.tools.oracle import header, verdicts
 
-from .draws import Draw, balanced, declarations, from_files
+from .draws import SHARED, Draw, balanced, declarations, from_files
 from .explained import Disagreement, explanation
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 FOOTER = "Lx: ret;\nLy: ret;\n}\n"
 VERSIONS = (
     "4.0 4.1 4.2 4.3 5.0 5.1 6.0 6.1 6.2 6.3 6.4 6.5 7.0 7.1 7.2 7.3 7.4 7.5 7.6 7.7 7.8"

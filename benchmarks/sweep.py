@@ -1,57 +1,58 @@
-"""Every modifier that ptxas knows, put into an instruction of every form: where do the verdicts differ?
+"""Every modifier that ptxas knows, and operands of every kind, put into an instruction of every form: where do the verdicts differ?
 
-    python -m benchmarks.sweep [--opcode ld] [--target sm_107a] [--each 2] [--show 60]
+    python -m benchmarks.sweep [--opcode ld] [--target sm_107a] [--edits operands]
 
 The fuzzer edits instructions with modifiers of our own forms, so it cannot find what the dialect has never heard of. This
-goes the other way: it takes a few instructions of each form, adds each word of `WORDS` and of `isa/modifiers.json`, or puts it in the
-place of each modifier, and compares the verdicts at the newest version. Prints the differences by opcode and word.
+goes the other way: it takes a few instructions of each form, adds each word of `draws.known_words`, or puts it in the
+place of each modifier, puts each of `OPERANDS` before, behind or in the place of each operand, leaves each operand out, and compares the
+verdicts at the newest version. Prints the differences by opcode and message.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-import pyptx.dialects.ptx.all
 from pyptx.dialects.ptx.instruction import OPCODES
 
-from .draws import Draw
+from .draws import Draw, known_words, split_operands
 from .explained import Disagreement, explanation
-from .fuzz_verdicts import SHARED, asked, ours
+from .fuzz_verdicts import asked, ours
 
-import os
-KEEP = open(os.environ["KEEP"],"a") if "KEEP" in os.environ else None
 VERSION = "9.5"
-TARGETS = ("sm_107a", "sm_100a", "sm_120a", "sm_90a")
-WORDS = (
-    "2pi pzo e2m1p4x4 ue8m0x4 kind::ti16 decompress::lut::b collector::b::fill collector::b::use collector::b::lastuse"
-    " collector::b::discard scaled::n1::ue8m0 multicast::cluster::16b multicast::cluster::32b im2col_no_offs::w proxy::readonly fabric"
-    " sp::1:2 sp::1:4 sp::1:8 sp::1:16 sp::2:4 sp::2:8 sp::2:16 sp::4:8 sp::4:16 s8.s4 uni parity expect_tx cc wide lo hi"
+OPERANDS = (
+    "_ %p1 !%p1 %b1 %h1 %r1 %d1 %q1 %f1 %g1 1 -1 1.0 [gb] [sb] [cb] [lb] [%r1] [%d1] {%r1,%r2} {%r1,%r2,%r3,%r4} {%d1,%d2} {%h1,%h2}"
+    " %r1|%p1 %p1|%p2 gb fn Lx tx su %tid.x (%r1) [gb,{%r1}] [tx,{%r1,%r2}] {}"
 ).split()
-"""Words of the manual's syntax lines beyond those of `isa/modifiers.json`."""
+TARGETS = ("sm_107a", "sm_100a", "sm_120a", "sm_90a")
 
 
-def words() -> list[str]:
-    """Every modifier to try, those of our own forms among them."""
-    known = json.loads((SHARED / "isa" / "modifiers.json").read_text())["known"]
-    own = (v for cls in OPCODES.values() for form in cls.forms for slot in form.slots for v in slot.values)
-    return sorted({*known, *WORDS, *own})
-
-
-def instances(opcode: str, target: str, each: int) -> Iterator[str]:
-    """Up to `each` instructions of every form of an opcode that we take at `target`."""
+def instances(opcode: str, target: str, forms: int, each: int) -> Iterator[str]:
+    """Up to `each` instructions of up to `forms` forms of an opcode that we take at `target`."""
     draw = Draw(f"sweep/{opcode}", oddness=0)
-    draw.classes = [OPCODES[opcode]]
-    for form in OPCODES[opcode].forms:
+    every = OPCODES[opcode].forms
+    for form in every[:: -(-len(every) // forms)]:
         tries = {draw.of_form(OPCODES[opcode], form) for _ in range(12)}
         lines = sorted((t for t in tries if t is not None), key=len)
         legal = [line for line, wrong in zip(lines, ours(lines, VERSION, target), strict=True) if not wrong]
         yield from (legal[i * len(legal) // each] for i in range(min(each, len(legal))))
 
 
-def edits(line: str, opcode: str, new: list[str]) -> Iterator[str]:
+def with_operands(line: str) -> Iterator[str]:
+    """The line with one operand more, less, or another."""
+    head, _, tail = line.rstrip(";").partition(" ")
+    own = split_operands(tail)
+    for i in range(len(own) + 1):
+        for other in OPERANDS:
+            yield f"{head} {', '.join((*own[:i], other, *own[i:]))};"
+            if i < len(own):
+                yield f"{head} {', '.join((*own[:i], other, *own[i + 1 :]))};"
+        if i < len(own):
+            yield f"{head} {', '.join((*own[:i], *own[i + 1 :]))};".replace(" ;", ";")
+
+
+def with_words(line: str, opcode: str, new: list[str]) -> Iterator[str]:
     """The line with each word added behind its modifiers, or in the place of one of them."""
     head, gap, tail = line.partition(" ")
     head, end = (head.rstrip(";"), ";") if not gap else (head, "")
@@ -63,39 +64,52 @@ def edits(line: str, opcode: str, new: list[str]) -> Iterator[str]:
                 yield f"{'.'.join((opcode, *own[:i], word, *own[i + 1 :]))}{end}{gap}{tail}"
 
 
+def differences(lines: list[str], target: str) -> Iterator[Disagreement]:
+    """Where we and ptxas differ, in the file and alone (see `fuzz_verdicts.rounds`)."""
+    for start in range(0, len(lines), 20000):
+        part = lines[start : start + 20000]
+        for line, refused, wrong in zip(part, asked(part, VERSION, target), ours(part, VERSION, target), strict=True):
+            if bool(refused) == bool(wrong):
+                continue
+            found = Disagreement(line, VERSION, target, not refused, (wrong or refused)[0])
+            if explanation(found) is None:
+                (refused,), (wrong,) = asked([line], VERSION, target), ours([line], VERSION, target)
+            if bool(refused) != bool(wrong):
+                yield found
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--opcode", help="only these (comma separated)")
     arguments.add_argument("--target", help="only this one")
-    arguments.add_argument("--each", type=int, default=2, help="instructions of a form")
-    arguments.add_argument("--show", type=int, default=200)
+    arguments.add_argument("--each", type=int, default=1, help="instructions of a form")
+    arguments.add_argument("--forms", type=int, default=12, help="forms of an opcode, evenly, where it has more")
+    arguments.add_argument("--edits", choices=("words", "operands"), default="words")
     options = arguments.parse_args()
-    new = words()
-    total = differing = explained = 0
+    total = differing = 0
+    explained: Counter[str] = Counter()
     for target in (options.target,) if options.target else TARGETS:
         for opcode in options.opcode.split(",") if options.opcode else sorted(OPCODES):
-            lines = list(dict.fromkeys(e for line in instances(opcode, target, options.each) for e in edits(line, opcode, new)))
+            first = list(instances(opcode, target, options.forms, options.each))
+            if options.edits == "words":
+                edited = (e for line in first for e in with_words(line, opcode, known_words()))
+            else:
+                edited = (e for line in first for e in with_operands(line))
+            lines = list(dict.fromkeys(edited))
             groups: dict[str, list[Disagreement]] = defaultdict(list)
-            for start in range(0, len(lines), 20000):
-                part = lines[start : start + 20000]
-                for line, refused, wrong in zip(part, asked(part, VERSION, target), ours(part, VERSION, target), strict=True):
-                    if bool(refused) == bool(wrong):
-                        continue
-                    found = Disagreement(line, VERSION, target, not refused, (wrong or refused)[0])
-                    if explanation(found) is not None:
-                        explained += 1
-                        continue
-                    (refused,), (wrong,) = asked([line], VERSION, target), ours([line], VERSION, target)
-                    if bool(refused) == bool(wrong):
-                        continue
+            for found in differences(lines, target):
+                reason = explanation(found)
+                if reason is None:
                     groups[found.kind].append(found)
-                    if KEEP: KEEP.write(json.dumps([line, target, found.accepted, found.message])+"\n")
+                else:
+                    explained[reason.kind] += 1
             total += len(lines)
             differing += sum(map(len, groups.values()))
-            for kind, cases in sorted(groups.items(), key=lambda g: -len(g[1]))[: options.show]:
+            for kind, cases in sorted(groups.items(), key=lambda g: -len(g[1])):
                 shortest = min(cases, key=lambda d: len(d.text))
                 print(f"{len(cases):5} {target} {kind}\n      {shortest.text[:170]}", flush=True)
-    print(f"{total} instructions, {differing} unexplained disagreements, {explained} explained")
+    print(f"explained: {dict(explained.most_common())}")
+    print(f"{total} instructions, {differing} unexplained disagreements")
 
 
 if __name__ == "__main__":
