@@ -114,7 +114,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "modifier without meaning",
         True,
         "",
-        rf"\.({DROPPED})( |$)",
+        rf"\.({DROPPED})( |$)|^bar(\.arrive|\.red)? has no modifier \.(all|any)$",
         "ptxas takes these of other instructions anywhere and drops them silently",
     ),
     Explained(
@@ -307,11 +307,11 @@ EXPLAINED: tuple[Explained, ...] = (
         "stores to surfaces take one register where .v2 asks for a vector, texture reads one offset",
     ),
     Explained(
-        "floating-point cache policy",
+        "fourth operand of an atom",
         True,
-        r"atom\.\S*b(32|64) ",
-        r"operand policy .* needs an integer constant",
-        "atom reads the constant as its own type if .L2::cache_hint is missing",
+        r"atom\.\S*b(32|64|128) ",
+        r"operand policy (.* needs an integer constant|must be \.u64)",
+        "without .L2::cache_hint atom.exch, .and, .or and .xor take a fourth operand of their own type, as if they were .cas",
     ),
     Explained(
         "part of a register in a vector",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .movement import L2_PREFETCH, hinted
+from .movement import PREFETCH_SIZE, hinted
 from .syntax import Address, Immediate, Vector
 from .target import need
 
@@ -82,17 +82,17 @@ class CpAsync(Instruction):
     unit = "async copy"
     forms = (
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm{{, source_size:u32}}",
-             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             cop="ca cg", dst=OWN, prefetch=PREFETCH_SIZE,
              ptx="7.0", sm="80+", needs={"?prefetch": need("7.4")}, ranges=CHUNK, rule=_source_size),
         form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}}"
              " [dst], [src], size:imm{, source_size:u32}, policy:u64",
-             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             cop="ca cg", dst=OWN, prefetch=PREFETCH_SIZE,
              ptx="7.4", sm="80+", ranges=CHUNK, rule=_source_size),
         form(f"{_CP_ASYNC}{{.prefetch}} [dst], [src], size:imm, ignore:pred!%",
-             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             cop="ca cg", dst=OWN, prefetch=PREFETCH_SIZE,
              ptx="7.5", sm="80+", ranges=CHUNK, rule=_source_size),
         form(f"{_CP_ASYNC}.L2::cache_hint{{.prefetch}} [dst], [src], size:imm, ignore:pred!%, policy:u64",
-             cop="ca cg", dst=OWN, prefetch=L2_PREFETCH,
+             cop="ca cg", dst=OWN, prefetch=PREFETCH_SIZE,
              ptx="7.5", sm="80+", ranges=CHUNK, rule=_source_size),
     )  # fmt: skip
 

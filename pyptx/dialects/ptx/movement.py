@@ -16,7 +16,8 @@ LOAD_CACHE = "ca cg cs lu cv"
 STORE_CACHE = "wb cg cs wt"
 L1_EVICT = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
 L2_EVICT = "L2::evict_normal L2::evict_first L2::evict_last"
-L2_PREFETCH = "L2::64B L2::128B L2::256B"
+PREFETCH_SIZE = "L1::32B L2::64B L2::128B L2::256B"
+"""How much to fetch. The manual has `.L1::32B` for prefetch only; ptxas takes it here too, and other code comes of it."""
 L2_PRIORITY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 
 SPACE_NEEDS = {
@@ -36,6 +37,7 @@ ACCESS_NEEDS = {
     "b128": need("8.3", "70+"),
     "?evict": need("7.4", "70+"),
     "L2::cache_hint": need("7.4", "80+"),
+    "L1::32B": need("7.4", "75+"),
     "L2::64B": need("7.4", "75+"),
     "L2::128B": need("7.4", "75+"),
     "L2::256B": need("7.4", "80+"),
@@ -125,14 +127,14 @@ class Load(Instruction):
             "ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             space=f"const global local param param::entry param::func {SHARED}",
-            cop=LOAD_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            cop=LOAD_CACHE, evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=PREFETCH_SIZE,
             vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "weak": need("5.1", "70+")},
             rule=_access,
         ),
         form(
             "ld.volatile{.space}{.l2_evict}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}",
-            space=f"global local {SHARED}", l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            space=f"global local {SHARED}", l2_evict=L2_EVICT, prefetch=PREFETCH_SIZE,
             vec=VECTORS, type=ANY_TYPE,
             needs={**ACCESS_NEEDS, "local": need("9.1")},
             rule=_access,
@@ -141,7 +143,7 @@ class Load(Instruction):
             "ld.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
             sem="relaxed acquire", scope=SCOPES, space=f"global {SHARED}",
-            evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=PREFETCH_SIZE,
             vec=VECTORS, type=ANY_TYPE,
             ptx="5.1", sm="70+", needs=ORDERED_NEEDS,
             rule=_access,
@@ -154,7 +156,7 @@ class Load(Instruction):
         form(
             "ld.global{.cop}{.evict}{.l2_evict}.nc{.L2::cache_hint}{.prefetch}{.vec}.type"
             " d:type[vec]+_*, [a]{.unified}{, policy:u64}",
-            cop="ca cg cs", evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=L2_PREFETCH,
+            cop="ca cg cs", evict=L1_EVICT, l2_evict=L2_EVICT, prefetch=PREFETCH_SIZE,
             vec=VECTORS, type=ANY_TYPE,
             ptx="3.1", needs=ACCESS_NEEDS,
             rule=_access,

@@ -6,10 +6,14 @@ from typing import Any
 
 from .forms import form
 from .instruction import Instruction, instruction
+from .target import need
 
 SHUFFLE = "up down bfly idx"
 UNSYNCED: dict[str, Any] = {"until": "6.3", "until_sm": "70+"}
 """Forms without `.sync`, which sm_70 and newer lost with PTX 6.4."""
+APART = "{.no_membermask_overlap}"
+"""The promise, in no manual, that the masks of lanes that run apart share no lane; ptxas 13.5 makes the same code of it."""
+SINCE = {"no_membermask_overlap": need("8.4")}
 
 
 @instruction
@@ -27,7 +31,7 @@ class Shuffle(Instruction):
     differs = "thread"
     unit = "warp"
     forms = (
-        form("shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1"),
+        form(f"shfl.sync{APART}.mode.b32 d{{|p:pred_}}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1", needs=SINCE),
         form("shfl.mode.b32 d{|p:pred_}, a, b, c", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
     )
 
@@ -48,8 +52,8 @@ class Vote(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form("vote.sync.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1"),
-        form("vote.sync.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1"),
+        form(f"vote.sync{APART}.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1", needs=SINCE),
+        form(f"vote.sync{APART}.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1", needs=SINCE),
         form("vote.mode.pred p:pred, a:pred!", mode="all any uni", ptx="1.2", **UNSYNCED),
         form("vote.ballot.b32 d, a:pred!", ptx="2.0", **UNSYNCED),
     )
@@ -71,8 +75,14 @@ class Match(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form("match.any.sync.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
-        form("match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+        form(f"match.any.sync{APART}.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+", needs=SINCE),
+        form(
+            f"match.all.sync{APART}.type d:u32_{{|p:pred_}}, a, membermask:u32",
+            type="b32 b64",
+            ptx="5.1",
+            sm="70+",
+            needs=SINCE,
+        ),
     )
 
     @classmethod
@@ -108,12 +118,13 @@ class Redux(Instruction):
     unit = "warp"
     forms = (
         form(
-            "redux.sync.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
+            f"redux.sync{APART}.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32",
+            ptx="7.0", sm="80+", needs=SINCE,
         ),
-        form("redux.sync.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
+        form(f"redux.sync{APART}.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+", needs=SINCE),
         form(
-            "redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32", op="min max",
-            ptx="8.6", sm="100af 103af 107af",
+            f"redux.sync{APART}.op{{.abs}}{{.NaN}}.f32 d:f32, a:f32, membermask:u32", op="min max",
+            ptx="8.6", sm="100af 103af 107af", needs=SINCE,
         ),
     )  # fmt: skip
 
