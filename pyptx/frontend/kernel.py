@@ -94,6 +94,13 @@ class Kernel:
         cooperative: bool = False, programmatic: bool = False,
         debug: bool = False,
     ):  # fmt: skip
+        if not (inspect.isfunction(fn) or inspect.ismethod(fn)):
+            cure = (
+                "write a function with these template parameters as keyword-only ones with defaults"
+                if callable(fn)
+                else "options are keyword arguments, @kernel(arch=...)"
+            )
+            raise TypeError(f"@kernel decorates a function, not {fn!r}: {cure}")
         self._fn = fn
         self._archs = _targets(arch)
         self._arch = self._archs[0]
@@ -874,8 +881,6 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
         raise TypeError(f"@kernel has no option {unknown[0]!r}; {known}")
     if fn is None:
         return lambda function: Kernel(function, **options)
-    if not callable(fn):
-        raise TypeError(f"@kernel decorates a function, not {fn!r}: options are keyword arguments, @kernel(arch=...)")
     return Kernel(fn, **options)
 
 

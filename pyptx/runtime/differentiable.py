@@ -6,9 +6,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..frontend.kernel import template_key
 from .call import _is_torch, _name, _parameter_names
 
 __all__ = ["DifferentiableKernel", "differentiable_kernel"]
+
+
+class Keywords:
+    """The keyword arguments of a call as part of a cache's key (`template_key`: 1 and True differ, lists are fine)."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+        self._key = template_key(tuple(sorted(self.values.items(), key=lambda item: item[0])))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keywords) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 class DifferentiableKernel:

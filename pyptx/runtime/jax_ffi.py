@@ -50,6 +50,7 @@ from .call import (
     describe_tile,
 )
 from .compile import compile_ptx
+from .differentiable import Keywords
 from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
 from .launch import _fixed_scalar, _function
 from .shape import launch_shape, without_ctas
@@ -336,12 +337,12 @@ def _tensor_map(fields: Mapping[str, Any]) -> TensorMap:
 
 def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a `DifferentiableKernel` on JAX arrays."""
-    return _with_gradient(function, _frozen(kwargs))(*args)
+    return _with_gradient(function, Keywords(dict(_frozen(kwargs))))(*args)
 
 
 @lru_cache(maxsize=256)
-def _with_gradient(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
-    kwargs = dict(keywords)
+def _with_gradient(function: Any, keywords: Keywords) -> Any:
+    kwargs = keywords.values
 
     @jax.custom_vjp
     def call(*args: Any) -> Any:

@@ -36,6 +36,7 @@ from .call import (
     run_on_cpu,
     torch_types,
 )
+from .differentiable import Keywords
 
 __all__ = ["call_op", "call_traced", "operator_name", "operators_of"]
 
@@ -52,7 +53,7 @@ def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into
     functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     if not into and any(map(functorch.is_gradtrackingtensor, args)):
         function = kernel._cubin_handles.setdefault("without gradient", _WithoutGradient(kernel))
-        return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
+        return _function(function, Keywords(kwargs)).apply(*args)
     scalars = _given_scalars(kernel, kwargs)
     static = tuple((n, v) for n, v in kwargs.items() if n not in scalars)
     name = operator_name(kernel, static, scalars, into)
@@ -453,7 +454,7 @@ class _WithoutGradient:
 def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call the operator of a `DifferentiableKernel`; TorchDynamo can follow."""
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return _function(function, tuple(sorted(kwargs.items()))).apply(*args)
+        return _function(function, Keywords(kwargs)).apply(*args)
     kwargs = _without_bound(function.forward, args, kwargs)
     scalars = _given_scalars(function.forward, kwargs)
     static = tuple((n, _constant(v)) for n, v in kwargs.items() if n not in scalars)
@@ -462,13 +463,13 @@ def call_differentiable(function: Any, args: Sequence[Any], kwargs: Mapping[str,
 
 
 @lru_cache(maxsize=256)
-def _function(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
+def _function(function: Any, keywords: Keywords) -> Any:
     """The autograd.Function that functorch's grad and vmap need: they do not take operators' autograd formulas."""
 
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(*args: Any) -> Any:
-            return function.forward(*args, **dict(keywords))
+            return function.forward(*args, **keywords.values)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -478,7 +479,7 @@ def _function(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            found = function.gradients(ctx.saved_tensors, [g.contiguous() for g in grads], dict(keywords))
+            found = function.gradients(ctx.saved_tensors, [g.contiguous() for g in grads], keywords.values)
             return (*found, *(None,) * (ctx.count - len(found)))
 
         @staticmethod
@@ -491,7 +492,7 @@ def _function(function: Any, keywords: tuple[tuple[str, Any], ...]) -> Any:
 
             def element(i: int) -> Any:
                 chosen = (a if d is None else a[i].contiguous() for a, d in zip(moved, in_dims, strict=True))
-                return function(*chosen, **dict(keywords))
+                return function(*chosen, **keywords.values)
 
             return _for_each(info.batch_size, element, function.forward, moved)
 

@@ -5,6 +5,7 @@ Python line.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import subprocess
 import sys
@@ -335,3 +336,12 @@ def test_directives():
 def test_signed_types_have_names():
     assert s32.is_signed
     assert not u32.is_signed
+
+
+def test_the_decorator_takes_functions_only() -> None:
+    def body(x, *, n=1):
+        ptx.ret()
+
+    for wrong, cure in (("sm_90a", "arch=..."), (functools.partial(body, n=2), "defaults")):
+        with pytest.raises(TypeError, match=f"decorates a function, not .*{cure}"):
+            kernel(wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]

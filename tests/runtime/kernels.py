@@ -51,6 +51,25 @@ def add(**options: Any) -> Any:
     return add
 
 
+def by_kind(**options: Any) -> Any:
+    """y[n] = x[n] times 2 for a number `k`, 3 for a bool, 5 for a list: equal values that are different templates."""
+
+    @kernel(
+        arch="sm_90a", in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),),
+        grid=lambda N: (N // 32, 1, 1), block=(32, 1, 1), **options,
+    )  # fmt: skip
+    def by_kind(x, y, *, k=1):
+        px, py = ptx.global_ptrs(x, y)
+        here = (reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)) * 4
+        a = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(a, ptx.addr(px + here))
+        ptx.inst.mul.f32(a, a, 3.0 if isinstance(k, bool) else 5.0 if isinstance(k, list) else 2.0)
+        ptx.inst.st.global_.f32(ptx.addr(py + here), a)
+        ptx.ret()
+
+    return by_kind
+
+
 def described(**options: Any) -> Any:
     """A kernel with TMA descriptors of its three tensors, which it only reads."""
     box: dict[str, Any] = {"layout": Layout.TMA_128B, "tma_box": (64, 64)}

@@ -15,7 +15,7 @@ import pytest
 from pyptx.runtime.differentiable import differentiable_kernel
 
 from .conftest import FakeDriver
-from .kernels import add, described, scaled_sum
+from .kernels import add, by_kind, described, scaled_sum
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -78,6 +78,12 @@ def test_gradient(way: str) -> None:
     da, db = jax.grad(lambda a, b: only(a, b).sum(), argnums=(0, 1))(a, a)
     close(da, np.full(64, 2.0))
     close(db, np.zeros(64))
+
+
+def test_gradients_tell_equal_template_values_apart(way: str) -> None:
+    function, x = differentiable_kernel(by_kind(), lambda x, g, k=1: g), arrays()[1]
+    for value, factor in ((1, 2), (True, 3), (1.0, 2), ([1], 5)):
+        close(jax.value_and_grad(lambda t, value=value: function(t, k=value).sum())(x)[0], factor * np.asarray(x).sum())
 
 
 def test_a_kernel_without_a_gradient_says_so(way: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyptx.diagnostics import PTXError
 from pyptx.runtime.differentiable import differentiable_kernel
 
-from .kernels import add, scaled_sum
+from .kernels import add, by_kind, scaled_sum
 
 torch = pytest.importorskip("torch")
 
@@ -291,6 +291,15 @@ def test_functorch_grad() -> None:
     batch = torch.randn(2, 3, 64)
     per_example = torch.vmap(torch.func.grad(lambda t: (function(t, w, scale=3.0) ** 2).sum()))(batch)
     close(per_example, 6 * expected(batch, w, 3.0))
+
+
+def test_functorch_tells_equal_template_values_apart() -> None:
+    function, x = differentiable_kernel(by_kind(), lambda x, g, k=1: g), torch.randn(64)
+    for value, factor in ((1, 2), (True, 3), (1.0, 2), ([1], 5)):
+        loss = lambda t, value=value: (function(t, k=value)).sum()  # noqa: E731
+        assert torch.func.grad_and_value(loss)(x)[1].item() == pytest.approx(
+            factor * x.sum().item(), rel=1e-5, abs=1e-5
+        )
 
 
 def test_wrong_uses_of_differentiable_kernel() -> None:
