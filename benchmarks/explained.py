@@ -114,7 +114,8 @@ EXPLAINED: tuple[Explained, ...] = (
         "modifier without meaning",
         True,
         "",
-        rf"\.({DROPPED})( |$)|^bar(\.arrive|\.red)? has no modifier \.(all|any)$",
+        rf"\.({DROPPED})( |$)|^bar(\.arrive|\.red)? has no modifier \.(all|any)$"
+        r"|^(ld|st)matrix has no modifier \.(row|col|x8)$|wait_group has no modifier \.sync_restrict::shared::",
         "ptxas takes these of other instructions anywhere and drops them silently",
     ),
     Explained(

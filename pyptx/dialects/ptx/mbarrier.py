@@ -295,5 +295,5 @@ class MbarrierCheckLayout(Instruction):
     unit = "barrier"
     forms = (
         form("mbarrier.check_layout.format{.scope}{.space}.b64 p:pred, [mbar]",
-             format="layout::v0 layout::v1", scope=SCOPE, space=OWN, ptx="9.3", sm="90+"),
+             format="layout::v0 layout::v1", scope="cta cluster gpu sys", space=OWN, ptx="9.3", sm="90+"),
     )  # fmt: skip

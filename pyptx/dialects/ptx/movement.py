@@ -538,8 +538,8 @@ class MapAddress(Instruction):
     takes_references = False
     unit = "convert"
     forms = (
-        form("mapa.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
-        form("mapa.shared::cluster.type d, a&, b:u32", type="u32 u64", ptx="7.8", sm="90+"),
+        form("mapa.type d, a&, b:u32", type="u32 u64 s32 s64", ptx="7.8", sm="90+"),
+        form("mapa.shared::cluster.type d, a&, b:u32", type="u32 u64 s32 s64", ptx="7.8", sm="90+"),
     )
 
 
@@ -553,6 +553,6 @@ class CtaRank(Instruction):
     takes_references = False
     unit = "convert"
     forms = (
-        form("getctarank.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),
-        form("getctarank.shared::cluster.type d:u32, a&", type="u32 u64", ptx="7.8", sm="90+"),
+        form("getctarank.type d:u32, a&", type="u32 u64 s32 s64", ptx="7.8", sm="90+"),
+        form("getctarank.shared::cluster.type d:u32, a&", type="u32 u64 s32 s64", ptx="7.8", sm="90+"),
     )
