@@ -34,8 +34,12 @@ class _add(Opcode):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets u32 and packed
     integers too). Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero,
-    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads. With two types
-    (`add.f32.f16`) a is a half that is widened exactly, b and d are f32.
+    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`add.f32.f16`). The exact sum is rounded once; to halves (`add.rz.bf16x2.f32x2.f32x2`) it is cut off. In sums
+    of four small floats (`add.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
 
         add.type d, a, b
         add.sat.s32 d, a, b
@@ -527,9 +531,12 @@ class _copysign(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _cos(Opcode):
-    """Approximate cosine of a (radians), absolute error about 2^-21 in [-pi, pi].
+    """Approximate cosine of a, absolute error about 2^-21 in [-pi, pi].
+
+    a is in radians, with `.2pi` in turns: d = cos(2 pi a).
 
         cos.approx{.ftz}.f32 d, a
+        cos.approx.ftz.2pi.f32 d, a
 
     PTX ISA 9.7.3.19.
     """
@@ -1192,8 +1199,11 @@ class _fma(Opcode):
     """Fused multiply-add with one rounding: d = a * b + c. The rounding must be given.
 
     `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1], `.relu` clamps a negative result (or NaN) to
-    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in. With two types
-    (`fma.rn.f32.f16`) a and b are halves, c and d f32.
+    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in.
+
+    Of several types the first is d's and c's, the next are a's and b's; with two (`fma.rn.f32.f16`) both are of
+    the second. Of four small floats (`fma.e4m3x4.e2m1x4.e2m1x4`, always to nearest even) what is too large becomes
+    infinity (e5m2) or NaN (e4m3), with `.satfinite` the largest number.
 
         fma.rnd{.ftz}{.sat}.f32 d, a, b, c
         fma.rnd.f64 d, a, b, c
@@ -1720,6 +1730,10 @@ class _mul(Opcode):
     it (d is twice as wide). Floats and halves round as `.rnd` says, to nearest even without it; `.ftz`
     flushes subnormals to zero, `.sat` clamps to [0, 1].
 
+    Of three types the first is d's, the others a's and b's. The exact product is rounded once; that of two f32x2
+    is cut off. Of four small floats (`mul.e4m3x4.e2m1x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN
+    (e4m3), with `.satfinite` the largest number.
+
         mul.^mode.type d, a, b
         mul.^wide.type d:2*type, a, b
         mul{.rnd}{.ftz}{.sat}.f32 d, a, b
@@ -2106,12 +2120,13 @@ class _set(Opcode):
 
     With a Boolean operator and c, the result of the comparison is combined with the predicate c first.
     Comparisons as in `setp`; packed types compare each element. The first type is d's, the second the
-    inputs'.
+    inputs'; packed integers have d of their own type.
 
         set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!%}
         set.cmp{.bool}.ftz.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}{.ftz}.dtype.type d:dtype, a, b{, c:pred!}
+        set.cmp.type d, a, b
 
     PTX ISA 9.7.7.1.
     """
@@ -2201,9 +2216,12 @@ class _shr(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _sin(Opcode):
-    """Approximate sine of a (radians), absolute error about 2^-21 in [-pi, pi].
+    """Approximate sine of a, absolute error about 2^-21 in [-pi, pi].
+
+    a is in radians, with `.2pi` in turns: d = sin(2 pi a).
 
         sin.approx{.ftz}.f32 d, a
+        sin.approx.ftz.2pi.f32 d, a
 
     PTX ISA 9.7.3.18.
     """
@@ -2329,8 +2347,12 @@ class _sub(Opcode):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
     Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
-    1]. `.cc` writes the borrow that a following `subc` reads. With two types (`sub.f32.f16`) a is a half that
-    is widened exactly, b and d are f32.
+    1]. `.cc` writes the borrow that a following `subc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`sub.f32.f16`). The exact difference is rounded once; to halves (`sub.rz.bf16x2.f32x2.f32x2`) it is cut off.
+    Of four small floats (`sub.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
 
         sub.type d, a, b
         sub.sat.s32 d, a, b
