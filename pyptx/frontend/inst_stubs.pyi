@@ -842,7 +842,9 @@ class _cvt(Opcode):
 
     Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the
     first input in the upper half, and back. `.rs` rounds stochastically with the random bits of the last
-    operand; `.scaled::n2::ue8m0` multiplies by the two power-of-two scales in the last operand.
+    operand. The last operand of `.scaled::n2::ue8m0` holds two power-of-two scales: results of wider types are
+    multiplied by them, inputs of s2f6x2 divided. That of `.scaled::n1::ue8m0`, in a `.b8` register, divides both inputs,
+    whose subnormals count as zero. `.pzo` gives +0 in place of -0.
 
         cvt.dtype.atype d:dtype+, a:atype+@
         cvt.sat.dtype.atype d:dtype+, a:atype+@

@@ -71,6 +71,44 @@ LINES = {
         cos.ftz.2pi.f32 %r0, %r1;
         ex2.approx.ftz.2pi.f32 %r0, %r1;
     """,
+    "conversions without negative zeros": """
+        cvt.rp.pzo.f16.f32 %r0, %d1;
+        cvt.rn.relu.satfinite.pzo.f16.f32 %h0, 0f3F800000;
+        cvt.rz.ftz.pzo.bf16.f32 %h0, %r1;
+        cvt.rn.pzo.satfinite.tf32.f32 %r0, %r1;
+        cvt.f16x2.rz.relu.f32.pzo %x0, %d1, %r2;
+        cvt.rn.satfinite.pzo.bf16x2.f32 %r0, %r1, 1.0;
+        cvt.rz.satfinite.relu.pzo.e4m3x2.f32 %h0, %r1, %r2;
+        cvt.rn.satfinite.pzo.e2m1x2.bf16x2 %b0, %r1;
+        cvt.rn.ftz.pzo.f16.f32 %h0, %r1;
+        cvt.rn.sat.pzo.f16.f32 %h0, %r1;
+        cvt.rm.relu.pzo.bf16.f32 %h0, %r1;
+        cvt.rn.pzo.f16.f64 %h0, %d1;
+        cvt.rn.pzo.bf16.f16 %h0, %h1;
+        cvt.rna.pzo.tf32.f32 %r0, %r1;
+        cvt.rn.pzo.f16x2.e4m3x2 %r0, %h1;
+        cvt.rn.satfinite.pzo.ue5m3x2.f32 %h0, %r1, %r2;
+        cvt.rn.satfinite.pzo.s2f6x2.f32 %h0, %r1, %r2;
+        cvt.rs.satfinite.pzo.e4m3x4.f32 %r0, {%r1, %r2, %r3, %r4}, %r5;
+    """,
+    "conversions with one scale": """
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, 1.0, %b2;
+        cvt.rz.satfinite.relu.pzo.scaled::n1::ue8m0.e5m2x2.f16x2 %h0, %x1, %b2;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e2m1x2.bf16x2 %b0, %f1, %b2;
+        cvt.rn.scaled::n1::ue8m0.ue5m3x2.f16x2 %h0, %r1, %b2;
+        cvt.rn.satfinite.e2m1x2.bf16x2 %b0, %f1;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %h3;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %c3;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2, 127;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2, 1.0;
+        cvt.rn.satfinite.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2;
+        cvt.rn.scaled::n1::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %b3;
+        cvt.rp.scaled::n1::ue8m0.ue5m3x2.f16x2 %h0, %r1, %b2;
+        cvt.rn.satfinite.scaled::n1::ue8m0.s2f6x2.f32 %h0, %r1, %r2, %b3;
+        cvt.rn.scaled::n1::ue8m0.bf16x2.e4m3x2 %r0, %h1, %b2;
+        cvt.rn.satfinite.scaled::n2::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %h3;
+        cvt.rn.satfinite.e4m3x2.bf16x2 %h0, %f1;
+    """,
 }
 
 
