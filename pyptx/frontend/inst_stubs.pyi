@@ -202,7 +202,7 @@ class _bar_warp(Opcode):
 
     Operand: membermask.
 
-        bar.warp.sync membermask:u32
+        bar.warp.sync{.masks} membermask:u32
 
     PTX ISA 9.7.15.2.
     """
@@ -531,7 +531,7 @@ class _copysign(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _cos(Opcode):
-    """Approximate cosine of a, absolute error about 2^-21 in [-pi, pi].
+    """Approximate cosine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
 
     a is in radians, with `.2pi` in turns: d = cos(2 pi a).
 
@@ -1425,8 +1425,8 @@ class _match(Opcode):
     Operands: d, the mask (32 bits); p, with `.all`: whether all agree; a, the value; membermask, the lanes
     that take part.
 
-        match.any.sync.type d:u32, a, membermask:u32
-        match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32
+        match.any.sync{.masks}.type d:u32, a, membermask:u32
+        match.all.sync{.masks}.type d:u32_{|p:pred_}, a, membermask:u32
 
     PTX ISA 9.7.15.11.
     """
@@ -2052,9 +2052,9 @@ class _redux(Opcode):
     Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes,
     `.NaN` lets a NaN win (else NaNs count only if there is nothing else), and -0 is less than +0.
 
-        redux.sync.op.type d:u32, a:u32, membermask:u32
-        redux.sync.op.b32 d:u32, a:u32, membermask:u32
-        redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
+        redux.sync{.masks}.op.type d:u32, a:u32, membermask:u32
+        redux.sync{.masks}.op.b32 d:u32, a:u32, membermask:u32
+        redux.sync{.masks}.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
 
     PTX ISA 9.7.15.13.
     """
@@ -2187,7 +2187,7 @@ class _shfl(Opcode):
     Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane,
     delta or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
 
-        shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
+        shfl.sync{.masks}.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
         shfl.mode.b32 d{|p:pred_}, a, b, c
 
     PTX ISA 9.7.10.6.
@@ -2218,7 +2218,7 @@ class _shr(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _sin(Opcode):
-    """Approximate sine of a, absolute error about 2^-21 in [-pi, pi].
+    """Approximate sine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
 
     a is in radians, with `.2pi` in turns: d = sin(2 pi a).
 
@@ -3163,8 +3163,8 @@ class _vote(Opcode):
     Operands: p (or d, 32 bits, for `ballot`); a, the predicate, may be negated; membermask, the lanes that
     take part (with `.sync`).
 
-        vote.sync.mode.pred p:pred, a:pred!, membermask:u32
-        vote.sync.ballot.b32 d, a:pred!, membermask:u32
+        vote.sync{.masks}.mode.pred p:pred, a:pred!, membermask:u32
+        vote.sync{.masks}.ballot.b32 d, a:pred!, membermask:u32
         vote.mode.pred p:pred, a:pred!
         vote.ballot.b32 d, a:pred!
 

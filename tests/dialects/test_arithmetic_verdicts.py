@@ -64,6 +64,18 @@ LINES = {
         set.eq.u8x4 %u0, %r1, %r2;
         setp.eq.u8x4 %p0, %r1, %r2;
     """,
+    "disjoint masks": """
+        shfl.sync.no_membermask_overlap.up.b32 %r0|%p1, %r2, 1, 0, -1;
+        match.all.no_membermask_overlap.sync.b64 %r0|%p1, %d2, -1;
+        vote.sync.any.no_membermask_overlap.pred %p0, %p1, -1;
+        redux.sync.xor.no_membermask_overlap.b32 %r0, %r1, %r2;
+        redux.sync.max.no_membermask_overlap.NaN.f32 %r0, %r1, -1;
+        bar.warp.no_membermask_overlap.sync -1;
+        vote.no_membermask_overlap.any.pred %p0, %p1;
+        elect.sync.no_membermask_overlap %r0|%p1, -1;
+        activemask.no_membermask_overlap.b32 %r0;
+        match.all.sync.b64 %w1.x|%p1, %d2, -1;
+    """,
     "angles in turns": """
         sin.approx.ftz.2pi.f32 %r0, %r1;
         cos.2pi.ftz.f32.approx %f0, 0f3F800000;
@@ -120,7 +132,7 @@ def test_the_verdicts_are_those_of_ptxas() -> None:
     lines = [line.strip() for block in LINES.values() for line in block.strip().splitlines()]
     accepted: set[str] = set()
     wrong: list[object] = []
-    for version in ("9.3", "9.4", "9.5"):
+    for version in ("8.3", "8.4", "9.3", "9.4", "9.5"):
         for target in TARGETS:
             if FIRST_PTX[target] > parse_version(version):
                 continue

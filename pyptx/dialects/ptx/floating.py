@@ -111,7 +111,7 @@ class Rsqrt(Instruction):
 
 @instruction
 class Sin(Instruction):
-    """Approximate sine of a, absolute error about 2^-21 in [-pi, pi].
+    """Approximate sine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
 
     a is in radians, with `.2pi` in turns: d = sin(2 pi a).
     """
@@ -127,7 +127,7 @@ class Sin(Instruction):
 
 @instruction
 class Cos(Instruction):
-    """Approximate cosine of a, absolute error about 2^-21 in [-pi, pi].
+    """Approximate cosine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
 
     a is in radians, with `.2pi` in turns: d = cos(2 pi a).
     """

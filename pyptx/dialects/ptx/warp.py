@@ -6,10 +6,14 @@ from typing import Any
 
 from .forms import form
 from .instruction import Instruction, instruction
+from .target import need
 
 SHUFFLE = "up down bfly idx"
 UNSYNCED: dict[str, Any] = {"until": "6.3", "until_sm": "70+"}
 """Forms without `.sync`, which sm_70 and newer lost with PTX 6.4."""
+DISJOINT: dict[str, Any] = {"masks": "no_membermask_overlap", "needs": {"no_membermask_overlap": need("8.4")}}
+"""The manual does not know this modifier. By its name it promises that lanes which wait at the same time do so with masks
+that have no lane in common; it changes no result."""
 
 
 @instruction
@@ -27,7 +31,7 @@ class Shuffle(Instruction):
     differs = "thread"
     unit = "warp"
     forms = (
-        form("shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1"),
+        form("shfl.sync{.masks}.mode.b32 d{|p:pred_}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1", **DISJOINT),
         form("shfl.mode.b32 d{|p:pred_}, a, b, c", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
     )
 
@@ -48,8 +52,8 @@ class Vote(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form("vote.sync.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1"),
-        form("vote.sync.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1"),
+        form("vote.sync{.masks}.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1", **DISJOINT),
+        form("vote.sync{.masks}.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1", **DISJOINT),
         form("vote.mode.pred p:pred, a:pred!", mode="all any uni", ptx="1.2", **UNSYNCED),
         form("vote.ballot.b32 d, a:pred!", ptx="2.0", **UNSYNCED),
     )
@@ -71,8 +75,14 @@ class Match(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form("match.any.sync.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
-        form("match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+"),
+        form("match.any.sync{.masks}.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+", **DISJOINT),
+        form(
+            "match.all.sync{.masks}.type d:u32_{|p:pred_}, a, membermask:u32",
+            type="b32 b64",
+            ptx="5.1",
+            sm="70+",
+            **DISJOINT,
+        ),
     )
 
     @classmethod
@@ -108,11 +118,11 @@ class Redux(Instruction):
     unit = "warp"
     forms = (
         form(
-            "redux.sync.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+"
+            "redux.sync{.masks}.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+", **DISJOINT,
         ),
-        form("redux.sync.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+"),
+        form("redux.sync{.masks}.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+", **DISJOINT),
         form(
-            "redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32", op="min max",
+            "redux.sync{.masks}.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32", op="min max", **DISJOINT,
             ptx="8.6", sm="100af 103af 107af",
         ),
     )  # fmt: skip
