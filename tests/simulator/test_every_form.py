@@ -87,5 +87,5 @@ def test_every_accepted_instance_is_executed() -> None:
 def test_what_the_table_lacks_is_executed(target: str) -> None:
     lines = [line.strip() for block in LINES.values() for line in block.strip().splitlines()]
     legal = [line for line, problems in zip(lines, ours(lines, "9.5", target), strict=True) if not problems]
-    assert len(legal) > 15
+    assert len(legal) > 10
     assert not unbound("9.5", target, legal, declarations("9.5", target))
