@@ -111,6 +111,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "testp.f32 p, a asks nothing; ptxas takes it all the same",
     ),
     Explained(
+        "narrowing sum without .rz",
+        True,
+        r"^(@!?%p\d )?(add|sub)\.(?!.*\.rz).*f32x2",
+        r"\.rz|does not go with",
+        "add.bf16x2.f32x2.f32x2 without the rounding that the manual wants is accepted and then ends in an internal error",
+    ),
+    Explained(
         "modifier without meaning",
         True,
         "",

@@ -34,8 +34,12 @@ class _add(Opcode):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets u32 and packed
     integers too). Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero,
-    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads. With two types
-    (`add.f32.f16`) a is a half that is widened exactly, b and d are f32.
+    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`add.f32.f16`). The exact sum is rounded once; to halves (`add.rz.bf16x2.f32x2.f32x2`) it is cut off. In sums
+    of four small floats (`add.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
 
         add.type d, a, b
         add.sat.s32 d, a, b
@@ -198,7 +202,7 @@ class _bar_warp(Opcode):
 
     Operand: membermask.
 
-        bar.warp.sync membermask:u32
+        bar.warp.sync{.masks} membermask:u32
 
     PTX ISA 9.7.15.2.
     """
@@ -527,9 +531,12 @@ class _copysign(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _cos(Opcode):
-    """Approximate cosine of a (radians), absolute error about 2^-21 in [-pi, pi].
+    """Approximate cosine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
+
+    a is in radians, with `.2pi` in turns: d = cos(2 pi a).
 
         cos.approx{.ftz}.f32 d, a
+        cos.approx.ftz.2pi.f32 d, a
 
     PTX ISA 9.7.3.19.
     """
@@ -835,7 +842,9 @@ class _cvt(Opcode):
 
     Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the
     first input in the upper half, and back. `.rs` rounds stochastically with the random bits of the last
-    operand; `.scaled::n2::ue8m0` multiplies by the two power-of-two scales in the last operand.
+    operand. The last operand of `.scaled::n2::ue8m0` holds two power-of-two scales: results of wider types are
+    multiplied by them, inputs of s2f6x2 divided. That of `.scaled::n1::ue8m0`, in a `.b8` register, divides both inputs,
+    whose subnormals count as zero. `.pzo` gives +0 in place of -0.
 
         cvt.dtype.atype d:dtype+, a:atype+@
         cvt.sat.dtype.atype d:dtype+, a:atype+@
@@ -1192,8 +1201,11 @@ class _fma(Opcode):
     """Fused multiply-add with one rounding: d = a * b + c. The rounding must be given.
 
     `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1], `.relu` clamps a negative result (or NaN) to
-    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in. With two types
-    (`fma.rn.f32.f16`) a and b are halves, c and d f32.
+    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in.
+
+    Of several types the first is d's and c's, the next are a's and b's; with two (`fma.rn.f32.f16`) both are of
+    the second. Of four small floats (`fma.e4m3x4.e2m1x4.e2m1x4`, always to nearest even) what is too large becomes
+    infinity (e5m2) or NaN (e4m3), with `.satfinite` the largest number.
 
         fma.rnd{.ftz}{.sat}.f32 d, a, b, c
         fma.rnd.f64 d, a, b, c
@@ -1413,8 +1425,8 @@ class _match(Opcode):
     Operands: d, the mask (32 bits); p, with `.all`: whether all agree; a, the value; membermask, the lanes
     that take part.
 
-        match.any.sync.type d:u32, a, membermask:u32
-        match.all.sync.type d:u32_{|p:pred_}, a, membermask:u32
+        match.any.sync{.masks}.type d:u32, a, membermask:u32
+        match.all.sync{.masks}.type d:u32_{|p:pred_}, a, membermask:u32
 
     PTX ISA 9.7.15.11.
     """
@@ -1719,6 +1731,10 @@ class _mul(Opcode):
     Of the double-width product of integers, `.lo` keeps the low half, `.hi` the high half and `.wide` all of
     it (d is twice as wide). Floats and halves round as `.rnd` says, to nearest even without it; `.ftz`
     flushes subnormals to zero, `.sat` clamps to [0, 1].
+
+    Of three types the first is d's, the others a's and b's. The exact product is rounded once; that of two f32x2
+    is cut off. Of four small floats (`mul.e4m3x4.e2m1x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN
+    (e4m3), with `.satfinite` the largest number.
 
         mul.^mode.type d, a, b
         mul.^wide.type d:2*type, a, b
@@ -2036,9 +2052,9 @@ class _redux(Opcode):
     Operands: d; a, the value; membermask, the lanes that take part. For f32 `.abs` compares magnitudes,
     `.NaN` lets a NaN win (else NaNs count only if there is nothing else), and -0 is less than +0.
 
-        redux.sync.op.type d:u32, a:u32, membermask:u32
-        redux.sync.op.b32 d:u32, a:u32, membermask:u32
-        redux.sync.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
+        redux.sync{.masks}.op.type d:u32, a:u32, membermask:u32
+        redux.sync{.masks}.op.b32 d:u32, a:u32, membermask:u32
+        redux.sync{.masks}.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32
 
     PTX ISA 9.7.15.13.
     """
@@ -2106,12 +2122,13 @@ class _set(Opcode):
 
     With a Boolean operator and c, the result of the comparison is combined with the predicate c first.
     Comparisons as in `setp`; packed types compare each element. The first type is d's, the second the
-    inputs'.
+    inputs'; packed integers have d of their own type.
 
         set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}.dtype.type d:dtype, a, b{, c:pred!%}
         set.cmp{.bool}.ftz.dtype.type d:dtype, a, b{, c:pred!}
         set.cmp{.bool}{.ftz}.dtype.type d:dtype, a, b{, c:pred!}
+        set.cmp.type d, a, b
 
     PTX ISA 9.7.7.1.
     """
@@ -2170,7 +2187,7 @@ class _shfl(Opcode):
     Operands: d, 32 bits; p, whether the source lane was in range; a, the value this lane offers; b, the lane,
     delta or mask; c, the clamp and segment mask; membermask, the lanes that take part (with `.sync`).
 
-        shfl.sync.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
+        shfl.sync{.masks}.mode.b32 d{|p:pred_}, a, b, c, membermask:u32
         shfl.mode.b32 d{|p:pred_}, a, b, c
 
     PTX ISA 9.7.10.6.
@@ -2201,9 +2218,12 @@ class _shr(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _sin(Opcode):
-    """Approximate sine of a (radians), absolute error about 2^-21 in [-pi, pi].
+    """Approximate sine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
+
+    a is in radians, with `.2pi` in turns: d = sin(2 pi a).
 
         sin.approx{.ftz}.f32 d, a
+        sin.approx.ftz.2pi.f32 d, a
 
     PTX ISA 9.7.3.18.
     """
@@ -2329,8 +2349,12 @@ class _sub(Opcode):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
     Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
-    1]. `.cc` writes the borrow that a following `subc` reads. With two types (`sub.f32.f16`) a is a half that
-    is widened exactly, b and d are f32.
+    1]. `.cc` writes the borrow that a following `subc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`sub.f32.f16`). The exact difference is rounded once; to halves (`sub.rz.bf16x2.f32x2.f32x2`) it is cut off.
+    Of four small floats (`sub.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
 
         sub.type d, a, b
         sub.sat.s32 d, a, b
@@ -3139,8 +3163,8 @@ class _vote(Opcode):
     Operands: p (or d, 32 bits, for `ballot`); a, the predicate, may be negated; membermask, the lanes that
     take part (with `.sync`).
 
-        vote.sync.mode.pred p:pred, a:pred!, membermask:u32
-        vote.sync.ballot.b32 d, a:pred!, membermask:u32
+        vote.sync{.masks}.mode.pred p:pred, a:pred!, membermask:u32
+        vote.sync{.masks}.ballot.b32 d, a:pred!, membermask:u32
         vote.mode.pred p:pred, a:pred!
         vote.ballot.b32 d, a:pred!
 

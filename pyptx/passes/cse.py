@@ -71,7 +71,8 @@ def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction 
 def _key(op: Instruction) -> object:
     """Equal for instructions that compute the same values into registers of the same classes."""
     operands: object = tuple(op.operands)
-    if op.commutative and len(op.operands) == 2 and len(registers(op.layout)) == len(op.layout) == 3:
+    binary = len(op.operands) == 2 and len(registers(op.layout)) == len(op.layout) == 3
+    if op.commutative and binary and len(set(op.scalar_types[1:])) == 1:
         operands = frozenset(op.operands)
     classes = tuple(cast(RegType, r.type).register_class for r in op.results)
     return type(op), frozenset(op.properties.items()), operands, classes

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import pyptx
+from benchmarks.draws import declarations
+from benchmarks.fuzz_verdicts import ours
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.target import parse_version
 from pyptx.simulator.launch import LoadedModule
@@ -19,6 +21,7 @@ from pyptx.simulator.memory import Allocation, GlobalMemory
 from pyptx.simulator.program import PARAMETER_BASE, Inst
 from pyptx.simulator.semantics.registry import MEANINGS, Collective, Step
 from pyptx.tools.oracle import header
+from tests.dialects.test_arithmetic_verdicts import LINES
 
 ISA = Path(__file__).parents[1] / "data" / "isa"
 NO_MEANING = {"ld.const[1].b32 %r0,[%d9];"}
@@ -40,8 +43,8 @@ def accepted() -> dict[tuple[str, str], list[str]]:
     return groups
 
 
-def unbound(version: str, target: str, lines: list[str]) -> list[str]:
-    text = header(version, target) + "\n".join(lines) + "\nLx: ret;\nLy: ret;\n}\n"
+def unbound(version: str, target: str, lines: list[str], declarations: str = "") -> list[str]:
+    text = header(version, target) + declarations + "\n".join(lines) + "\nLx: ret;\nLy: ret;\n}\n"
     loaded = LoadedModule(pyptx.parse(text))
     program = loaded.program("kk")
     memory, parameters = GlobalMemory(), np.zeros(program.parameter_size, np.uint8)
@@ -77,3 +80,12 @@ def test_every_accepted_instance_is_executed() -> None:
             found += unbound(version, target, lines[first : first + 400])
     assert count > 11_000
     assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("target", ["sm_100a", "sm_107a"])
+def test_what_the_table_lacks_is_executed(target: str) -> None:
+    lines = [line.strip() for block in LINES.values() for line in block.strip().splitlines()]
+    legal = [line for line, problems in zip(lines, ours(lines, "9.5", target), strict=True) if not problems]
+    assert len(legal) > 10
+    assert not unbound("9.5", target, legal, declarations("9.5", target))

@@ -9,7 +9,7 @@ from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .syntax import Immediate
 from .target import need
-from .warp import APART, SINCE
+from .warp import DISJOINT
 
 SCOPES = "cta cluster gpu sys"
 CLUSTER = {"cluster": need("7.8", "90+")}
@@ -218,7 +218,7 @@ class BarWarp(Instruction):
     section = "9.7.15.2"
     effect = "order"
     unit = "barrier"
-    forms = (form(f"bar.warp.sync{APART} membermask:u32", ptx="5.1", needs=SINCE),)
+    forms = (form("bar.warp.sync{.masks} membermask:u32", ptx="5.1", **DISJOINT),)
 
 
 @instruction

@@ -83,7 +83,7 @@ class Set(Instruction):
 
     With a Boolean operator and c, the result of the comparison is combined with the predicate c first.
     Comparisons as in `setp`; packed types compare each element. The first type is d's, the second the
-    inputs'.
+    inputs'; packed integers have d of their own type.
     """
 
     name = "ptx.set"
@@ -102,6 +102,8 @@ class Set(Instruction):
         set_("bf16", "f16", c="c:pred!%", ptx="7.8", sm="90+"),
         set_("u16 s16 u32 s32 bf16", "bf16", c="c:pred!%", ptx="7.8", sm="90+"),
         set_("u32 s32 bf16x2", "bf16x2", c="c:pred!%", ptx="7.8", sm="90+"),
+        form("set.cmp.type d, a, b", cmp=UNSIGNED_ORDER, type="u8x4 u16x2", ptx="9.4", sm="107af"),
+        form("set.cmp.type d, a, b", cmp=ORDER, type="s8x4 s16x2", ptx="9.4", sm="107af"),
     )
 
 

@@ -2,8 +2,8 @@
 
 The first type is d's, the second the inputs'.
 
-Where we are stricter than ptxas 13.5 on purpose: it does not look at the source of `cvt.e2m1x2.bf16x2`, and
-takes a scale in `cvt.ue5m3x2.bf16x2` without `.scaled::n2::ue8m0` (and then fails with an internal error).
+Where we are stricter than ptxas 13.5 on purpose: it takes a scale in `cvt.ue5m3x2.bf16x2` without
+`.scaled::n2::ue8m0` (and then fails with an internal error), and `cvt.e2m1p4x4.f32` everywhere, which gives zero.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from .types import SCALAR_TYPES
 INTEGERS = "u8 s8 u16 s16 u32 s32 u64 s64"
 TO_INTEGRAL = "rni rzi rmi rpi"
 FP8 = "e4m3x2 e5m2x2"
-FP6_FP4 = "e2m1x2 e2m3x2 e3m2x2"
+FP6 = "e2m3x2 e3m2x2"
+FP6_FP4 = f"e2m1x2 {FP6}"
 SMALL = f"{FP8} {FP6_FP4}"
 SMALL_X4 = "e4m3x4 e5m2x4 e2m1x4 e2m3x4 e3m2x4"
 NEWEST = "100af 103af 107af 110af 120af 121af"
 NEWEST_A = "100a 103a 107a 110a 120a 121a"
 STOCHASTIC = "100a 103a 107a"
 SCALE = "scaled::n2::ue8m0"
+ONE_SCALE = "scaled::n1::ue8m0"
+NEWEST_ONLY: dict[str, Any] = {"ptx": "9.4", "sm": "107af"}
+PZO = {"pzo": need("9.4", "107af")}
 
 WIDE = "d:dtype+, a:atype+"
 WIDE_TWO = "d:dtype+, a:atype+, b:atype+"
 ONE = "d:dtype, a:atype"
+ANY_WORD = "d:dtype, a:b32%"
+"""Two bf16 in any register of 32 bits: ptxas asks for .b32 elsewhere, but not here."""
 TWO = "d:dtype, a:atype, b:atype"
 """Registers may be wider than their type between integers, f16, f32 and f64 only."""
 FOUR = "d:dtype, a:atype[4], rbits:b32#%"
@@ -60,12 +66,22 @@ def saturates(use: Use) -> str | None:
 
 def small(dtype: str, rnd: str, ptx: str, sm: str) -> Form:
     """To two small floats from two f32."""
-    return cvt(".rnd.satfinite{.relu}", dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm)
+    return cvt(".rnd.satfinite{.relu}{.pzo}", dtype, "f32", TWO, rnd=rnd, ptx=ptx, sm=sm, needs=PZO)
 
 
-def small_from_halves(dtype: str, atype: str, rnd: str, ptx: str, sm: str) -> Form:
+def small_from_halves(dtype: str, atype: str, rnd: str, ptx: str, sm: str, operands: str = ONE) -> Form:
     """To two small floats from one packed half."""
-    return cvt(".rnd.satfinite{.relu}", dtype, atype, rnd=rnd, ptx=ptx, sm=sm)
+    return cvt(".rnd.satfinite{.relu}{.pzo}", dtype, atype, operands, rnd=rnd, ptx=ptx, sm=sm, needs=PZO)
+
+
+def one_scale(options: str, dtype: str) -> tuple[Form, ...]:
+    """To two small floats with one scale for both."""
+    more: dict[str, Any] = {"rnd": "rn rz", "scale": ONE_SCALE, **NEWEST_ONLY}
+    return (
+        cvt(f".rnd{options}.scale", dtype, "f32", f"{TWO}, scale:ue8m0%", **more),
+        cvt(f".rnd{options}.scale", dtype, "f16x2", f"{ONE}, scale:ue8m0%", **more),
+        cvt(f".rnd{options}.scale", dtype, "bf16x2", f"{ANY_WORD}, scale:ue8m0%", **more),
+    )
 
 
 def fixed(rnd: str, ptx: str, sm: str) -> tuple[Form, ...]:
@@ -100,7 +116,9 @@ class Cvt(Instruction):
 
     Types ending in x2 or x4 are packed: two f32 (or one packed half) become one register of small floats, the
     first input in the upper half, and back. `.rs` rounds stochastically with the random bits of the last
-    operand; `.scaled::n2::ue8m0` multiplies by the two power-of-two scales in the last operand.
+    operand. The last operand of `.scaled::n2::ue8m0` holds two power-of-two scales: results of wider types are
+    multiplied by them, inputs of s2f6x2 divided. That of `.scaled::n1::ue8m0`, in a `.b8` register, divides both inputs,
+    whose subnormals count as zero. `.pzo` gives +0 in place of -0.
     """
 
     name = "ptx.cvt"
@@ -129,13 +147,14 @@ class Cvt(Instruction):
         cvt(".rnd{.sat}", "f16", "f64", WIDE, rnd=ROUND),
         cvt(".rnd{.ftz}{.sat}", "f16", "f32", WIDE, rnd=ROUND, needs={"ftz": need("1.4")}),
         cvt(".rnd{.ftz}{.sat}", "f32", "f64", WIDE, rnd=ROUND, needs={"ftz": need("1.4")}),
-        cvt(".rnd.relu", "f16", "f32", WIDE, rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd.satfinite", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="70+"),
-        cvt(".rnd.satfinite.relu", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rnd.pzo", "f16", "f32", WIDE, rnd=ROUND, **NEWEST_ONLY),
+        cvt(".rnd.relu{.pzo}", "f16", "f32", WIDE, rnd="rn rz", ptx="7.0", sm="80+", needs=PZO),
+        cvt(".rnd.satfinite{.pzo}", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="70+", needs=PZO),
+        cvt(".rnd.satfinite.relu{.pzo}", "f16", "f32", WIDE, rnd="rn rz", ptx="8.1", sm="80+", needs=PZO),
         # bf16, tf32
-        cvt(".rnd{.ftz}", "bf16", "f32", rnd=ROUND, ptx="7.0", sm="80+"),
-        cvt(".rnd.relu", "bf16", "f32", rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd.satfinite{.relu}", "bf16", "f32", rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rnd{.ftz}{.pzo}", "bf16", "f32", rnd=ROUND, ptx="7.0", sm="80+", needs=PZO),
+        cvt(".rnd.relu{.pzo}", "bf16", "f32", rnd="rn rz", ptx="7.0", sm="80+", needs=PZO),
+        cvt(".rnd.satfinite{.relu}{.pzo}", "bf16", "f32", rnd="rn rz", ptx="8.1", sm="80+", needs=PZO),
         cvt("{.rnd}", "f32", "bf16", rnd=ROUND, ptx="7.1", sm="80+"),
         cvt("{.rnd}.ftz", "f32", "bf16", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt("{.rnd}", "bf16", "f16", rnd=ROUND, ptx="7.8", sm="90+"),
@@ -143,14 +162,14 @@ class Cvt(Instruction):
         cvt(".rnd", "bf16", "f64", rnd=ROUND, ptx="7.8", sm="90+"),
         cvt(".rna", "tf32", "f32", ptx="7.0", sm="80+", rule=single_constant),
         cvt(".rna.satfinite", "tf32", "f32", ptx="8.1", sm="80+", rule=single_constant),
-        cvt(".rnd{.relu}", "tf32", "f32", rnd="rn rz", ptx="7.8", sm="90+"),
-        cvt(".rnd{.relu}.satfinite", "tf32", "f32", rnd="rn rz", ptx="8.6", sm="100+"),
+        cvt(".rnd{.relu}{.pzo}", "tf32", "f32", rnd="rn rz", ptx="7.8", sm="90+", needs=PZO),
+        cvt(".rnd{.relu}.satfinite{.pzo}", "tf32", "f32", rnd="rn rz", ptx="8.6", sm="100+", needs=PZO),
         # packed halves
-        cvt(".rnd{.relu}", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd{.relu}.satfinite", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rnd{.relu}{.pzo}", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="7.0", sm="80+", needs=PZO),
+        cvt(".rnd{.relu}.satfinite{.pzo}", "f16x2", "f32", WIDE_TWO, rnd="rn rz", ptx="8.1", sm="80+", needs=PZO),
         cvt(".rs{.relu}{.satfinite}", "f16x2", "f32", f"{WIDE_TWO}, rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
-        cvt(".rnd{.relu}", "bf16x2", "f32", TWO, rnd="rn rz", ptx="7.0", sm="80+"),
-        cvt(".rnd{.relu}.satfinite", "bf16x2", "f32", TWO, rnd="rn rz", ptx="8.1", sm="80+"),
+        cvt(".rnd{.relu}{.pzo}", "bf16x2", "f32", TWO, rnd="rn rz", ptx="7.0", sm="80+", needs=PZO),
+        cvt(".rnd{.relu}.satfinite{.pzo}", "bf16x2", "f32", TWO, rnd="rn rz", ptx="8.1", sm="80+", needs=PZO),
         cvt(".rs{.relu}{.satfinite}", "bf16x2", "f32", f"{TWO}, rbits:b32#%", ptx="8.7", sm=STOCHASTIC),
         # to small floats
         small(FP8, "rn", "7.8", "90+"),
@@ -160,8 +179,14 @@ class Cvt(Instruction):
         small_from_halves(FP8, "f16x2", "rn", "7.8", "90+"),
         small_from_halves(FP8, "f16x2", "rn", "8.1", "89+"),
         small_from_halves(FP8, "bf16x2", "rn", "9.1", NEWEST),
-        small_from_halves(FP6_FP4, "f16x2 bf16x2", "rn", "9.1", NEWEST),
-        small_from_halves(SMALL, "f16x2 bf16x2", "rz", "9.4", "107af"),
+        small_from_halves(FP6_FP4, "f16x2", "rn", "9.1", NEWEST),
+        small_from_halves(FP6, "bf16x2", "rn", "9.1", NEWEST),
+        small_from_halves("e2m1x2", "bf16x2", "rn", "9.1", NEWEST, ANY_WORD),
+        small_from_halves(SMALL, "f16x2", "rz", "9.4", "107af"),
+        small_from_halves(f"{FP8} {FP6}", "bf16x2", "rz", "9.4", "107af"),
+        small_from_halves("e2m1x2", "bf16x2", "rz", "9.4", "107af", ANY_WORD),
+        *one_scale(".satfinite{.relu}{.pzo}", SMALL),
+        *one_scale("{.satfinite}", "ue5m3x2"),
         *fixed("rn", "9.1", NEWEST_A),
         *fixed("rz", "9.4", "107a"),
         cvt(".rnd{.satfinite}", "ue8m0x2", "f32", TWO, rnd="rz rp", ptx="8.6", sm=NEWEST),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .forms import form
 from .instruction import Instruction, instruction
-from .integer import ROUND
+from .integer import FP8X4, HALVES_X2, MIXED_X2, ROUND, SMALL_X4, X4
 from .target import need
 
 FIRST_DOUBLES = {r: need("2.0", "20+") for r in ("rz", "rm", "rp")}
@@ -19,8 +19,11 @@ class Fma(Instruction):
     """Fused multiply-add with one rounding: d = a * b + c. The rounding must be given.
 
     `.ftz` flushes subnormals to zero, `.sat` clamps to [0, 1], `.relu` clamps a negative result (or NaN) to
-    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in. With two types
-    (`fma.rn.f32.f16`) a and b are halves, c and d f32.
+    zero, `.oob` gives zero where an input is the out-of-bounds NaN that tensor copies fill in.
+
+    Of several types the first is d's and c's, the next are a's and b's; with two (`fma.rn.f32.f16`) both are of
+    the second. Of four small floats (`fma.e4m3x4.e2m1x4.e2m1x4`, always to nearest even) what is too large becomes
+    infinity (e5m2) or NaN (e4m3), with `.satfinite` the largest number.
     """
 
     name = "ptx.fma"
@@ -43,6 +46,15 @@ class Fma(Instruction):
             atype="f16 bf16",
             ptx="8.6",
             sm="100+",
+        ),
+        form("fma.rnd.f32x2.atype.f32x2.f32x2 d, a:atype, b, c", rnd=ROUND, atype=HALVES_X2, **MIXED_X2),
+        form(
+            "fma{.rnd}{.satfinite}.type.atype.btype d, a:atype, b:btype, c",
+            rnd="rn",
+            type=FP8X4,
+            atype=SMALL_X4,
+            btype=SMALL_X4,
+            **X4,
         ),
     )
 
@@ -99,22 +111,34 @@ class Rsqrt(Instruction):
 
 @instruction
 class Sin(Instruction):
-    """Approximate sine of a (radians), absolute error about 2^-21 in [-pi, pi]."""
+    """Approximate sine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
+
+    a is in radians, with `.2pi` in turns: d = sin(2 pi a).
+    """
 
     name = "ptx.sin"
     section = "9.7.3.18"
     unit = "special function"
-    forms = (form("sin.approx{.ftz}.f32 d, a", ptx="1.4"),)
+    forms = (
+        form("sin.approx{.ftz}.f32 d, a", ptx="1.4"),
+        form("sin.approx.ftz.2pi.f32 d, a", ptx="9.5"),
+    )
 
 
 @instruction
 class Cos(Instruction):
-    """Approximate cosine of a (radians), absolute error about 2^-21 in [-pi, pi]."""
+    """Approximate cosine of a: absolute error at most 2^-20.5 in [-2 pi, 2 pi], 2^-14.7 in [-100 pi, 100 pi].
+
+    a is in radians, with `.2pi` in turns: d = cos(2 pi a).
+    """
 
     name = "ptx.cos"
     section = "9.7.3.19"
     unit = "special function"
-    forms = (form("cos.approx{.ftz}.f32 d, a", ptx="1.4"),)
+    forms = (
+        form("cos.approx{.ftz}.f32 d, a", ptx="1.4"),
+        form("cos.approx.ftz.2pi.f32 d, a", ptx="9.5"),
+    )
 
 
 @instruction

@@ -1,6 +1,6 @@
 """Arithmetic whose first type is an integer, in all its types.
 
-PTX ISA 9.7.1 (integer), 9.7.3 (float), 9.7.4 (half), 9.7.5 (mixed precision).
+PTX ISA 9.7.1 (integer), 9.7.3 (float), 9.7.4 (half), 9.7.5 (mixed precision), 9.7.6 (alternate formats).
 
 Where we are stricter than ptxas 13.5 on purpose, here and in the other chapters of arithmetic: it ignores
 `.pred` and the operations of `testp` (`.finite`, ...) as modifiers of any instruction, and takes a function's
@@ -8,6 +8,8 @@ name for any operand.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from .forms import form
 from .instruction import Instruction, instruction
@@ -26,6 +28,14 @@ LONG = {"u64": need("4.3"), "s64": need("4.3")}
 """64-bit links of a carry chain."""
 BYTES = "107af 120af 121af"
 """Targets with arithmetic on four bytes at once."""
+FP8X4 = "e5m2x4 e4m3x4"
+"""Types of the sum or product of four small floats at once."""
+SMALL_X4 = f"{FP8X4} e3m2x4 e2m3x4 e2m1x4 e2m1p4x4 ue8m0x4"
+"""Types of the factors and of the first addend. Each number has a byte but in e2m1x4, which is 16 bits wide."""
+HALVES_X2 = "f16x2 bf16x2"
+MIXED_X2: dict[str, Any] = {"ptx": "9.4", "sm": "107af"}
+"""Arithmetic on two pairs of different types."""
+X4: dict[str, Any] = {"ptx": "9.4", "sm": "100a 103a"}
 
 
 @instruction
@@ -34,8 +44,12 @@ class Add(Instruction):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets u32 and packed
     integers too). Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals to zero,
-    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads. With two types
-    (`add.f32.f16`) a is a half that is widened exactly, b and d are f32.
+    `.sat` clamps to [0, 1]. `.cc` writes the carry that a following `addc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`add.f32.f16`). The exact sum is rounded once; to halves (`add.rz.bf16x2.f32x2.f32x2`) it is cut off. In sums
+    of four small floats (`add.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
     """
 
     name = "ptx.add"
@@ -59,6 +73,10 @@ class Add(Instruction):
         form("add{.rnd}{.ftz}{.sat}.type d, a, b", rnd="rn", type="f16 f16x2", ptx="4.2", sm="53+"),
         form("add{.rnd}.type d, a, b", rnd="rn", type="bf16 bf16x2", ptx="7.8", sm="90+"),
         form("add{.rnd}{.sat}.f32.atype d, a:atype, b", rnd=ROUND, atype="f16 bf16", ptx="8.6", sm="100+"),
+        form("add{.rnd}.f32x2.atype.f32x2 d, a:atype, b", rnd=ROUND, atype=HALVES_X2, **MIXED_X2),
+        form("add.rz.ftz.f16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("add.rz.bf16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("add{.rnd}{.satfinite}.type.atype d, a:atype, b", rnd="rn", type=FP8X4, atype=SMALL_X4, **X4),
     )
 
 
@@ -68,8 +86,12 @@ class Sub(Instruction):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
     Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
-    1]. `.cc` writes the borrow that a following `subc` reads. With two types (`sub.f32.f16`) a is a half that
-    is widened exactly, b and d are f32.
+    1]. `.cc` writes the borrow that a following `subc` reads.
+
+    Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
+    (`sub.f32.f16`). The exact difference is rounded once; to halves (`sub.rz.bf16x2.f32x2.f32x2`) it is cut off.
+    Of four small floats (`sub.e4m3x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN (e4m3), with
+    `.satfinite` the largest number.
     """
 
     name = "ptx.sub"
@@ -89,6 +111,10 @@ class Sub(Instruction):
         form("sub{.rnd}{.ftz}{.sat}.type d, a, b", rnd="rn", type="f16 f16x2", ptx="4.2", sm="53+"),
         form("sub{.rnd}.type d, a, b", rnd="rn", type="bf16 bf16x2", ptx="7.8", sm="90+"),
         form("sub{.rnd}{.sat}.f32.atype d, a:atype, b", rnd=ROUND, atype="f16 bf16", ptx="8.6", sm="100+"),
+        form("sub{.rnd}.f32x2.atype.f32x2 d, a:atype, b", rnd=ROUND, atype=HALVES_X2, **MIXED_X2),
+        form("sub.rz.ftz.f16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("sub.rz.bf16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("sub{.rnd}{.satfinite}.type.atype d, a:atype, b", rnd="rn", type=FP8X4, atype=SMALL_X4, **X4),
     )
 
 
@@ -99,6 +125,10 @@ class Mul(Instruction):
     Of the double-width product of integers, `.lo` keeps the low half, `.hi` the high half and `.wide` all of
     it (d is twice as wide). Floats and halves round as `.rnd` says, to nearest even without it; `.ftz`
     flushes subnormals to zero, `.sat` clamps to [0, 1].
+
+    Of three types the first is d's, the others a's and b's. The exact product is rounded once; that of two f32x2
+    is cut off. Of four small floats (`mul.e4m3x4.e2m1x4.e2m1x4`) what is too large becomes infinity (e5m2) or NaN
+    (e4m3), with `.satfinite` the largest number.
     """
 
     name = "ptx.mul"
@@ -116,7 +146,15 @@ class Mul(Instruction):
         form("mul{.rnd}{.ftz}.f32x2 d, a, b", rnd=ROUND, ptx="8.6", sm="100+"),
         form("mul{.rnd}{.ftz}{.sat}.type d, a, b", rnd="rn", type="f16 f16x2", ptx="4.2", sm="53+"),
         form("mul{.rnd}.type d, a, b", rnd="rn", type="bf16 bf16x2", ptx="7.8", sm="90+"),
-    )
+        form("mul.rz.ftz.f16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("mul.rz.bf16x2.f32x2.f32x2 d, a:f32x2, b:f32x2", **MIXED_X2),
+        form("mul.f16x2.f16x2.bf16x2 d, a, b:bf16x2", **MIXED_X2),
+        form("mul.bf16x2.bf16x2.f16x2 d, a, b:f16x2", **MIXED_X2),
+        form(
+            "mul{.rnd}{.satfinite}.type.atype.btype d, a:atype, b:btype",
+            rnd="rn", type=FP8X4, atype=SMALL_X4, btype=SMALL_X4, **X4,
+        ),
+    )  # fmt: skip
 
 
 @instruction

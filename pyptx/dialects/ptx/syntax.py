@@ -361,7 +361,7 @@ class OperandParser:
 
     def _operand(self) -> Operand:
         first = self._single()
-        if self._peek() == "|" and isinstance(first, (Register, Sink, Vector)):
+        if self._peek() == "|" and isinstance(first, (Register, Sink, Vector)) and not getattr(first, "member", ""):
             self.at += 1
             second = self._single()
             if isinstance(first, Sink) and isinstance(second, Sink):

@@ -11,9 +11,9 @@ from .target import need
 SHUFFLE = "up down bfly idx"
 UNSYNCED: dict[str, Any] = {"until": "6.3", "until_sm": "70+"}
 """Forms without `.sync`, which sm_70 and newer lost with PTX 6.4."""
-APART = "{.no_membermask_overlap}"
-"""The promise, in no manual, that the masks of lanes that run apart share no lane; ptxas 13.5 makes the same code of it."""
-SINCE = {"no_membermask_overlap": need("8.4")}
+DISJOINT: dict[str, Any] = {"masks": "no_membermask_overlap", "needs": {"no_membermask_overlap": need("8.4")}}
+"""The manual does not know this modifier. By its name it promises that lanes which wait at the same time do so with masks
+that have no lane in common; it changes no result."""
 
 
 @instruction
@@ -31,7 +31,7 @@ class Shuffle(Instruction):
     differs = "thread"
     unit = "warp"
     forms = (
-        form(f"shfl.sync{APART}.mode.b32 d{{|p:pred_}}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1", needs=SINCE),
+        form("shfl.sync{.masks}.mode.b32 d{|p:pred_}, a, b, c, membermask:u32", mode=SHUFFLE, ptx="5.1", **DISJOINT),
         form("shfl.mode.b32 d{|p:pred_}, a, b, c", mode=SHUFFLE, ptx="3.0", **UNSYNCED),
     )
 
@@ -52,8 +52,8 @@ class Vote(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form(f"vote.sync{APART}.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1", needs=SINCE),
-        form(f"vote.sync{APART}.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1", needs=SINCE),
+        form("vote.sync{.masks}.mode.pred p:pred, a:pred!, membermask:u32", mode="all any uni", ptx="5.1", **DISJOINT),
+        form("vote.sync{.masks}.ballot.b32 d, a:pred!, membermask:u32", ptx="5.1", **DISJOINT),
         form("vote.mode.pred p:pred, a:pred!", mode="all any uni", ptx="1.2", **UNSYNCED),
         form("vote.ballot.b32 d, a:pred!", ptx="2.0", **UNSYNCED),
     )
@@ -75,13 +75,13 @@ class Match(Instruction):
     differs = "warp"
     unit = "warp"
     forms = (
-        form(f"match.any.sync{APART}.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+", needs=SINCE),
+        form("match.any.sync{.masks}.type d:u32, a, membermask:u32", type="b32 b64", ptx="5.1", sm="70+", **DISJOINT),
         form(
-            f"match.all.sync{APART}.type d:u32_{{|p:pred_}}, a, membermask:u32",
+            "match.all.sync{.masks}.type d:u32_{|p:pred_}, a, membermask:u32",
             type="b32 b64",
             ptx="5.1",
             sm="70+",
-            needs=SINCE,
+            **DISJOINT,
         ),
     )
 
@@ -118,13 +118,12 @@ class Redux(Instruction):
     unit = "warp"
     forms = (
         form(
-            f"redux.sync{APART}.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32",
-            ptx="7.0", sm="80+", needs=SINCE,
+            "redux.sync{.masks}.op.type d:u32, a:u32, membermask:u32", op="add min max", type="u32 s32", ptx="7.0", sm="80+", **DISJOINT,
         ),
-        form(f"redux.sync{APART}.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+", needs=SINCE),
+        form("redux.sync{.masks}.op.b32 d:u32, a:u32, membermask:u32", op="and or xor", ptx="7.0", sm="80+", **DISJOINT),
         form(
-            f"redux.sync{APART}.op{{.abs}}{{.NaN}}.f32 d:f32, a:f32, membermask:u32", op="min max",
-            ptx="8.6", sm="100af 103af 107af", needs=SINCE,
+            "redux.sync{.masks}.op{.abs}{.NaN}.f32 d:f32, a:f32, membermask:u32", op="min max", **DISJOINT,
+            ptx="8.6", sm="100af 103af 107af",
         ),
     )  # fmt: skip
 

@@ -87,6 +87,26 @@ def cos(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     return _finish(np.cos(_input(a, ftz)), "cos", ftz, perturb)
 
 
+def sin_turns(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
+    """sin.approx.ftz.2pi.f32: sin(2 pi a). ±inf gives NaN. The error of a within one turn is taken to be that of sin;
+    PTX 9.5 does not say.
+    """
+    return _finish(_sine_of_turns(_input(a, ftz)), "sin", ftz, perturb)
+
+
+def cos_turns(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
+    """cos.approx.ftz.2pi.f32: cos(2 pi a). ±inf gives NaN. Its error as in :func:`sin_turns`."""
+    return _finish(_sine_of_turns(np.abs(np.fmod(_input(a, ftz), 1.0)) + 0.25), "cos", ftz, perturb)
+
+
+def _sine_of_turns(turns: Float64) -> Float64:
+    """sin(2 pi x), exact at multiples of a quarter; zeros have the sign of x."""
+    half_turns = np.rint(2.0 * turns)
+    rest = turns - 0.5 * half_turns  # exact, within a quarter of a turn
+    sine = np.sin(2.0 * np.pi * rest)
+    return np.where(rest == 0, np.copysign(0.0, turns), np.where(half_turns % 2 == 0, sine, -sine))
+
+
 def lg2(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """lg2.approx{.ftz}.f32. ±0 gives -inf, negative gives NaN, subnormals with ftz count as zero."""
     return _finish(np.log2(_input(a, ftz)), "lg2", ftz, perturb)

@@ -27,17 +27,18 @@ def convert(
     sat: bool = False,
     relu: bool = False,
     satfinite: bool = False,
+    pzo: bool = False,
     random: NDArray[np.uint32] | None = None,
-    scale: NDArray[np.uint16] | None = None,
+    scale: NDArray[np.uint8] | NDArray[np.uint16] | None = None,
 ) -> Unsigned:
-    """cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}{.scaled::n2::ue8m0}.dst_type.src_type on bit patterns.
+    """cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}{.pzo}{.scale}.dst_type.src_type on bit patterns.
 
     ``bits`` is an array of any dtype of the source's width or wider (low bits count), or a tuple of f32
     arrays in operand order for the forms that pack: (a, b) into x2 with a in the upper element, (a, b, e, f)
     into x4. Returns unsigned patterns of the destination's container: uint8 to uint64, uint8 for e2m1x2.
 
-    ``random`` is the rbits operand (uint32) of ``.rs``, ``scale`` the packed scale-factor (uint16, two
-    ue8m0).
+    ``random`` is the rbits operand (uint32) of ``.rs``, ``scale`` the scale-factor: one ue8m0 (uint8,
+    ``.scaled::n1::ue8m0``) or two packed ones (uint16, ``.scaled::n2::ue8m0``). ``pzo`` turns -0 into +0.
 
     - float to integer: clamps to the range; NaN gives 0, or the lone top bit if the source is f64 or the
       destination has 64 bits.
@@ -47,7 +48,7 @@ def convert(
       +0, ``satfinite`` turns overflow and infinity into the largest number.
     """
     if isinstance(bits, tuple) or src_type[-2:] == "x2":
-        return _convert_packed(bits, src_type, dst_type, rounding, relu, satfinite, random, scale)
+        return _convert_packed(bits, src_type, dst_type, rounding, relu, satfinite, pzo, random, scale)
     integer_source, integer_target = src_type in integer.TYPES, dst_type in integer.TYPES
     if integer_source and integer_target:
         return _integer_to_integer(_typed(bits, src_type), dst_type, sat)
@@ -59,7 +60,7 @@ def convert(
         if ftz and src_type == "f32":
             value = _flush(value)
         return _float_to_integer(value, src_type, dst_type, rounding or "rzi")
-    return _float_to_float(source, src_type, dst_type, rounding, ftz, sat, relu, satfinite, random)
+    return _float_to_float(source, src_type, dst_type, rounding, ftz, sat, relu, satfinite, pzo, random)
 
 
 def _typed(bits: Bits, type_: str) -> integer.Integer:
@@ -149,9 +150,10 @@ def _float_to_float(
     sat: bool,
     relu: bool,
     satfinite: bool,
+    pzo: bool,
     random: NDArray[np.uint32] | None,
 ) -> Unsigned:
-    plain = not (ftz or sat or relu or satfinite)
+    plain = not (ftz or sat or relu or satfinite or pzo)
     if plain and rounding == "rn" and src_type == "f32" and dst_type in ("f16", "bf16"):
         return half.from_f32(source.view(np.float32), dst_type)
     if plain and dst_type == "f32" and src_type == "bf16" and rounding not in _TO_INTEGER:
@@ -164,7 +166,7 @@ def _float_to_float(
         rounding = "rn"
     if sat:
         value = floating.saturate(value)
-    r = _clamped(value, dst_type, rounding or "rn", relu, satfinite, random)
+    r = _clamped(value, dst_type, rounding or "rn", relu, satfinite, pzo, random)
     if ftz and dst_type == "f32":
         r = floating.flush(r.view(np.float32)).view(np.uint32)
     return r
@@ -176,12 +178,17 @@ def _clamped(
     rounding: Rounding,
     relu: bool,
     satfinite: bool,
+    pzo: bool,
     random: NDArray[np.uint32] | None,
 ) -> Unsigned:
     if relu:
         value = np.where(value <= 0, 0.0, value)
     width = 13 if dst_type == "f16" else 16
-    return _encode(value, dst_type, cast(formats.Rounding, rounding), satfinite, random, width)
+    r = _encode(value, dst_type, cast(formats.Rounding, rounding), satfinite, random, width)
+    if pzo:
+        f = formats.FORMATS[dst_type]
+        r[r == 1 << (f.code_bits - 1 + f.shift)] = 0
+    return r
 
 
 # -- packed conversions
@@ -226,13 +233,18 @@ def _convert_packed(
     rounding: Rounding | None,
     relu: bool,
     satfinite: bool,
+    pzo: bool,
     random: NDArray[np.uint32] | None,
-    scale: NDArray[np.uint16] | None,
+    scale: NDArray[np.uint8] | NDArray[np.uint16] | None,
 ) -> Unsigned:
     source_element, target_element = src_type.removesuffix("x2"), dst_type[:-2]
     sources = [_source(x, source_element) for x in bits] if isinstance(bits, tuple) else _unpack(bits, source_element)
     values = [formats.decode(x, source_element) for x in sources]
-    if scale is not None:
+    if scale is not None and scale.dtype.itemsize == 1:
+        # The manual flushes "subnormal values for inputs a and b": of the type that they have.
+        factor, smallest = formats.decode(scale, "ue8m0"), 2.0 ** formats.FORMATS[source_element].min_exponent
+        values = [np.where(np.abs(x) < smallest, np.copysign(0.0, x), x) / factor for x in values]
+    elif scale is not None:
         factors = [formats.decode(x, "ue8m0") for x in _unpack(scale, "ue8m0")]
         up = target_element in ("f16", "bf16")
         values = [x * f if up else x / f for x, f in zip(values, factors, strict=True)]
@@ -241,7 +253,7 @@ def _convert_packed(
     container = np.dtype(f"u{max(len(values) * width // 8, 1)}")
     r = np.zeros(np.broadcast_shapes(*(x.shape for x in values)), container)
     for value, lane_bits in zip(values, rbits, strict=True):
-        code = _clamped(value, target_element, rounding or "rn", relu, satfinite, lane_bits)
+        code = _clamped(value, target_element, rounding or "rn", relu, satfinite, pzo, lane_bits)
         r = (r << container.type(width)) | code.astype(container)
     return cast(Unsigned, r)
 

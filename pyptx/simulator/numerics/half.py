@@ -1,4 +1,4 @@
-"""Half precision arithmetic: f16, bf16, f16x2, bf16x2 (PTX ISA 9.7.4) and mixed precision f32 op f16 (9.7.5).
+"""Half precision arithmetic: f16, bf16, f16x2, bf16x2 (PTX ISA 9.7.4) and mixed precision (9.7.5).
 
 Values are ``uint16`` bit patterns (scalar types) or ``uint32`` registers (x2 types, element 0 in the low
 half). ``kind`` names the type. Every operation rounds once. ``ftz`` flushes f16 subnormals, ``sat`` clamps to
@@ -241,3 +241,51 @@ def mixed_fma(
 ) -> floating.Float32:
     """a * b + c in f32, a and b of f16 or bf16 (fma.rnd{.sat}.f32.abtype). PTX ISA 9.7.5.3."""
     return floating.fma(to_f32(a, kind), to_f32(b, kind), c, rounding=rounding, sat=sat)
+
+
+def mixed_mul(a: Register, b: Register, *, kind: str, other: str) -> Register:
+    """a * b in the type of a, b of the ``other`` type (mul.kind.kind.other). PTX ISA 9.7.5.4.
+
+    The product of the values is rounded once to nearest even. The manual converts b to the type of a; whether the
+    hardware rounds it there, it does not say, and a multiplier has no need to.
+    """
+    x = to_f32(np.ascontiguousarray(a).view(np.uint16), kind.removesuffix("x2"))
+    y = to_f32(np.ascontiguousarray(b).view(np.uint16), other.removesuffix("x2"))
+    return from_f64(x.astype(np.float64) * y, kind.removesuffix("x2")).view(np.uint32)
+
+
+def widened_f32x2(
+    function: Callable[..., floating.Float32],
+    a: Register,
+    *others: NDArray[np.uint64],
+    kind: str,
+    **modifiers: object,
+) -> NDArray[np.uint64]:
+    """A function of ``floating`` on pairs of f32: a holds two f16 or bf16 (``kind``), the others two f32.
+
+    add, sub and fma.f32x2.f16x2.f32x2. PTX ISA 9.7.5.1-3.
+    """
+    pairs = [np.ascontiguousarray(x).view(np.float32) for x in others]
+    first = to_f32(np.ascontiguousarray(a).view(np.uint16), kind)
+    return np.ascontiguousarray(function(first, *pairs, **modifiers)).view(np.uint64)
+
+
+def narrowed_f32x2(
+    operation: Callable[[floating.Float64, floating.Float64], floating.Float64],
+    a: NDArray[np.uint64],
+    b: NDArray[np.uint64],
+    *,
+    kind: str,
+    ftz: bool = False,
+) -> Register:
+    """An operation on pairs of f32 with halves as results, cut off (add, sub, mul.rz{.ftz}.f16x2.f32x2.f32x2).
+
+    ``operation`` takes float64 and gives the exact result or that rounded to odd. ``ftz`` flushes subnormal inputs
+    (of f32) and results (of f16), as it does elsewhere: the manual writes it without a word about it. PTX ISA 9.7.5.1,
+    9.7.5.2, 9.7.5.4.
+    """
+    x, y = (np.ascontiguousarray(v).view(np.float32) for v in (a, b))
+    if ftz:
+        x, y = floating.flush(x), floating.flush(y)
+    r = from_f64(operation(x.astype(np.float64), y.astype(np.float64)), kind, "rz")
+    return np.ascontiguousarray(_flush(r) if ftz else r).view(np.uint32)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..numerics import floating, half, integer, native
 from ..program import Inst, Operand, Pair, Sink
-from .operands import HALVES, Array, Function
+from .operands import HALVES, PACKED_INTEGERS, Array, Function, lanewise
 from .registry import Pure, meaning
 
 _BOOL = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
@@ -62,8 +62,13 @@ def setp(inst: Inst) -> Pure:
 
 @meaning("set")
 def set_(inst: Inst) -> Pure:
-    dtype, kind = inst.types
+    kind = inst.type
     compare, _ = _comparison(inst, kind)
+    if kind in PACKED_INTEGERS:
+        return lanewise(
+            inst, partial(integer.packed, lambda x, y: -compare(x, y).astype(x.dtype), kind), "b32", whole=True
+        )
+    dtype, _ = inst.types
     a, b, *rest = inst.operands[1:]
     combine = _BOOL[inst.one_of("and", "or", "xor") or "and"] if rest else None
 

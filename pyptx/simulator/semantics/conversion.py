@@ -19,12 +19,13 @@ _ROUNDINGS = ("rn", "rna", "rz", "rm", "rp", "rs", "rni", "rzi", "rmi", "rpi")
 @meaning("cvt")
 def cvt(inst: Inst) -> Pure:
     dst, src = inst.types[0], inst.types[1]
-    options: dict[str, Any] = {name: True for name in ("ftz", "sat", "relu", "satfinite") if inst.has(name)}
+    options: dict[str, Any] = {name: True for name in ("ftz", "sat", "relu", "satfinite", "pzo") if inst.has(name)}
     rounding = inst.one_of(*_ROUNDINGS)
     if rounding:
         options["rounding"] = rounding
     d, *rest = inst.operands
     target = dtype_of(dst)
+    scale_type = "u8" if inst.has("scaled::n1::ue8m0") else "u16"
     inputs: list[tuple[Operand, str]] = []
     if (dst.endswith("x2") and src == "f32") or dst.endswith("x4"):
         flat: list[Operand] = []
@@ -34,7 +35,7 @@ def cvt(inst: Inst) -> Pure:
         inputs = [(o, "f32") for o in flat[:values]]
         extra = flat[values:]
         name = "random" if inst.has("rs") else "scale"
-        inputs += [(o, "u32" if name == "random" else "u16") for o in extra]
+        inputs += [(o, "u32" if name == "random" else scale_type) for o in extra]
 
         def pack(*xs: Array) -> Array:
             more = {name: xs[values]} if len(xs) > values else {}
@@ -42,7 +43,7 @@ def cvt(inst: Inst) -> Pure:
 
         return Pure(pack, [(d, dst)], inputs, whole=True)
     if src in ("f16x2", "bf16x2") or src.endswith("x2"):
-        extra_inputs: list[tuple[Operand, str]] = [(o, "u16") for o in rest[1:]]
+        extra_inputs: list[tuple[Operand, str]] = [(o, scale_type) for o in rest[1:]]
 
         def unpack(x: Array, *more: Array) -> Array:
             scale = {"scale": more[0]} if more else {}

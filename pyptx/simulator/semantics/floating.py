@@ -38,12 +38,12 @@ def rsqrt(inst: Inst) -> Pure:
 
 @meaning("sin")
 def sin(inst: Inst) -> Pure:
-    return approximated(inst, approximate.sin, ftz=inst.has("ftz"))
+    return approximated(inst, approximate.sin_turns if inst.has("2pi") else approximate.sin, ftz=inst.has("ftz"))
 
 
 @meaning("cos")
 def cos(inst: Inst) -> Pure:
-    return approximated(inst, approximate.cos, ftz=inst.has("ftz"))
+    return approximated(inst, approximate.cos_turns if inst.has("2pi") else approximate.cos, ftz=inst.has("ftz"))
 
 
 @meaning("lg2")

@@ -1,4 +1,4 @@
-"""Arithmetic whose first type is an integer, in all its types (PTX ISA 9.7.1, 9.7.3 to 9.7.5)."""
+"""Arithmetic whose first type is an integer, in all its types (PTX ISA 9.7.1, 9.7.3 to 9.7.6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import approximate, floating, half, integer, native
+from ..numerics import alternate, approximate, floating, half, integer, native
 from ..program import Inst
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning
@@ -27,10 +27,8 @@ def _floating(inst: Inst, name: str) -> Pure:
 def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
     """add and sub."""
     kind = inst.types[0] if inst.types else "b32"
-    if len(inst.types) == 2:  # add.f32.f16: the narrow operand comes first
-        narrow = inst.types[1]
-        mixed = half.mixed_add if name == "add" else half.mixed_sub
-        return lanewise(inst, partial(mixed, kind=narrow, **float_options(inst)), "f32", narrow, "f32")
+    if len(inst.types) > 1:
+        return _mixed_sum(inst, name)
     if kind in HALVES:
         return lanewise(inst, partial(getattr(half, name), kind=kind, **_half_options(inst)), kind, whole=True)
     if kind in PACKED_INTEGERS:
@@ -50,6 +48,39 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
     return lanewise(inst, ufunc, kind, ufunc=True, native=native.operation(name))
 
 
+def _mixed_sum(inst: Inst, name: str) -> Pure:
+    """add and sub of several types: that of d, then those of the operands as far as they are not d's."""
+    kind, first = inst.types[:2]
+    if kind.endswith("x4"):
+        return _alternate(inst, name, kind, first, kind)
+    if kind == "f32x2":
+        return _widened(inst, name, kind, first, kind)
+    if first == "f32x2":
+        return _narrowed(inst, floating.odd_sum if name == "add" else lambda x, y: floating.odd_sum(x, -y))
+    mixed = half.mixed_add if name == "add" else half.mixed_sub
+    return lanewise(inst, partial(mixed, kind=first, **float_options(inst)), "f32", first, "f32")
+
+
+def _alternate(inst: Inst, name: str, *types: str) -> Pure:
+    """Four small floats: the function of that name in `alternate`."""
+    function = partial(getattr(alternate, name), types=inst.types)
+    return lanewise(inst, with_options(function, satfinite=inst.has("satfinite")), *types, whole=True)
+
+
+def _widened(inst: Inst, name: str, *types: str) -> Pure:
+    """The function of that name in `floating` on two f32, of which the first operand's are written as halves."""
+    narrow = inst.types[1].removesuffix("x2")
+    function = partial(half.widened_f32x2, getattr(floating, name), kind=narrow, **float_options(inst))
+    return lanewise(inst, function, *types, whole=True)
+
+
+def _narrowed(inst: Inst, operation: Function) -> Pure:
+    """An operation on two f32, whose results become halves."""
+    kind = inst.types[0]
+    function = partial(half.narrowed_f32x2, operation, kind=kind.removesuffix("x2"), ftz=inst.has("ftz"))
+    return lanewise(inst, function, kind, "f32x2", "f32x2", whole=True)
+
+
 @meaning("add")
 def add(inst: Inst) -> Pure:
     return _sum(inst, "add", np.add)
@@ -66,6 +97,8 @@ def _twice(kind: str) -> str:
 
 @meaning("mul")
 def mul(inst: Inst) -> Pure:
+    if len(inst.types) > 1:
+        return _mixed_product(inst)
     kind = inst.type
     if kind in HALVES:
         return lanewise(inst, partial(half.mul, kind=kind, **_half_options(inst)), kind, whole=True)
@@ -80,6 +113,17 @@ def mul(inst: Inst) -> Pure:
     if inst.has("hi"):
         return lanewise(inst, integer.mul_hi, kind, native=partial(native.mul_hi, signed=signed))
     return lanewise(inst, np.multiply, kind, ufunc=True, native=native.operation("mul"))
+
+
+def _mixed_product(inst: Inst) -> Pure:
+    """mul with the types of d, a and b."""
+    kind, first, second = inst.types
+    if kind.endswith("x4"):
+        return _alternate(inst, "mul", *inst.types)
+    if first == "f32x2":
+        return _narrowed(inst, np.multiply)
+    function = partial(half.mixed_mul, kind=kind, other=second)
+    return lanewise(inst, function, *inst.types, whole=True)
 
 
 @meaning("mad")
@@ -179,6 +223,10 @@ def fma(inst: Inst) -> Pure:
 
 def _fma(inst: Inst) -> Pure:
     kind = inst.types[0]
+    if kind.endswith("x4"):
+        return _alternate(inst, "fma", *inst.types, kind)
+    if len(inst.types) == 4:
+        return _widened(inst, "fma", *inst.types)
     if len(inst.types) == 2:
         narrow = inst.types[1]
         function: Function = partial(half.mixed_fma, kind=narrow, **float_options(inst))
