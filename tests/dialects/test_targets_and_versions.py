@@ -9,12 +9,36 @@ from pyptx.dialects.ptx.target import FIRST_PTX, parse_version
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
 
 VERSIONS = ("9.2", "9.3", "9.4", "9.5")
+BYTES = "mbarrier::complete_tx::bytes"
 LINES = (
+    f"cp.async.bulk.relaxed.gpu.shared::cta.global.{BYTES}.ignore_oob.b128 [%r1], [%d1], 64, 1, 2, [%r2];",
+    f"cp.async.bulk.relaxed.sys.shared::cluster.global.{BYTES}.multicast::cluster.b128 [%r1], [%d1], 64, [%r2], %h1;",
+    f"cp.async.bulk.shared::cluster.global.{BYTES}.multicast::cluster::16b [%r1], [%d1], 64, [%r2], %h1;",
+    f"cp.async.bulk.relaxed.cluster.shared::cluster.shared::cta.{BYTES}.b128 [%r1], [%r3], 64, [%r2];",
+    "cp.async.bulk.relaxed.cta.global.shared::cta.bulk_group.cp_mask.b128 [%d1], [%r1], 64, {%h1};",
+    "cp.async.bulk.global.shared::cta.bulk_group.b128 [%d1], [%r1], 64;",
+    "multimem.cp.async.bulk.relaxed.sys.global.shared::cta.bulk_group.b128 [%d1], [%r1], 64;",
+    f"cp.async.bulk.tensor.1d.shared::cluster.global.{BYTES}.multicast::cluster::16b [%r1], [%d1, {{%r2}}], [%r3], %h1;",
+    "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs::w.bulk_group [%d1, {%r1, %r2, %r3}], [%r4];",
+    "cp.reduce.async.bulk.tensor.3d.global.shared::cta.or.im2col_no_offs::w.bulk_group [%d1, {%r1, %r2, %r3}], [%r4];",
+    "applypriority.async.bulk.tensor.2d.bulk_group.tile::gather4.L2::evict_normal [%d1, {%r1, %r2, %r3, %r4, %r5}];",
+    "applypriority.async.bulk.tensor.1d.global.bulk_group.L2::evict_normal.override::global_address.override::global_dim"
+    " [%d1, %d2, {%h1}, {0}];",
     "spcompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3, %r4}, %r5;",
     "spcompress.b16.b4.sp::2:4.x2 {%r1}, {%r2, %r6}, {%r3, %r4, %r5, %r7}, %r5;",
     "spdecompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3};",
     "spdecompress.b16.b4.sp::1:16.x1 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, {%r8}, {%r9};",
 )
+
+
+def accepted_by_ptxas(version: str, target: str) -> set[str]:
+    """It says some things only where it has nothing else to say."""
+    left = list(LINES)
+    while True:
+        good = [line for line, refused in zip(left, asked(left, version, target), strict=True) if not refused]
+        if len(good) == len(left):
+            return set(left)
+        left = good
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -25,11 +49,10 @@ def test_ours_are_those_of_ptxas(version: str) -> None:
         pytest.skip("no ptxas")
     accepted: set[str] = set()
     for target in (t for t in TARGETS if FIRST_PTX[t] <= parse_version(version)):
-        theirs, mine = asked(list(LINES), version, target), ours(list(LINES), version, target)
-        for line, refused, wrong in zip(LINES, theirs, mine, strict=True):
-            assert bool(wrong) == bool(refused), (version, target, line, refused, wrong)
-            if not refused:
-                accepted.add(line)
+        theirs, mine = accepted_by_ptxas(version, target), ours(list(LINES), version, target)
+        for line, wrong in zip(LINES, mine, strict=True):
+            assert (not wrong) == (line in theirs), (version, target, line, wrong)
+        accepted |= theirs
     if version == "9.5":
         assert accepted == set(LINES)
 

@@ -418,6 +418,46 @@ def test_im2col_along_w(mode: str, step: int) -> None:
         assert np.array_equal(out, model_swizzle(np.stack(want).reshape(-1).view(np.uint8), "64B"))
 
 
+@pytest.mark.parametrize("reduces", [False, True], ids=["copy", "add"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_store_along_w(step: int, reduces: bool) -> None:
+    """im2col_no_offs::w, walked pixel by pixel: as the loads of im2col::w without halo and offset; what lies outside of
+    the tensor is dropped.
+    """
+    rng = np.random.default_rng()
+    c, w, h, n, count = 32, 9, 4, 5, 48
+    array = rng.integers(1, 1000, (n, h, w, c)).astype(np.float16)
+    before = array.copy()
+    low, high = -1, 1
+    y, image, start = int(rng.integers(0, h)), 1, low + step
+    argument = tensor_map(
+        array, (), swizzle="64B", element_strides=(1, 1, step, 1), lower=(0, low), upper=(0, high), channels=c,
+        pixels=count, kind="im2col::w",
+    )  # fmt: skip
+    given = rng.integers(1, 1000, (count, c)).astype(np.float16)
+    opcode, operation = ("cp.reduce", ".add") if reduces else ("cp", "")
+    text = f"""
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd2], {64 * count}, [bar];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {64 * count};
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+    @!%p1 bra $wait;
+    {opcode}.async.bulk.tensor.4d.global.shared::cta{operation}.im2col_no_offs::w.bulk_group [%rd1, {vector(4)}], [box];
+    applypriority.async.bulk.tensor.4d.global.bulk_group.im2col::w.L2::evict_normal [%rd1, {vector(4)}], {{%h0, %h1}};
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+    k = kernel(text, 64 * count, "sm_107a", "9.4")
+    box = model_swizzle(given.reshape(-1).view(np.uint8), "64B")
+    k.simulate(argument, box, places((0, start, y, image)), grid=1, block=1)
+    x, at = start, image
+    for row in given:
+        if 0 <= x < w and at < n:
+            before[at, y, x] = before[at, y, x] + row if reduces else row
+        x += step
+        if x >= w + high:
+            x, at = low, at + 1
+    assert np.array_equal(array, before)
+
+
 def test_gather4_and_scatter4() -> None:
     array = np.random.default_rng().integers(0, 99, (40, 64)).astype(np.int32)
     rows = (7, 39, 0, 50)

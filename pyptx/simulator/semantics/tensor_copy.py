@@ -160,8 +160,9 @@ class _Box:
 
     def _pixels(self) -> tuple[Array, Array]:
         m, at = self.m, self.at
-        if self.mode in WIDE:
-            return pixels_of_row(m, at, self.offsets[0], self.offsets[1])
+        if m.kind in WIDE:
+            halo, offset = self.offsets or (0, 0)  # none in im2col_no_offs::w
+            return pixels_of_row(m, at, halo, offset)
         return pixels_of(m, at, self.offsets or (0,) * (m.rank - 2), m.pixels)
 
     def _fault(self, error: BoxError) -> None:
@@ -246,9 +247,7 @@ def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
 
 def _mode_of(inst: Inst) -> str:
     return (
-        inst.one_of(
-            "tile", "tile::gather4", "tile::scatter4", "im2col", "im2col::w", "im2col::w::128", "im2col_no_offs"
-        )
+        inst.one_of("tile", "tile::gather4", "tile::scatter4", "im2col", *WIDE, "im2col_no_offs", "im2col_no_offs::w")
         or "tile"
     )
 
@@ -296,7 +295,7 @@ def prepare(
     rank = int(next(x for x in inst.modifiers if len(x) == 2 and x[1] == "d" and x[0].isdigit())[0])
     *extras, places = tensor.rest
     coordinates = parts_of(places)
-    tiled = mode.startswith("tile")
+    kind = "tiled" if mode.startswith("tile") else mode.replace("_no_offs", "")
     moved = inst.has("override::global_address")
     base = extras[0] if moved and not skipped else None
     edit = _overridden(machine, extras[skipped or int(moved) :]) if moved else None
@@ -309,9 +308,7 @@ def prepare(
             observer.tensor_map_used(inst, lane, where)
         if m.rank != rank:
             machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
-        if (m.kind == "tiled") != tiled:
-            machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
-        if (mode in WIDE or m.kind in WIDE) and m.kind != mode:
+        if m.kind != kind:
             machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
         if "4" in mode and m.box[1] != 1:
             machine.fault(inst, f".{mode} needs a box of one row, not {m.box[1]}", lane)
