@@ -9,7 +9,7 @@ from pyptx.dialects.ptx.target import FIRST_PTX, parse_version
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
 
 VERSIONS = ("9.2", "9.3", "9.4", "9.5")
-BYTES = "mbarrier::complete_tx::bytes"
+BYTES, REPORT = "mbarrier::complete_tx::bytes", "mbarrier::report::fabric"
 LINES = (
     f"cp.async.bulk.relaxed.gpu.shared::cta.global.{BYTES}.ignore_oob.b128 [%r1], [%d1], 64, 1, 2, [%r2];",
     f"cp.async.bulk.relaxed.sys.shared::cluster.global.{BYTES}.multicast::cluster.b128 [%r1], [%d1], 64, [%r2], %h1;",
@@ -24,6 +24,14 @@ LINES = (
     "applypriority.async.bulk.tensor.2d.bulk_group.tile::gather4.L2::evict_normal [%d1, {%r1, %r2, %r3, %r4, %r5}];",
     "applypriority.async.bulk.tensor.1d.global.bulk_group.L2::evict_normal.override::global_address.override::global_dim"
     " [%d1, %d2, {%h1}, {0}];",
+    "ld.proxy::readonly.v2.f32 {%f1, %f2}, [%d1];",
+    "ld.global.nc.proxy::readonly.L2::evict_last.v4.b64 {%d1, _, %d3, %d4}, [%d5].unified;",
+    "createpolicy.range.fabric.L2::evict_last.L2::evict_first.b64 %d1, [%r1, %d2], 16, %r2;",
+    f"fabric.try_pullred.async.multimem.shared::cta.{BYTES}.{REPORT}.max.e4m3.sync [%r1], [%r2, %d2], %r3, [%r4], -1;",
+    f"fabric.try_pullred.async.multimem.shared::cta.{BYTES}.{REPORT}.relaxed.sys.add.acc::f16.e5m2.sync"
+    " [%r1], [%r2, %d2], %r3, [%r4], -1;",
+    f"fabric.try_pullred.async.multimem.shared::cta.{BYTES}.{REPORT}.add.acc::f32.e5m2.sync"
+    " [%r1], [%r2, %d2], %r3, [%r4], -1;",
     "spcompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3, %r4}, %r5;",
     "spcompress.b16.b4.sp::2:4.x2 {%r1}, {%r2, %r6}, {%r3, %r4, %r5, %r7}, %r5;",
     "spdecompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3};",
