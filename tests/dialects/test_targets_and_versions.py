@@ -32,6 +32,8 @@ LINES = (
     " [%r1], [%r2, %d2], %r3, [%r4], -1;",
     f"fabric.try_pullred.async.multimem.shared::cta.{BYTES}.{REPORT}.add.acc::f32.e5m2.sync"
     " [%r1], [%r2, %d2], %r3, [%r4], -1;",
+    "tensormap.replace.tile.global_address.alloc_same.b1024.b64 [%d1], %d2;",
+    "tensormap.replace.tile.alloc_large.shared::cta.b1024 [%r1];",
     "spcompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3, %r4}, %r5;",
     "spcompress.b16.b4.sp::2:4.x2 {%r1}, {%r2, %r6}, {%r3, %r4, %r5, %r7}, %r5;",
     "spdecompress.b8.b2.sp::2:4.x1 {%r1}, {%r2}, {%r3};",

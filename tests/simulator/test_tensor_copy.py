@@ -53,7 +53,7 @@ def test_maps_survive_encoding() -> None:
             numbers(0, 1 << 40, rank - 1), numbers(1, 257, rank), numbers(1, 9, rank),
             str(rng.choice(["none", "16B", "32B"])), str(rng.choice(list(SWIZZLES))), "64B", bool(rng.integers(2)),
             "im2col" if im2col else "tiled", numbers(-128, 128, (rank - 2) * im2col),
-            numbers(-128, 128, (rank - 2) * im2col), *numbers(0, 1025, 2),
+            numbers(-128, 128, (rank - 2) * im2col), *numbers(0, 1025, 2), bool(rng.integers(2)),
         )  # fmt: skip
         raw = made.encode()
         assert len(raw) == TMA["tensor_map"]["bytes"]
@@ -543,6 +543,24 @@ def test_tensormap_replace() -> None:
     got = got.view(np.float16).reshape(8, 32)
     assert np.array_equal(got[:4], want[:4])
     assert np.isnan(got[4:]).all()
+
+
+def test_class_of_the_allocation() -> None:
+    """What was said of it last, beside the address or alone; the rest of the map stays."""
+    array = np.arange(64, dtype=np.int32).reshape(2, 32)
+    edits = ("global_address.alloc_large", "global_address.alloc_same", "alloc_small", "alloc_large", "global_address")
+    words = "".join(f"ld.param.b64 %rd4, [m+{i}]; st.shared.b64 [box+{i}], %rd4;" for i in range(0, 128, 8))
+    queries = "".join(
+        f"""tensormap.replace.tile.{edit}.shared::cta.b1024{".b64 [box], %rd6" if "address" in edit else " [box]"};
+        tensormap.query.alloc_class_large.shared::cta.b1024 %p1, [%rd5]; selp.b32 %r5, 1, 0, %p1;
+        st.global.b32 [%rd2+{4 * i}], %r5;"""
+        for i, edit in enumerate(edits)
+    )
+    text = f"""{words} mov.u64 %rd5, box; ld.shared.b64 %rd6, [box+8]; {queries}
+        tensormap.query.alloc_class_large.b1024 %p1, [%rd1]; selp.b32 %r5, 1, 0, %p1; st.global.b32 [%rd2+20], %r5;"""
+    out = np.full(6, 7, np.int32)
+    kernel(text, 512, "sm_90a", "9.5").simulate(tensor_map(array, (1, 32)), out, places(()), grid=1, block=1)
+    assert out.tolist() == [1, 1, 0, 1, 1, 0]
 
 
 def str_of_kernel(body: str, size: int) -> str:

@@ -31,7 +31,7 @@ from ..tensor_box import (
     write_pixels,
     write_tiled,
 )
-from ..tensor_map import TensorMap, check, replace_field, swizzled
+from ..tensor_map import FIELDS, TensorMap, check, replace_field, swizzled
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload, report_on
 from .movement import space_of
@@ -476,18 +476,26 @@ def _bind_bulk_reduce(machine: Machine, inst: Inst) -> Action:
 # ---------------------------------------------------------------------------------------------------- tensor maps
 
 
+_CLASSES = ("alloc_same", "alloc_small", "alloc_large")
+
+
+def _map_space(inst: Inst) -> str:
+    return {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
+
+
 @meaning("tensormap.replace")
 def tensormap_replace(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        field = next(m for m in inst.modifiers if m not in ("tile", "global", "shared::cta", "b1024", "b32", "b64"))
+        allocation = inst.one_of(*_CLASSES)
         address, *values = inst.operands
+        space = _map_space(inst)
+        field = next((m for m in inst.modifiers if m in FIELDS and m not in _CLASSES), None)
         index = 0
         if len(values) > 1:
             first = values.pop(0)
             assert isinstance(first, Imm)
             index = int(first.value)
         kind = "u64" if inst.has("b64") else "u32"
-        space = {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
 
         def edit(lane: int) -> None:
             start = address_of(machine, address, lane)
@@ -495,9 +503,30 @@ def tensormap_replace(inst: Inst) -> Step:
             if raw.any() and TensorMap.decode(raw.tobytes()) is None:
                 machine.fault(inst, f"there is neither a tensor map nor zeros at 0x{start:x}", lane)
             tell_edit(machine, inst, lane, raw, start)
-            replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
+            if field is not None:
+                replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
+            if allocation in ("alloc_small", "alloc_large"):
+                replace_field(raw, "alloc_large", 0, int(allocation == "alloc_large"))
 
         return _each(machine, edit)
+
+    return Step(bind)
+
+
+@meaning("tensormap.query.alloc_class_large")
+def alloc_class(inst: Inst) -> Step:
+    """True where `tensormap.replace` said so: no allocation here is of the large class by itself."""
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        answer, address = inst.operands
+        space = _map_space(inst)
+
+        def query(lane: int) -> None:
+            found = read_map(machine, inst, address_of(machine, address, lane), lane, space)
+            if isinstance(answer, Reg):
+                machine.row(answer)[lane] = found.large
+
+        return _each(machine, query)
 
     return Step(bind)
 
