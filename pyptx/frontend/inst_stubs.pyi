@@ -2243,6 +2243,36 @@ class _slct(Opcode):
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
+class _spcompress(Opcode):
+    """Keep two of every four elements: those that compare largest or smallest, in their order, and say which they were.
+
+    Operands: mdata, an index of `.idxsize` bits for each kept element, from the lowest bits up (num * idxsize / elemsize registers,
+    at least one); cdata, the kept elements (num registers); data, the dense vector (2 * num registers); spdesc, a 32-bit
+    descriptor: bits 0-1 the comparison (0 MAX, 1 MAXABS, 2 MIN, 3 MINABS), bits 2-4 the type of the elements (with `.b16` 0 f16
+    and 1 bf16; with `.b8` 0 u8, 1 s8, 2 e5m2, 3 e4m3, 4 e3m2, 5 e2m3), the others 0. NaNs are kept first, and -0 is less than +0.
+
+        spcompress.elemsize.idxsize.sp::2:4.num mdata=:frag?, cdata=:frag?, data:frag?, spdesc:b32?
+
+    PTX ISA 9.7.10.30.
+    """
+
+    def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
+
+class _spdecompress(Opcode):
+    """Put the kept elements of a compressed vector where they stood, with zeros between them.
+
+    With `.sp::k:n` each k elements become n. Operands: data, the dense vector (n * elemsize * num / 32 registers); mdata, an index
+    of `.idxsize` bits for each kept element, from the lowest bits up (k * idxsize * num / 32 registers); cdata, the kept
+    elements (k * elemsize * num / 32 registers); counts of registers are rounded up, and bits not filled are zero.
+
+        spdecompress.b8.idxsize.factor.num data=:frag?, mdata:frag?, cdata:frag?
+        spdecompress.b16.idxsize.factor.num data=:frag?, mdata:frag?, cdata:frag?
+
+    PTX ISA 9.7.10.31.
+    """
+
+    def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
+
 class _sqrt(Opcode):
     """Square root.
 
@@ -3522,6 +3552,8 @@ class Instructions:
     shr: _shr
     sin: _sin
     slct: _slct
+    spcompress: _spcompress
+    spdecompress: _spdecompress
     sqrt: _sqrt
     st: _st
     stackrestore: _stackrestore

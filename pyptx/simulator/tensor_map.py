@@ -51,7 +51,7 @@ INTERLEAVES = ("none", "16B", "32B")
 KINDS = ("tiled", "im2col", "im2col::w", "im2col::w::128")
 PROMOTIONS = ("none", "64B", "128B", "256B")
 _MAGIC = 0x50414D54
-_LAYOUT = struct.Struct("<I4BQ4B4x5I4x4Q5H5Bx6h2H16x")
+_LAYOUT = struct.Struct("<I4BQ5B3x5I4x4Q5H5Bx6h2H16x")
 assert _LAYOUT.size == SIZE
 
 
@@ -79,6 +79,8 @@ class TensorMap:
     upper: tuple[int, ...] = ()
     channels: int = 0
     pixels: int = 0
+    large: bool = False
+    """Whether the tensor's allocation is of the large class."""
 
     @property
     def rank(self) -> int:
@@ -108,7 +110,7 @@ class TensorMap:
         return _LAYOUT.pack(
             _MAGIC, KINDS.index(self.kind), _TYPE_NAMES.index(self.type), self.rank - 1,
             INTERLEAVES.index(self.interleave), self.address, mode, atomicity, PROMOTIONS.index(self.promotion),
-            self.nan_fill, *(n - 1 for n in self.shape), *pad, *self.strides, *pad[: 5 - self.rank],
+            self.nan_fill, self.large, *(n - 1 for n in self.shape), *pad, *self.strides, *pad[: 5 - self.rank],
             *self.box, *pad, *steps, *pad, *corners, self.channels, self.pixels,
         )  # fmt: skip
 
@@ -122,20 +124,20 @@ class TensorMap:
         rank = fields[3] + 1
         kind = KINDS[fields[1]]
         spatial = rank - 2 if kind != "tiled" else 0
-        f = fields[10:]
+        f = fields[11:]
         return TensorMap(
             _TYPE_NAMES[fields[2]], fields[5], tuple(n + 1 for n in f[:rank]), f[5 : 5 + rank - 1], f[9 : 9 + rank],
             f[14 : 14 + rank], INTERLEAVES[fields[4]], swizzle, PROMOTIONS[fields[8]], bool(fields[9]), kind,
-            f[19 : 19 + spatial], f[22 : 22 + spatial], f[25], f[26],
+            f[19 : 19 + spatial], f[22 : 22 + spatial], f[25], f[26], bool(fields[10]),
         )  # fmt: skip
 
 
 FIELDS = {
     "global_address": (8, 8), "rank": (6, 1), "elemtype": (5, 1), "interleave_layout": (7, 1), "swizzle_mode": (16, 1),
-    "swizzle_atomicity": (17, 1), "fill_mode": (19, 1), "global_dim": (24, 4), "global_stride": (48, 8),
+    "swizzle_atomicity": (17, 1), "fill_mode": (19, 1), "alloc_large": (20, 1), "global_dim": (24, 4), "global_stride": (48, 8),
     "box_dim": (80, 2), "element_stride": (90, 1),
 }  # fmt: skip
-"""Field of `tensormap.replace` -> (first byte, bytes for each dimension)."""
+"""Field of `tensormap.replace` -> (first byte, bytes for each dimension); `alloc_large` is 1 for that class of allocations."""
 
 
 def replace_field(raw: Array, field: str, index: int, value: int) -> None:

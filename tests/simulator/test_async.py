@@ -12,9 +12,9 @@ from pyptx.simulator import LoadedKernel, load
 from tests.simulator.assembling import assembled
 
 
-def kernel(body: str, variables: str = "") -> LoadedKernel:
-    return load(f""".version 8.7
-.target sm_90a
+def kernel(body: str, variables: str = "", target: str = "sm_90a", version: str = "8.7") -> LoadedKernel:
+    return load(f""".version {version}
+.target {target}
 .address_size 64
 .visible .entry k(.param .u64 src, .param .u64 dst, .param .u32 n)
 {{
@@ -191,9 +191,14 @@ def test_cuda_cluster(corpus_dir: Path, clusters: int) -> None:
     assert np.array_equal(o, np.tile(given, 2 * clusters))
 
 
-def test_cluster_multicast_and_remote_arrival() -> None:
+@pytest.mark.parametrize(
+    ("order", "width", "type_", "target"),
+    [("", "", "", "sm_90a"), ("", "::16b", "", "sm_90"), (".relaxed.gpu", "", ".b128", "sm_90a"), ("", "::32b", ".b128", "sm_107f")],
+)  # fmt: skip
+def test_cluster_multicast_and_remote_arrival(order: str, width: str, type_: str, target: str) -> None:
     """CTA 0 copies to both CTAs of its cluster; each waits on its own barrier, then arrives at the barrier of CTA 0."""
-    body = """
+    copy = f"cp.async.bulk{order}.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster{width}{type_}"
+    body = f"""
     .reg .b32 %remote;
     mov.u32 %r4, %cluster_ctarank;
     @!%p1 bra $ready;
@@ -206,8 +211,7 @@ $ready:
     setp.ne.u32 %p2, %r4, 0;
     or.pred %p2, %p2, !%p1;
     @%p2 bra $wait;
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [stage], [%rd1], 512, [full],
-    3;
+    {copy} [stage], [%rd1], 512, [full], 3;
 $wait:
     mbarrier.try_wait.parity.shared.b64 %p3, [full], 0;
     @!%p3 bra $wait;
@@ -233,7 +237,7 @@ $store:
     barrier.cluster.wait;"""
     source = np.arange(128, dtype=np.uint32) * 3
     out = np.zeros(128, np.uint32)
-    kernel(body, RING).simulate(source, out, 0, grid=4, block=32, cluster=2)
+    kernel(body, RING, target, "9.4").simulate(source, out, 0, grid=4, block=32, cluster=2)
     assert np.array_equal(out, np.tile(source[::4], 4))
 
 

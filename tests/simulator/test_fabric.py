@@ -152,6 +152,27 @@ def test_pull_reductions() -> None:
     assert np.array_equal(run(k, Endpoint(*members), words())[:128], np.max(members, axis=0))
 
 
+@pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("operation", ["add.acc::f16", "add.acc::f32", "min", "max"])
+def test_pull_reductions_of_8_bit_floats(operation: str, kind: str) -> None:
+    """Sums in the accumulator's type, member by member, that fit in no larger number than the largest."""
+    dtype = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[kind]
+    members = [RNG.integers(0, 256, 512).astype(np.uint8) for _ in range(3)]
+    members = [np.where(np.isfinite(m.view(dtype).astype(np.float32)), m, np.uint8(1)) for m in members]
+    line = (
+        f"mov.u64 %rd6, 0; fabric.try_pullred.async.multimem.shared::cta.{BYTES}.relaxed.sys.{operation}.{kind}.sync"
+        " [%r3], [%r20, %rd6], 512, [bar], -1;"
+    )
+    k = whole_warp(f"$all: setp.lt.u32 %p5, %r1, 32; @!%p5 bra $done; {line} fabric.submit; $done:")
+    out = run(k, Endpoint(*members), words())[:128].view(np.uint8)
+    a, b, c = (m.view(dtype).astype(np.float16 if operation.endswith("f16") else np.float32) for m in members)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    with np.errstate(over="ignore"):
+        want = {"min": np.minimum, "max": np.maximum}.get(operation, np.add)
+        numbers = np.clip(want(want(a, b), c).astype(np.float64), -largest, largest)
+    assert np.array_equal(out.view(dtype).astype(np.float64), numbers.astype(dtype).astype(np.float64))
+
+
 def whole_warp(body: str) -> LoadedKernel:
     """As `kernel`, with a body that all threads execute after thread 0 has said what is expected."""
     return assembled(f""".version 9.5

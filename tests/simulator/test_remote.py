@@ -89,7 +89,15 @@ $end:
     assert out[0] == function.reduce(source, dtype=dtype)
 
 
-def test_masked_bulk_store() -> None:
+@pytest.mark.parametrize(
+    ("store", "mask"),
+    [
+        ("cp.async.bulk.global.shared::cta.bulk_group.cp_mask", "%h"),
+        ("cp.async.bulk.relaxed.sys.global.shared::cta.bulk_group.cp_mask.b128", "{%h}"),
+        ("multimem.cp.async.bulk.relaxed.cta.global.shared::cta.bulk_group.cp_mask.b128", "%h"),
+    ],
+)
+def test_masked_bulk_store(store: str, mask: str) -> None:
     source = np.random.default_rng().integers(1, 255, 64).astype(np.uint8)
     out = np.zeros(64, np.uint8)
     body = f"""
@@ -98,7 +106,7 @@ def test_masked_bulk_store() -> None:
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd1], 64, [bar];
     {waiting()}
-    cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd2], [box], 64, %h;
+    {store} [%rd2], [box], 64, {mask};
     cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
     kernel(body).simulate(source, out, grid=1, block=1)
     keep = np.tile([i in (0, 4, 15) for i in range(16)], 4)

@@ -53,7 +53,7 @@ def test_maps_survive_encoding() -> None:
             numbers(0, 1 << 40, rank - 1), numbers(1, 257, rank), numbers(1, 9, rank),
             str(rng.choice(["none", "16B", "32B"])), str(rng.choice(list(SWIZZLES))), "64B", bool(rng.integers(2)),
             "im2col" if im2col else "tiled", numbers(-128, 128, (rank - 2) * im2col),
-            numbers(-128, 128, (rank - 2) * im2col), *numbers(0, 1025, 2),
+            numbers(-128, 128, (rank - 2) * im2col), *numbers(0, 1025, 2), bool(rng.integers(2)),
         )  # fmt: skip
         raw = made.encode()
         assert len(raw) == TMA["tensor_map"]["bytes"]
@@ -418,6 +418,46 @@ def test_im2col_along_w(mode: str, step: int) -> None:
         assert np.array_equal(out, model_swizzle(np.stack(want).reshape(-1).view(np.uint8), "64B"))
 
 
+@pytest.mark.parametrize("reduces", [False, True], ids=["copy", "add"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_store_along_w(step: int, reduces: bool) -> None:
+    """im2col_no_offs::w, walked pixel by pixel: as the loads of im2col::w without halo and offset; what lies outside of
+    the tensor is dropped.
+    """
+    rng = np.random.default_rng()
+    c, w, h, n, count = 32, 9, 4, 5, 48
+    array = rng.integers(1, 1000, (n, h, w, c)).astype(np.float16)
+    before = array.copy()
+    low, high = -1, 1
+    y, image, start = int(rng.integers(0, h)), 1, low + step
+    argument = tensor_map(
+        array, (), swizzle="64B", element_strides=(1, 1, step, 1), lower=(0, low), upper=(0, high), channels=c,
+        pixels=count, kind="im2col::w",
+    )  # fmt: skip
+    given = rng.integers(1, 1000, (count, c)).astype(np.float16)
+    opcode, operation = ("cp.reduce", ".add") if reduces else ("cp", "")
+    text = f"""
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [box], [%rd2], {64 * count}, [bar];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {64 * count};
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
+    @!%p1 bra $wait;
+    {opcode}.async.bulk.tensor.4d.global.shared::cta{operation}.im2col_no_offs::w.bulk_group [%rd1, {vector(4)}], [box];
+    applypriority.async.bulk.tensor.4d.global.bulk_group.im2col::w.L2::evict_normal [%rd1, {vector(4)}], {{%h0, %h1}};
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+    k = kernel(text, 64 * count, "sm_107a", "9.4")
+    box = model_swizzle(given.reshape(-1).view(np.uint8), "64B")
+    k.simulate(argument, box, places((0, start, y, image)), grid=1, block=1)
+    x, at = start, image
+    for row in given:
+        if 0 <= x < w and at < n:
+            before[at, y, x] = before[at, y, x] + row if reduces else row
+        x += step
+        if x >= w + high:
+            x, at = low, at + 1
+    assert np.array_equal(array, before)
+
+
 def test_gather4_and_scatter4() -> None:
     array = np.random.default_rng().integers(0, 99, (40, 64)).astype(np.int32)
     rows = (7, 39, 0, 50)
@@ -503,6 +543,24 @@ def test_tensormap_replace() -> None:
     got = got.view(np.float16).reshape(8, 32)
     assert np.array_equal(got[:4], want[:4])
     assert np.isnan(got[4:]).all()
+
+
+def test_class_of_the_allocation() -> None:
+    """What was said of it last, beside the address or alone; the rest of the map stays."""
+    array = np.arange(64, dtype=np.int32).reshape(2, 32)
+    edits = ("global_address.alloc_large", "global_address.alloc_same", "alloc_small", "alloc_large", "global_address")
+    words = "".join(f"ld.param.b64 %rd4, [m+{i}]; st.shared.b64 [box+{i}], %rd4;" for i in range(0, 128, 8))
+    queries = "".join(
+        f"""tensormap.replace.tile.{edit}.shared::cta.b1024{".b64 [box], %rd6" if "address" in edit else " [box]"};
+        tensormap.query.alloc_class_large.shared::cta.b1024 %p1, [%rd5]; selp.b32 %r5, 1, 0, %p1;
+        st.global.b32 [%rd2+{4 * i}], %r5;"""
+        for i, edit in enumerate(edits)
+    )
+    text = f"""{words} mov.u64 %rd5, box; ld.shared.b64 %rd6, [box+8]; {queries}
+        tensormap.query.alloc_class_large.b1024 %p1, [%rd1]; selp.b32 %r5, 1, 0, %p1; st.global.b32 [%rd2+20], %r5;"""
+    out = np.full(6, 7, np.int32)
+    kernel(text, 512, "sm_90a", "9.5").simulate(tensor_map(array, (1, 32)), out, places(()), grid=1, block=1)
+    assert out.tolist() == [1, 1, 0, 1, 1, 0]
 
 
 def str_of_kernel(body: str, size: int) -> str:

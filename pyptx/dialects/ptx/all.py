@@ -17,6 +17,7 @@ from . import mbarrier as mbarrier
 from . import misc as misc
 from . import move as move
 from . import movement as movement
+from . import sparsity as sparsity
 from . import stack as stack
 from . import surface as surface
 from . import tcgen05 as tcgen05

@@ -8,7 +8,7 @@ and tensor copies are issued by one thread, through the async proxy.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
@@ -17,7 +17,7 @@ from .syntax import Address, Immediate, Vector
 from .target import need
 
 BYTES = "mbarrier::complete_tx::bytes"
-MULTICAST = "multicast::cluster"
+MULTICAST16 = "multicast::cluster multicast::cluster::16b"
 MULTICAST32 = "multicast::cluster::32b"
 REPORTS = (
     "mbarrier::report::disabled mbarrier::report::validity::per_element::ff"
@@ -26,6 +26,10 @@ REPORTS = (
 )
 SCOPES = "cta cluster gpu sys"
 RUBIN = "107af"
+DATA_CENTER = "100af 103af 107af 110af"
+"""The targets with tensor memory; they have the newer access modes and `.cta_group`."""
+FAST = f"90a {DATA_CENTER}"
+"""Those that copy to the shared memory of other CTAs without a detour, too."""
 
 OWN = "shared shared::cta"
 CHUNK = {"size": frozenset({4, 8, 16})}
@@ -34,7 +38,11 @@ MASK = {**SIZE, "mask": (0, 0xFFFF)}
 MASK32 = {**SIZE, "mask": (0, 0xFFFF_FFFF)}
 REMAINDER = {**SIZE, "left": (0, 15), "right": (0, 15)}
 
-BULK = {"weak": need("9.3", "90+"), "?report": need("9.4", RUBIN)}
+BULK = {
+    "weak": need("9.3"),
+    "?report": need("9.4", RUBIN),
+    "multicast::cluster::16b": need("9.4"),
+}
 
 SHARED_REDUCTIONS = (
     ("add", "u32 s32 u64"),
@@ -152,6 +160,22 @@ class CpAsyncMbarrierArrive(Instruction):
     )  # fmt: skip
 
 
+def _bulk(line: str, *, scope: str = SCOPES, relaxed: str = "", **facts: Any) -> tuple[Form, ...]:
+    """A bulk copy in both memory orders, for which <order> and <type> stand in `line`: weak, or of elements of 16 bytes.
+    `relaxed`: the targets where the latter may be `.relaxed`.
+    """
+    needs = {**BULK, "relaxed": need("9.3", relaxed)}
+    return (
+        form(line.replace("<order>", "{.weak}").replace("<type>", ""), needs=BULK, **facts),
+        form(line.replace("<order>", "{.relaxed.scope}").replace("<type>", ".b128"), scope=scope, needs=needs, **facts),
+    )
+
+
+_BULK = "cp.async.bulk<order>.dst.src.completion"
+_TO_ONE = f"{_BULK}{{.L2::cache_hint}}{{.report}}<type> [dst], [src], size:u32, [mbar:u32+]{{, policy:u64}}"
+_TO_MANY = f"{_BULK}.multicast{{.L2::cache_hint}}{{.report}}<type> [dst], [src], size:u32, [mbar:u32+], mask"
+
+
 @instruction
 class CpAsyncBulk(Instruction):
     """Copy a run of bytes between global and shared memory, or to another CTA's shared memory,
@@ -159,9 +183,10 @@ class CpAsyncBulk(Instruction):
 
     Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
     mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
-    each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
-    is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both ends that may lie outside of
-    an allocation and arrive with any value; policy, with `.L2::cache_hint`.
+    each CTA that gets a copy, at the same offset (16 or, with `::32b`, 32 of them), with `.cp_mask` a bit for
+    each byte of a 16-byte chunk that is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both
+    ends that may lie outside of an allocation and arrive with any value; policy, with `.L2::cache_hint`. The
+    accesses are weak; with `.b128` they may be `.relaxed` at a scope, atomic for each 16 bytes.
     """
 
     name = "ptx.cp.async.bulk"
@@ -172,51 +197,44 @@ class CpAsyncBulk(Instruction):
     proxy = "async"
     unit = "async copy"
     forms = (
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
-            dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
-            ptx="8.6", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+        *_bulk(
+            _TO_ONE, dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
+            ptx="8.6", sm="90+", ranges=SIZE, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}"
+        *_bulk(
+            f"{_BULK}.ignore_oob{{.L2::cache_hint}}{{.report}}<type>"
             " [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}",
             dst="shared::cta", src="global", completion=BYTES, report="mbarrier::report::disabled",
-            ptx="9.2", sm="90+", needs=BULK, ranges=REMAINDER, rule=hinted,
+            ptx="9.2", sm="90+", ranges=REMAINDER, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+]{, policy:u64}",
-            dst="shared::cluster", src="global", completion=BYTES, report=REPORTS,
-            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+        *_bulk(
+            _TO_ONE, dst="shared::cluster", src="global", completion=BYTES, report=REPORTS,
+            ptx="8.0", sm="90+", relaxed=FAST, ranges=SIZE, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}",
-            dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST, report=REPORTS,
-            ptx="8.0", sm="90+", needs=BULK, ranges=MASK, rule=hinted,
+        *_bulk(
+            f"{_TO_MANY}:u16{{, policy:u64}}",
+            dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST16, report=REPORTS,
+            ptx="8.0", sm="90+", relaxed=FAST, ranges=MASK, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report}"
-            " [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}",
+        *_bulk(
+            f"{_TO_MANY}:u32{{, policy:u64}}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST32, report=REPORTS,
             ptx="9.4", sm=RUBIN, ranges=MASK32, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]",
-            dst="shared::cluster", src="shared::cta", completion=BYTES,
-            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE,
+        *_bulk(
+            f"{_BULK}<type> [dst], [src], size:u32, [mbar:u32+]",
+            dst="shared::cluster", src="shared::cta", completion=BYTES, scope="cta cluster",
+            ptx="8.0", sm="90+", ranges=SIZE,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint} [dst], [src], size:u32{, policy:u64}",
+        *_bulk(
+            f"{_BULK}{{.L2::cache_hint}}<type> [dst], [src], size:u32{{, policy:u64}}",
             dst="global", src="shared::cta", completion="bulk_group",
-            ptx="8.0", sm="90+", needs=BULK, ranges=SIZE, rule=hinted,
+            ptx="8.0", sm="90+", ranges=SIZE, rule=hinted,
         ),
-        form(
-            "cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}.cp_mask"
-            " [dst], [src], size:u32{, policy:u64}, mask:u16",
+        *_bulk(
+            f"{_BULK}{{.L2::cache_hint}}.cp_mask<type> [dst], [src], size:u32{{, policy:u64}}, mask:u16*",
             dst="global", src="shared::cta", completion="bulk_group",
-            ptx="8.6", sm="100+", needs=BULK, ranges=SIZE, rule=hinted,
+            ptx="8.6", sm="100+", ranges=SIZE, rule=hinted,
         ),
     )  # fmt: skip
 
@@ -226,7 +244,8 @@ class MultimemCpAsyncBulk(Instruction):
     """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
-    `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group.
+    `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group. The
+    accesses are weak; with `.b128` they may be `.relaxed` at a scope, atomic for each 16 bytes.
     """
 
     name = "ptx.multimem.cp.async.bulk"
@@ -237,12 +256,14 @@ class MultimemCpAsyncBulk(Instruction):
     proxy = "async"
     unit = "async copy"
     forms = (
-        form("multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32",
-             dst="global", src="shared::cta", completion="bulk_group",
-             ptx="9.1", sm="90+", needs=BULK, ranges=SIZE),
-        form("multimem.cp.async.bulk{.weak}.dst.src.completion.cp_mask [dst], [src], size:u32, mask:u16",
-             dst="global", src="shared::cta", completion="bulk_group",
-             ptx="9.1", sm="100+", needs=BULK, ranges=SIZE),
+        *_bulk(
+            f"multimem.{_BULK}<type> [dst], [src], size:u32",
+            dst="global", src="shared::cta", completion="bulk_group", ptx="9.1", sm="90+", ranges=SIZE,
+        ),
+        *_bulk(
+            f"multimem.{_BULK}.cp_mask<type> [dst], [src], size:u32, mask:u16*",
+            dst="global", src="shared::cta", completion="bulk_group", ptx="9.1", sm="100+", ranges=SIZE,
+        ),
     )  # fmt: skip
 
 
@@ -335,8 +356,6 @@ class CpAsyncBulkPrefetch(Instruction):
 # --------------------------------------------------------------------------------------------- tensor copies
 
 DIMS = "1d 2d 3d 4d 5d"
-DATA_CENTER = "100af 103af 107af 110af"
-"""The targets with tensor memory; they have the newer access modes and `.cta_group`."""
 
 
 class Mode(NamedTuple):
@@ -359,9 +378,10 @@ IM2COL = Mode(".mode", "im2col", "3d 4d 5d", ", offsets:frag")
 IM2COL_W = Mode(".mode", "im2col::w", "3d 4d 5d", ", offsets:frag", "8.6", DATA_CENTER, "100+")
 IM2COL_W128 = Mode(".mode", "im2col::w::128", "3d 4d 5d", ", offsets:frag", "8.6", DATA_CENTER, DATA_CENTER)
 NO_OFFSETS = Mode(".mode", "im2col_no_offs", "3d 4d 5d")
+NO_OFFSETS_W = Mode(".mode", "im2col_no_offs::w", "3d 4d 5d", "", "9.4", RUBIN)
 
 READS = (TILE, IM2COL, IM2COL_W, IM2COL_W128, GATHER)
-WRITES = (TILE, NO_OFFSETS, SCATTER)
+WRITES = (TILE, NO_OFFSETS, NO_OFFSETS_W, SCATTER)
 
 OVERRIDES = (
     ("", "[map, c:frag]"),
@@ -396,15 +416,19 @@ def _tensor(
 ) -> tuple[Form, ...]:
     """A form for each access mode and override, for which <mode>, <override>, <map> and <offsets> stand in `line`.
 
-    The extents cannot be overridden with `.multicast::cluster`.
+    The extents cannot be overridden with `.multicast::cluster` and a mask of 16 bits.
     """
     multicast = slots.get("multicast")
-    needs = {"?cta_group": need("8.6", DATA_CENTER), "?report": need("9.4", RUBIN)}
+    needs = {
+        "?cta_group": need("8.6", DATA_CENTER),
+        "?report": need("9.4", RUBIN),
+        "multicast::cluster::16b": need("9.4"),
+    }
     forms: list[Form] = []
     for mode in modes:
         first, targets = max(ptx, mode.ptx), sm or (mode.own if own else mode.sm)
         kinds = [(mode.dims, *override) for override in OVERRIDES]
-        for dims, override, address in (*kinds, *(SHAPES if mode is TILE and multicast != MULTICAST else ())):
+        for dims, override, address in (*kinds, *(SHAPES if mode is TILE and multicast != MULTICAST16 else ())):
             text = line.replace("<mode>", mode.modifier).replace("<offsets>", mode.offsets)
             forms.append(
                 form(
@@ -469,7 +493,7 @@ class CpAsyncBulkTensor(TensorCopy):
         *_tensor(
             f"{_TO_SHARED}.multicast{_LOAD_EXTRAS}, mask:u16{{, policy:u64}}", READS,
             cta_group=GROUPS, report=REPORTS, dst="shared::cluster", src="global", completion=BYTES,
-            multicast=MULTICAST,
+            multicast=MULTICAST16,
         ),
         *_tensor(
             f"{_TO_SHARED}.multicast{_LOAD_EXTRAS}, mask:u32{{, policy:u64}}", READS,
@@ -527,6 +551,23 @@ class CpAsyncBulkPrefetchTensor(TensorCopy):
             "cp.async.bulk.prefetch.tensor.dim.L2.src<mode>.L2::evict_last<override> <map><offsets>", READS,
             src="global", ptx="9.4", sm=RUBIN,
         ),
+    )  # fmt: skip
+
+
+@instruction
+class ApplyPriorityTensor(TensorCopy):
+    """Give the cache lines of a box of a tensor in global memory the priority `evict_normal` again, asynchronously.
+
+    Operands: `[map, {c...}]` and offsets as for a load with `cp.async.bulk.tensor`. Part of the thread's bulk group.
+    """
+
+    name = "ptx.applypriority.async.bulk.tensor"
+    section = "9.7.10.19"
+    effect = "order"
+    unit = "async copy"
+    forms = _tensor(
+        "applypriority.async.bulk.tensor.dim{.global}.bulk_group<mode>.L2::evict_normal<override> <map><offsets>",
+        READS, ptx="9.4", sm=RUBIN,
     )  # fmt: skip
 
 

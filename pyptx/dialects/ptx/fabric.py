@@ -10,7 +10,7 @@ mbarrier in shared memory that counts completion also gets a report of whether t
 from __future__ import annotations
 
 from .async_copy import DIMS, RUBIN, TensorCopy
-from .forms import Form, Use, form
+from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .movement import hinted
 
@@ -23,13 +23,18 @@ RED_TYPES = (
     ("min max", "u32 s32 u64 s64 f16 bf16"),
     ("and or xor", "b32 b64"),
 )
+VARIANTS = "100af 103af 107af 110af 120af 121af"
 PULLRED_TYPES = (
-    ("add", "u32 u64 f16 bf16 f32"),
-    ("min max", "u32 s32 u64 s64 f16 bf16"),
-    ("and or xor", "b32 b64"),
+    ("add", "u32 u64 f16 bf16 f32", "", "100+"),
+    ("min max", "u32 s32 u64 s64 f16 bf16", "", "100+"),
+    ("and or xor", "b32 b64", "", "100+"),
+    ("min max", "e4m3 e5m2", "", VARIANTS),
+    ("add", "e4m3 e5m2", ".acc::f16", VARIANTS),
+    ("add", "f16 bf16 e4m3 e5m2", ".acc::f32", VARIANTS),
 )
+"""Operations, types, how they are accumulated, and where."""
 ATOM_TYPES = (
-    ("add", "u32 u64 f16 bf16 f16x2 bf16x2 f32 f64"),
+    ("add", "u32 u64 f16x2 bf16x2 f32 f64"),
     ("min max", "u32 s32 u64 s64 f16x2 bf16x2"),
     ("and or xor", "b32 b64"),
     ("exch cas", "b32 b64 b128"),
@@ -61,12 +66,30 @@ def _tensors(opcode: str, middle: str, tail: str, before: str, after: str, **slo
         form(
             f"{opcode}.dim.space{{.tile}}.completion.report{middle}{{.L2::cache_hint}}"
             f".override::global_address{override}{_ORDER}.{tail}"
-            f" {before}[map, endpoint:u32%, base:u64%{counter}{parts}, c:frag]{after}{{, policy:u64}}",
+            f" {before}[map:u64?&, endpoint:u32%, base:u64%{counter}{parts}, c:frag]{after}{{, policy:u64}}",
             **slots, space="shared::cta", report=REPORT, dim=dims,  # pyright: ignore[reportArgumentType]
             ptx="9.4", sm=RUBIN, rule=_rule,
         )
         for dims, override, parts in shapes
     )  # fmt: skip
+
+
+class FabricOperation(Instruction):
+    """What the operations on memory behind the fabric share."""
+
+    effect = "order"
+    access_bytes = 16
+    proxy = "async"
+    unit = "async copy"
+    takes_references = False
+
+
+class FabricTensorOperation(FabricOperation, TensorCopy):
+    """Those with a tensor map. ptxas looks for a map that is named by its variable in shared memory, where no map can be used."""
+
+    @classmethod
+    def space_of(cls, operand: str, slots: Slots, alone: bool) -> str:
+        return "shared" if operand == "map" else super().space_of(operand, slots, alone)
 
 
 @instruction
@@ -108,7 +131,7 @@ class FabricWait(Instruction):
 
 
 @instruction
-class FabricTryGet(Instruction):
+class FabricTryGet(FabricOperation):
     """Copy a run of bytes from memory behind the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the source; size in bytes; mbar, the mbarrier that
@@ -117,11 +140,7 @@ class FabricTryGet(Instruction):
 
     name = "ptx.fabric.try_get.async"
     section = "9.7.11.5.1"
-    effect = "order"
-    access_bytes = 16
     access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = (
         form(f"fabric.try_get.async.space.completion.report{{.L2::cache_hint}}{_ORDER}.b128"
              f" [dst], {FAR}, size:u32, [mbar]{{, policy:u64}}",
@@ -130,7 +149,7 @@ class FabricTryGet(Instruction):
 
 
 @instruction
-class FabricTryGetTensor(TensorCopy):
+class FabricTryGetTensor(FabricTensorOperation):
     """Copy a box of a tensor behind the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[map, endpoint, base, {c...}]`, the tensor map, the endpoint, the
@@ -141,16 +160,12 @@ class FabricTryGetTensor(TensorCopy):
 
     name = "ptx.fabric.try_get.async.tensor"
     section = "9.7.11.5.7"
-    effect = "order"
-    access_bytes = 16
     access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = _tensors("fabric.try_get.async.tensor", "", "b128", "[dst], ", ", [mbar]", completion=BYTES)
 
 
 @instruction
-class FabricTryPut(Instruction):
+class FabricTryPut(FabricOperation):
     """Copy a run of bytes from shared memory to memory behind the fabric, asynchronously.
 
     Operands: `[endpoint, a]`, the destination, with `.counted::bytes` `[endpoint, a, counter]`; src, in
@@ -161,11 +176,7 @@ class FabricTryPut(Instruction):
 
     name = "ptx.fabric.try_put.async"
     section = "9.7.11.5.2"
-    effect = "order"
-    access_bytes = 16
     access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_put.async{{.multimem}}.space.completion.report{extra}{{.L2::cache_hint}}{_ORDER}.b128"
              f" {address}, [src], size:u32, [mbar]{mask}{{, policy:u64}}",
@@ -175,7 +186,7 @@ class FabricTryPut(Instruction):
 
 
 @instruction
-class FabricTryPutTensor(TensorCopy):
+class FabricTryPutTensor(FabricTensorOperation):
     """Copy a box from shared memory into a tensor behind the fabric, asynchronously.
 
     Operands: `[map, endpoint, base, {c...}]` as for `fabric.try_get.async.tensor`, with `.counted::bytes` a
@@ -185,11 +196,7 @@ class FabricTryPutTensor(TensorCopy):
 
     name = "ptx.fabric.try_put.async.tensor"
     section = "9.7.11.5.8"
-    effect = "order"
-    access_bytes = 16
     access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         found
         for extra in ("", ".counted::bytes")
@@ -200,7 +207,7 @@ class FabricTryPutTensor(TensorCopy):
 
 
 @instruction
-class FabricTryRed(Instruction):
+class FabricTryRed(FabricOperation):
     """Combine a run of elements in shared memory into memory behind the fabric, asynchronously.
 
     Operands as for `fabric.try_put.async`, without a mask: `[endpoint, a]` or `[endpoint, a, counter]`, src,
@@ -209,11 +216,7 @@ class FabricTryRed(Instruction):
 
     name = "ptx.fabric.try_red.async"
     section = "9.7.11.5.3"
-    effect = "order"
-    access_bytes = 16
     access = "atomic"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_red.async{{.multimem}}.space.completion.report{extra}{{.L2::cache_hint}}{_ORDER}.op.type"
              f" {address}, [src], size:u32, [mbar]{{, policy:u64}}",
@@ -225,7 +228,7 @@ class FabricTryRed(Instruction):
 
 
 @instruction
-class FabricTryRedTensor(TensorCopy):
+class FabricTryRedTensor(FabricTensorOperation):
     """Combine a box in shared memory into a tensor behind the fabric, asynchronously: tensor = tensor op box.
 
     Operands as for `fabric.try_put.async.tensor`. The map gives the element type.
@@ -233,53 +236,41 @@ class FabricTryRedTensor(TensorCopy):
 
     name = "ptx.fabric.try_red.async.tensor"
     section = "9.7.11.5.9"
-    effect = "order"
-    access_bytes = 16
     access = "atomic"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         found
-        for multimem, operations in ((".multimem", "add min max and or xor"), ("", "add min max inc dec and or xor"))
         for extra in ("", ".counted::bytes")
         for found in _tensors(
-            f"fabric.try_red.async.tensor{multimem}", extra, "op", "", ", [src], size:u32, [mbar]",
-            completion=CHUNKS, op=operations,
+            "fabric.try_red.async.tensor{.multimem}", extra, "op", "", ", [src], size:u32, [mbar]",
+            completion=CHUNKS, op="add min max and or xor",
         )
     )  # fmt: skip
 
 
 @instruction
-class FabricTryPullred(Instruction):
+class FabricTryPullred(FabricOperation):
     """Combine the elements of all memories behind a multimem address into shared memory, asynchronously, as a
     warp.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the multimem source; size in bytes; mbar, the mbarrier
-    that counts the bytes and gets the report; members, the constant 0xffffffff. `.acc::f32` adds f16 and bf16
-    in f32.
+    that counts the bytes and gets the report; members, the constant 0xffffffff. `.acc::f32` adds floats of 16 and
+    8 bits in f32, `.acc::f16` those of 8 bits in f16.
     """
 
     name = "ptx.fabric.try_pullred.async"
     section = "9.7.11.5.4"
-    effect = "order"
-    access_bytes = 16
     access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_pullred.async.multimem.space.completion.report{_ORDER}.op{accumulate}.type.sync"
              f" [dst], {FAR}, size:u32, [mbar], members:imm",
              space="shared::cta", completion=BYTES, report=REPORT, op=op, type=types,
              ptx="9.3", sm=sm, rule=_rule, ranges={"members": frozenset({-1, 0xFFFF_FFFF})})
-        for op, types, accumulate, sm in (
-            *((op, types, "", "100+") for op, types in PULLRED_TYPES),
-            ("add", "f16 bf16", ".acc::f32", "100af 103af 107af 110af 120af 121af"),
-        )
+        for op, types, accumulate, sm in PULLRED_TYPES
     )  # fmt: skip
 
 
 @instruction
-class FabricTryAtom(Instruction):
+class FabricTryAtom(FabricOperation):
     """An atomic operation on memory behind the fabric, asynchronously: the old value goes to shared memory.
 
     Operands: `[endpoint, a]`, the place; dst, where the old value goes in shared memory; src, where the
@@ -289,11 +280,7 @@ class FabricTryAtom(Instruction):
 
     name = "ptx.fabric.try_atom.async"
     section = "9.7.11.5.10"
-    effect = "order"
-    access_bytes = 16
     access = "atomic"
-    proxy = "async"
-    unit = "async copy"
     forms = tuple(
         form(f"fabric.try_atom.async.space.completion.report{{.L2::cache_hint}}.relaxed.sys.op.type"
              f" {FAR}, [dst], [src], [mbar]{{, policy:u64}}",

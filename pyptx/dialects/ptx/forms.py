@@ -827,6 +827,8 @@ class _OperandMatcher:
             return f"operand {spec.name} is written and cannot be a constant"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
+        if "?" in spec.flags and not operand.is_float:  # ptxas gives it 64 bits
+            return f"operand {spec.name} must be a register, not an integer constant"
         if not operand.text.isalnum() and (problem := constant_problem(operand.text)) is not None:
             return f"operand {spec.name}: {operand.text} is no constant: {problem}"
         if wanted == "imm":

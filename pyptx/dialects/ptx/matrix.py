@@ -50,13 +50,18 @@ def _same_types(use: Use) -> str | None:
 
 
 def plain_fragment(use: Use) -> str | None:
+    """`plain_elements`, and no elements of vector registers either."""
+    if any(r.member for r in registers(use.layout)):
+        return "a fragment takes no elements of vector registers"
+    return plain_elements(use)
+
+
+def plain_elements(use: Use) -> str | None:
     """ptxas takes predicates, special registers and floating-point constants of 64 bits for 32-bit registers
     in most vectors; the instructions with this rule are lowered to ones that do not.
     """
     if "pred" in use.classes:
         return "a fragment takes no predicate"
-    if any(r.member for r in registers(use.layout)):
-        return "a fragment takes no elements of vector registers"
     for vector in use.layout:
         if not isinstance(vector, Vector):
             continue

@@ -106,8 +106,8 @@ class Load(Instruction):
     Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are
     extended, `_` skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint`
     only. Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire`
-    and `.mmio` order the access, the last three at a scope; `.nc` reads global memory that nobody writes
-    meanwhile.
+    and `.mmio` order the access, the last three at a scope; `.nc` and `.proxy::readonly` read global memory that
+    nobody writes meanwhile (the latter as long as the kernel runs).
     """
 
     name = "ptx.ld"
@@ -161,6 +161,11 @@ class Load(Instruction):
             ptx="3.1", needs=ACCESS_NEEDS,
             rule=_access,
         ),
+        *(form(
+            f"ld{space}.proxy::readonly{{.l2_evict}}{{.vec}}.type d:type[vec]+_*, [a]{{.unified}}",
+            l2_evict=L2_EVICT, vec=VECTORS, type=ANY_TYPE.replace("b128 ", ""),
+            ptx="9.4", sm="90+", needs=WIDE, rule=_access,
+        ) for space in ("{.global}", ".global.nc")),
     )  # fmt: skip
 
 
@@ -432,8 +437,8 @@ class CreatePolicyRange(Instruction):
     """Make a cache policy from an address range: the first bytes get the primary priority, the rest the
     secondary.
 
-    Operands: d, the policy (64 bits); a, a global or generic address; primary_size and total_size, 32-bit
-    byte counts.
+    Operands: d, the policy (64 bits); a, a global or generic address, or with `.fabric` the range's endpoint (.b32)
+    and its offset there (.b64); primary_size and total_size, 32-bit byte counts.
     """
 
     name = "ptx.createpolicy.range"
@@ -445,6 +450,12 @@ class CreatePolicyRange(Instruction):
             " d:u64, [a]{.unified}, primary_size:u32, total_size:u32",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
             ptx="7.4", sm="80+", rule=_sizes, judges_constants=True,
+        ),
+        form(
+            "createpolicy.range.fabric.primary{.secondary}.b64"
+            " d:u64, [endpoint:u32?, offset:u64%], primary_size:u32, total_size:u32",
+            primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
+            ptx="9.4", sm="100+", rule=_sizes, judges_constants=True,
         ),
     )  # fmt: skip
 

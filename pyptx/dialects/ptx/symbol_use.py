@@ -52,7 +52,7 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
 
     match operand:
         case Address(base, _, rest):
-            if isinstance(base, Symbol) and "&" in spec.parts[0].flags:
+            if isinstance(base, Symbol) and cls.reference and "&" in spec.parts[0].flags:
                 add(base, cls.reference)
             elif isinstance(base, Symbol):
                 add(base, "address", *cls.variables(spec.name, use.slots, alone))

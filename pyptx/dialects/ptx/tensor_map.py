@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .forms import form
 from .instruction import Instruction, instruction
+from .target import need
 
 MODIFIABLE = "90a 100af 103af 107af 110af 120af 121af"
 NEWER = "100af 103af 107af 110af 120af 121af"
@@ -20,8 +21,9 @@ class TensormapReplace(Instruction):
     Operands: map, its address; value, the new contents: a .b64 for the address and strides, a .b32 for rank,
     extents, box and element strides, a constant for the other fields (`.elemtype` 0 to 15,
     `.interleave_layout` 0 to 2, `.swizzle_mode` 0 to 4, `.fill_mode` 0 or 1, `.swizzle_atomicity` 0 to 3);
-    index, a constant, the dimension 0 to 4 for the fields that have one value for each. The change is weak
-    and seen by copies after a tensormap proxy fence.
+    index, a constant, the dimension 0 to 4 for the fields that have one value for each. `.alloc_small` and
+    `.alloc_large` say which class the tensor's allocation is of, alone or with its address (`.alloc_same`: the class
+    that the map has). The change is weak and seen by copies after a tensormap proxy fence.
     """
 
     name = "ptx.tensormap.replace"
@@ -29,30 +31,33 @@ class TensormapReplace(Instruction):
     effect = "order"
     unit = "async copy"
     forms = (
-        form("tensormap.replace.tile.global_address{.space}.b1024.b64 [map], value:b64",
+        form("tensormap.replace.tile.global_address{.alloc}{.space}.b1024.b64 [map:u32+], value:b64",
+             space=SPACES, ptx="8.3", sm=MODIFIABLE, needs={"?alloc": need("9.5")},
+             alloc="alloc_same alloc_small alloc_large"),
+        form("tensormap.replace.tile.alloc{.space}.b1024 [map:u32+]",
+             space=SPACES, ptx="9.5", sm=MODIFIABLE, alloc="alloc_small alloc_large"),
+        form("tensormap.replace.tile.rank{.space}.b1024.b32 [map:u32+], value:b32",
              space=SPACES, ptx="8.3", sm=MODIFIABLE),
-        form("tensormap.replace.tile.rank{.space}.b1024.b32 [map], value:b32",
-             space=SPACES, ptx="8.3", sm=MODIFIABLE),
-        form("tensormap.replace.tile.field{.space}.b1024.b32 [map], index:imm, value:b32",
+        form("tensormap.replace.tile.field{.space}.b1024.b32 [map:u32+], index:imm, value:b32",
              field="box_dim global_dim element_stride", space=SPACES,
              ptx="8.3", sm=MODIFIABLE, ranges={"index": (0, 4)}),
-        form("tensormap.replace.tile.global_stride{.space}.b1024.b64 [map], index:imm, value:b64",
+        form("tensormap.replace.tile.global_stride{.space}.b1024.b64 [map:u32+], index:imm, value:b64",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"index": (0, 4)}),
-        form("tensormap.replace.tile.elemtype{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.elemtype{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"value": (0, 12)}),
-        form("tensormap.replace.tile.elemtype{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.elemtype{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.7", sm=NEWER, ranges={"value": (0, 15)}),
-        form("tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"value": (0, 2)}),
-        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"value": (0, 3)}),
-        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.8", sm="103a", ranges={"value": (0, 4)}),
-        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="9.4", sm="107a", ranges={"value": (0, 4)}),
-        form("tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.6", sm=NEWER, ranges={"value": (0, 3)}),
-        form("tensormap.replace.tile.fill_mode{.space}.b1024.b32 [map], value:imm",
+        form("tensormap.replace.tile.fill_mode{.space}.b1024.b32 [map:u32+], value:imm",
              space=SPACES, ptx="8.3", sm=MODIFIABLE, ranges={"value": (0, 1)}),
     )  # fmt: skip
 

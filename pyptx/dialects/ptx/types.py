@@ -36,7 +36,7 @@ class ScalarType:
 
 def _table() -> dict[str, ScalarType]:
     rows = [ScalarType("pred", 1, "pred")]
-    rows += [ScalarType(f"b{n}", n, "bits") for n in (1, 4, 8, 16, 32, 64, 128, 1024)]
+    rows += [ScalarType(f"b{n}", n, "bits") for n in (1, 2, 4, 8, 16, 32, 64, 128, 1024)]
     rows += [ScalarType(f"u{n}", n, "unsigned") for n in (2, 4, 8, 16, 32, 64)]
     rows += [ScalarType(f"s{n}", n, "signed") for n in (2, 4, 8, 16, 32, 64)]
     rows += [ScalarType(f"f{n}", n, "float") for n in (16, 32, 64)]

@@ -29,6 +29,7 @@ CHAPTERS = (
     "wgmma",
     "tcgen05",
     "tcgen05_mma",
+    "sparsity",
     "video",
     "stack",
     "texture",

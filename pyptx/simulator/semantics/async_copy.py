@@ -12,6 +12,7 @@ from ..memory import Access, address_of, locate_span, seen_by, span
 from ..payload import inspection_of
 from ..pending import Copy
 from ..program import Address, Imm, Inst, Not, Operand, Reg
+from .matrix import registers_of
 from .mbarrier import complete_tx, needs_payload, report_on, update
 from .registry import Action, Mask, Step, meaning
 
@@ -71,9 +72,14 @@ def _bind_cp_async(machine: Machine, inst: Inst) -> Action:
     return step
 
 
-@meaning("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.tensor")
+@meaning(
+    "cp.async.bulk.prefetch",
+    "cp.async.bulk.prefetch.tensor",
+    "applypriority.async.bulk",
+    "applypriority.async.bulk.tensor",
+)
 def nothing(inst: Inst) -> Step:
-    """A prefetch changes no values."""
+    """A prefetch or a cache line's priority changes no values."""
     return Step(lambda machine, inst: lambda m: None)
 
 
@@ -163,7 +169,7 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
     spaces = [m for m in inst.modifiers if m in ("global", "shared::cta", "shared::cluster")]
     to, origin = spaces[0], spaces[1]
     dst, src, size, *rest = inst.operands
-    masked = rest[-1] if inst.has("cp_mask") else None
+    masked = registers_of(rest[-1])[0] if inst.has("cp_mask") else None
     ignored = (rest.pop(0), rest.pop(0)) if inst.has("ignore_oob") else None
     barrier = rest[0] if rest and isinstance(rest[0], Address) else None
     multicast = any(m.startswith("multicast") for m in inst.modifiers)
@@ -187,7 +193,7 @@ def _bind_bulk(machine: Machine, inst: Inst) -> Action:
                 combine = _assign_bytes(_value(machine, masked, lane, "u16"))
             receivers = [lane]
             if multicast:
-                mask = _value(machine, rest[1], lane, "u16" if machine.cluster_size <= 16 else "u32")
+                mask = _value(machine, rest[1], lane, "u32" if inst.has("multicast::cluster::32b") else "u16")
                 first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
                 receivers = [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
             goals = [

@@ -1,13 +1,14 @@
 """Operations on memory behind fabric endpoints (PTX ISA 9.7.11), looped back to arrays of this process (`endpoint`).
 
 An operation begins when its thread submits it. None fails: what a fabric would report, an address out of bounds, stops the
-launch. The manual says neither where `try_atom` finds an operand in its 16-byte block nor in which order the two of `cas`
-stand: here it is the place of the element within its 16 bytes, and the comparison's block comes first.
+launch. How a sum of 8-bit floats is rounded back (`try_pullred`) the manual does not say: here to nearest even, and what is
+too large becomes the largest number, as `cvt` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..endpoint import Members
 from ..machine import Machine
 from ..memory import address_of, locate_span, span
-from ..numerics import floating, half
+from ..numerics import formats
 from ..pending import Copy
 from ..program import Address, Inst, Operand
 from .atomic import update_for
@@ -25,6 +26,7 @@ from .tensor_copy import combine_for, combine_of, flat_offset, place_box, prepar
 
 Array = Any
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
+FP8 = ("e4m3", "e5m2")
 CHUNK = 16
 COUNTER_ALIGNMENT = 256
 
@@ -223,13 +225,13 @@ def _count(machine: Machine, inst: Inst, lane: int, counters: list[int], count: 
 
 @meaning("fabric.try_pullred.async")
 def pull(inst: Inst) -> Step:
-    """The members' elements combined in their order, f16 and bf16 in f32 with `.acc::f32`, once for each warp."""
+    """The members' elements combined in their order, small floats in a wider type, once for each warp."""
 
     def bind(machine: Machine, inst: Inst) -> Action:
         dst, address, size, barrier, *_ = inst.operands
         far = _far(machine, inst, address)
         operation = inst.one_of(*OPERATIONS) or "add"
-        wide = inst.has("acc::f32")
+        wide = "f32" if inst.has("acc::f32") else "f16" if inst.type in FP8 else ""
 
         def issue(lane: int) -> None:
             count = _size(machine, inst, size, lane)
@@ -253,18 +255,18 @@ def pull(inst: Inst) -> Step:
     return Step(bind)
 
 
-def _reduced(sources: list[Array], operation: str, kind: str, wide: bool) -> Array:
-    if wide:
-        total = half.to_f32(sources[0].view(np.uint16), kind)
-        for source in sources[1:]:
-            total = floating.add(total, half.to_f32(source.view(np.uint16), kind))
-        return half.from_f32(total, kind).view(np.uint8)
-    combine = combine_of(operation, kind)
+def _reduced(sources: list[Array], operation: str, kind: str, wide: str) -> Array:
+    """The bytes of the members' elements combined, in the type `wide` if there is one."""
+    combine = combine_of(operation, wide or kind)
     assert combine is not None
-    found = sources[0].copy()
-    for source in sources[1:]:
-        found = combine(found, source)
-    return found
+    if not wide:
+        return reduce(combine, sources)
+    dtype = np.dtype(f"f{int(wide[1:]) // 8}")
+    total = reduce(
+        combine, [formats.decode(s.view(dtype_of(kind)), kind).astype(dtype).view(np.uint8) for s in sources]
+    )
+    numbers = total.view(dtype).astype(np.float64)
+    return formats.encode(numbers, kind, "rn", satfinite=kind in FP8).view(np.uint8)
 
 
 @meaning("fabric.try_atom.async")
@@ -284,9 +286,8 @@ def atom(inst: Inst) -> Step:
             place = start % CHUNK
             goal = _view(machine, inst, lane, start, width, write=True)
             old = span(machine, inst, address_of(machine, dst, lane), "shared", lane, CHUNK, write=True, align=CHUNK)
-            given = span(
-                machine, inst, address_of(machine, src, lane), "shared", lane, CHUNK * blocks, write=False, align=CHUNK
-            )
+            size = CHUNK * blocks
+            given = span(machine, inst, address_of(machine, src, lane), "shared", lane, size, write=False, align=size)
             operands = [block[place : place + width] for block in given.reshape(blocks, CHUNK)]
 
             def act() -> None:

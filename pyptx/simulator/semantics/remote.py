@@ -16,7 +16,7 @@ from ..program import Inst, Operand, Reg, Sink, Vec
 from . import async_copy, atomic, movement
 from .atomic import update_of
 from .mbarrier import complete_tx
-from .registry import Action, Mask, Pure, Step, dtype_of, meaning
+from .registry import Action, Mask, Step, dtype_of, meaning
 from .tensor_copy import receivers_of
 
 Array = Any
@@ -72,12 +72,6 @@ meaning("multimem.ld_reduce")(movement.load)
 meaning("multimem.st", "multimem.st.async")(movement.store)
 meaning("multimem.red", "multimem.red.async", returns=False)(atomic.atomic)
 meaning("multimem.cp.async.bulk")(async_copy.bulk)
-
-
-@meaning("tensormap.query.alloc_class_large")
-def alloc_class(inst: Inst) -> Pure:
-    """No allocation here is of the large class."""
-    return Pure(lambda: np.zeros(1, np.bool_), [(inst.operands[0], "pred")], [])
 
 
 # -------------------------------------------------------------------------------------------- cluster launch control

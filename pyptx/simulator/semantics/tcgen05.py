@@ -194,7 +194,7 @@ def _bind_load(machine: Machine, inst: Inst, reduces: bool) -> Action:
 def _reduction(machine: Machine, inst: Inst, result: Operand) -> Callable[[Array, int], None]:
     """The smallest or largest of a thread's values."""
     row = machine.row(result) if isinstance(result, Reg) else None
-    kind = inst.type
+    kind = inst.types[0]
     smallest = inst.has("min")
 
     def reduce(values: Array, lane: int) -> None:

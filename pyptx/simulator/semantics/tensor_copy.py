@@ -31,7 +31,7 @@ from ..tensor_box import (
     write_pixels,
     write_tiled,
 )
-from ..tensor_map import TensorMap, check, replace_field, swizzled
+from ..tensor_map import FIELDS, TensorMap, check, replace_field, swizzled
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload, report_on
 from .movement import space_of
@@ -160,8 +160,9 @@ class _Box:
 
     def _pixels(self) -> tuple[Array, Array]:
         m, at = self.m, self.at
-        if self.mode in WIDE:
-            return pixels_of_row(m, at, self.offsets[0], self.offsets[1])
+        if m.kind in WIDE:
+            halo, offset = self.offsets or (0, 0)  # none in im2col_no_offs::w
+            return pixels_of_row(m, at, halo, offset)
         return pixels_of(m, at, self.offsets or (0,) * (m.rank - 2), m.pixels)
 
     def _fault(self, error: BoxError) -> None:
@@ -246,9 +247,7 @@ def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
 
 def _mode_of(inst: Inst) -> str:
     return (
-        inst.one_of(
-            "tile", "tile::gather4", "tile::scatter4", "im2col", "im2col::w", "im2col::w::128", "im2col_no_offs"
-        )
+        inst.one_of("tile", "tile::gather4", "tile::scatter4", "im2col", *WIDE, "im2col_no_offs", "im2col_no_offs::w")
         or "tile"
     )
 
@@ -296,7 +295,7 @@ def prepare(
     rank = int(next(x for x in inst.modifiers if len(x) == 2 and x[1] == "d" and x[0].isdigit())[0])
     *extras, places = tensor.rest
     coordinates = parts_of(places)
-    tiled = mode.startswith("tile")
+    kind = "tiled" if mode.startswith("tile") else mode.replace("_no_offs", "")
     moved = inst.has("override::global_address")
     base = extras[0] if moved and not skipped else None
     edit = _overridden(machine, extras[skipped or int(moved) :]) if moved else None
@@ -309,9 +308,7 @@ def prepare(
             observer.tensor_map_used(inst, lane, where)
         if m.rank != rank:
             machine.fault(inst, f"the tensor map has rank {m.rank} and the copy is .{rank}d", lane)
-        if (m.kind == "tiled") != tiled:
-            machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
-        if (mode in WIDE or m.kind in WIDE) and m.kind != mode:
+        if m.kind != kind:
             machine.fault(inst, f"the tensor map is for {m.kind} copies and the copy is .{mode}", lane)
         if "4" in mode and m.box[1] != 1:
             machine.fault(inst, f".{mode} needs a box of one row, not {m.box[1]}", lane)
@@ -479,18 +476,26 @@ def _bind_bulk_reduce(machine: Machine, inst: Inst) -> Action:
 # ---------------------------------------------------------------------------------------------------- tensor maps
 
 
+_CLASSES = ("alloc_same", "alloc_small", "alloc_large")
+
+
+def _map_space(inst: Inst) -> str:
+    return {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
+
+
 @meaning("tensormap.replace")
 def tensormap_replace(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        field = next(m for m in inst.modifiers if m not in ("tile", "global", "shared::cta", "b1024", "b32", "b64"))
+        allocation = inst.one_of(*_CLASSES)
         address, *values = inst.operands
+        space = _map_space(inst)
+        field = next((m for m in inst.modifiers if m in FIELDS and m not in _CLASSES), None)
         index = 0
         if len(values) > 1:
             first = values.pop(0)
             assert isinstance(first, Imm)
             index = int(first.value)
         kind = "u64" if inst.has("b64") else "u32"
-        space = {"shared::cta": "shared", "global": "global"}.get(space_of(inst), "generic")
 
         def edit(lane: int) -> None:
             start = address_of(machine, address, lane)
@@ -498,9 +503,30 @@ def tensormap_replace(inst: Inst) -> Step:
             if raw.any() and TensorMap.decode(raw.tobytes()) is None:
                 machine.fault(inst, f"there is neither a tensor map nor zeros at 0x{start:x}", lane)
             tell_edit(machine, inst, lane, raw, start)
-            replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
+            if field is not None:
+                replace_field(raw, field, index, scalar(machine, values[0], lane, kind))
+            if allocation in ("alloc_small", "alloc_large"):
+                replace_field(raw, "alloc_large", 0, int(allocation == "alloc_large"))
 
         return _each(machine, edit)
+
+    return Step(bind)
+
+
+@meaning("tensormap.query.alloc_class_large")
+def alloc_class(inst: Inst) -> Step:
+    """True where `tensormap.replace` said so: no allocation here is of the large class by itself."""
+
+    def bind(machine: Machine, inst: Inst) -> Action:
+        answer, address = inst.operands
+        space = _map_space(inst)
+
+        def query(lane: int) -> None:
+            found = read_map(machine, inst, address_of(machine, address, lane), lane, space)
+            if isinstance(answer, Reg):
+                machine.row(answer)[lane] = found.large
+
+        return _each(machine, query)
 
     return Step(bind)
 
