@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
+from pyptx.dialects.ptx.instruction_descriptor import InstructionDescriptor, read_descriptor
 from pyptx.simulator import LoadedKernel, load
-from pyptx.simulator.semantics.tcgen05_mma import Shape, instruction_shape
 from pyptx.simulator.tensor_memory import accumulator_places, register_places
 from tests.simulator.assembling import assembled
 from tests.simulator.test_wgmma import layout_for, place
@@ -67,14 +67,12 @@ def test_places_of_accumulators() -> None:
     assert checked > 150
 
 
-def kind_of(example: dict[str, Any]) -> str:
-    return "kind::" + example["kind"]
-
-
 @pytest.mark.parametrize("example", DESCRIPTORS["idesc_examples"], ids=lambda e: f"{e['kind']}-{e['idesc']}")
 def test_instruction_descriptors(example: dict[str, Any]) -> None:
-    found = instruction_shape(int(example["idesc"], 16), kind_of(example))
-    assert isinstance(found, Shape), found
+    word = int(example["idesc"], 16)
+    found = read_descriptor(word, example["kind"])
+    assert isinstance(found, InstructionDescriptor), found
+    assert found.word == word
     assert (found.m, found.n, found.a, found.b) == (
         example["m"],
         example["n"],
