@@ -94,7 +94,9 @@ def test_instruction_descriptors(example: dict[str, Any]) -> None:
 SPACE = 64 * 1024
 
 
-def kernel(body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1) -> LoadedKernel:
+def kernel(
+    body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1, target: str = "9.0 sm_100a"
+) -> LoadedKernel:
     """Each CTA (128 threads) fills its shared memory from `tile` and its 128 x 512 words of tensor memory from `image`,
     thread 0 (of the first CTA of the cluster) runs `body`, and the tensor memory is written back to `image`.
 
@@ -105,8 +107,9 @@ def kernel(body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1) -
     stores = "\n".join(f"st.global.b32 [%rd5+{4 * i}], %w{i};" for i in range(64))
     sync = "barrier.cluster.arrive; barrier.cluster.wait;" if cluster > 1 else "bar.sync 0;"
     group = "cta_group::2" if cluster > 1 else "cta_group::1"
-    return load(f""".version 9.0
-.target sm_100a
+    version, architecture = target.split()
+    return load(f""".version {version}
+.target {architecture}
 .address_size 64
 .visible .entry k(.param .u64 tile, .param .u64 image, .param .u64 a, .param .u64 b, .param .u32 idesc, .param .u32 flag)
 {{

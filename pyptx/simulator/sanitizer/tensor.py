@@ -18,7 +18,7 @@ import numpy as np
 from ...dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
 from ..observe import Action
 from ..program import Inst
-from ..tensor_memory import COLUMNS, LANES
+from ..tensor_memory import LANES, MOST_COLUMNS
 from .clocks import Clock
 from .shadow import Space
 
@@ -58,7 +58,7 @@ class Tensor:
         """Numbers of the instructions that a warning about missing fences was about, as the earlier side."""
         self.used = any(i.family is Tcgen05Alloc for i in self.machine.program.instructions)
         if self.used:
-            shape = (self.machine.ctas, LANES, COLUMNS)
+            shape = (self.machine.ctas, LANES, MOST_COLUMNS)
             self.write, self.read = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
 
     def start(self) -> None:
