@@ -113,7 +113,7 @@ class InstructionDescriptor:
         kind = KINDS[self.kind]
         for name, value, legal in (
             ("a", self.a, kind.types), ("b", self.b, kind.types), ("d", self.d, kind.sums),
-            ("the scale factors", self.scale_type, kind.scales or ("",)), ("k", self.dense_k, kind.depths),
+            ("scale_type", self.scale_type, kind.scales or ("",)), ("k", self.dense_k, kind.depths),
         ):  # fmt: skip
             if value not in legal:
                 raise ValueError(f"{name} of kind {self.kind} is {_either(legal)}, not {value or 'empty'}")
