@@ -17,6 +17,7 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.instruction_descriptor import InstructionDescriptor, read_descriptor
 from pyptx.simulator import LoadedKernel, load
+from pyptx.simulator.semantics.tcgen05 import compressed
 from pyptx.simulator.tensor_memory import accumulator_places, register_places
 from tests.simulator.assembling import assembled
 from tests.simulator.test_wgmma import layout_for, place
@@ -690,7 +691,74 @@ def test_tensor_memory_is_checked(text: str, words: str) -> None:
         load(source)["k"].simulate(grid=1, block=32)
 
 
+ALLOC = "tcgen05.alloc{0}.cta_group::1.sync.aligned.shared::cta.b32 [w], {1};"
+DEALLOC = "tcgen05.dealloc{0}.cta_group::1.sync.aligned.b32 %r1, {1};"
+
+
+def allocating(text: str, target: str) -> LoadedKernel:
+    return assembled(f""".version 9.5
+.target {target}
+.address_size 64
+.visible .entry k()
+{{
+    .reg .b32 %r<4>; .shared .align 4 .b32 w;
+    mov.u32 %r1, 0; mov.u32 %r3, 576; {text}
+    ret;
+}}
+""")
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("sm_100a", ALLOC.format(".exclusive", 96) + DEALLOC.format(".exclusive", 96) + ALLOC.format("", 64) + DEALLOC.format("", 64)),
+        ("sm_107a", ALLOC.format(".exclusive", "%r3") + DEALLOC.format(".exclusive", "%r3")),
+        (
+            "sm_107f",
+            ALLOC.format(".exclusive", "%r3") + "mov.u32 %r2, 575; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};"
+            "tcgen05.wait::st.sync.aligned;" + DEALLOC.format(".exclusive", "%r3"),
+        ),
+    ],
+)  # fmt: skip
+def test_exclusive_allocations(target: str, text: str) -> None:
+    """Any multiple of 32 columns, alone; sm_107 has 576 of them."""
+    assert not allocating(text, target).simulate(grid=1, block=32).findings
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "words"),
+    [
+        ("sm_100a", ALLOC.format(".exclusive", "%r3"), "576 columns: an exclusive allocation has a multiple of 32, up to 512"),
+        ("sm_107a", "mov.u32 %r3, 608;" + ALLOC.format(".exclusive", "%r3"), "608 columns.*up to 576"),
+        ("sm_107a", ALLOC.format("", "%r3"), "576 columns: an allocation has"),
+        ("sm_107a", ALLOC.format("", 32) + ALLOC.format(".exclusive", 32), "no room for 32 columns of tensor memory alone: 32 of 576"),
+        ("sm_107a", ALLOC.format(".exclusive", 32) + ALLOC.format("", 32), "32 of 576 are allocated with .exclusive"),
+        ("sm_107a", ALLOC.format(".exclusive", 32) + DEALLOC.format("", 32), "made with .exclusive, so it is given back with it"),
+        ("sm_107a", ALLOC.format("", 32) + DEALLOC.format(".exclusive", 32), "made without .exclusive"),
+    ],
+)  # fmt: skip
+def test_exclusive_allocations_are_checked(target: str, text: str, words: str) -> None:
+    with pytest.raises(SimulationError, match=words):
+        allocating(text, target).simulate(grid=1, block=32)
+
+
 # ------------------------------------------------------------------------------------------------------ compression
+
+
+def test_nans_and_zeros_of_compressing_loads() -> None:
+    """NaNs are kept whatever is asked for, and -0 is less than +0 (PTX ISA 9.7.10.30)."""
+    nan, inf = np.nan, np.inf
+    rows = np.array([[nan, 1, 2, 3], [5, -inf, nan, -7], [0.0, 9, -0.0, 8], [-0.0, 0.0, -3, -4], [nan, inf, -nan, 0]])
+    bits = rows.astype(np.float32).view(np.uint32)
+    for smallest, absolute, expected in (
+        (True, False, [[0, 1], [1, 2], [0, 2], [2, 3], [0, 2]]),
+        (False, False, [[0, 3], [0, 2], [1, 3], [0, 1], [0, 2]]),
+        (False, True, [[0, 3], [1, 2], [1, 3], [2, 3], [0, 2]]),
+        (True, True, [[0, 1], [0, 2], [0, 2], [0, 1], [0, 2]]),
+    ):
+        kept, words = compressed(bits, smallest=smallest, absolute=absolute)
+        assert [[w & 3, w >> 2 & 3] for w in words[:, 0].tolist()] == expected
+        assert np.array_equal(kept, np.take_along_axis(bits, np.array(expected), 1))
 
 
 @pytest.mark.parametrize("reduces", [False, True], ids=["plain", "red"])
