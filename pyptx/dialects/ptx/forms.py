@@ -103,7 +103,7 @@ class Slot:
 
 @cache
 def _ordered(values: tuple[str, ...]) -> str:
-    if all(v in SCALAR_TYPES and v != "b1024" for v in values):  # .b1024 may stand anywhere
+    if all((v in SCALAR_TYPES and v != "b1024") or v in ("b2", "b4") for v in values):  # .b1024 may stand anywhere
         return "type"
     if all(v in SPACES for v in values):
         return "space"

@@ -18,7 +18,14 @@ TCGEN05 = "100af 103af 107af 110af"
 SPECIFIC = "100a 103a 107a 110a"
 CTA_GROUP = "cta_group::1 cta_group::2"
 COLUMNS = frozenset((32, 64, 128, 256, 512))
-EXCLUSIVE_COLUMNS = range(32, 1 << 32, 32)
+
+
+def _exclusive_columns(use: Use) -> str | None:
+    """ptxas looks at the lower 32 bits of the constant, and leaves the upper bound to the target."""
+    columns = use.operand("ncols")
+    if not isinstance(columns, Immediate) or (columns.value % (1 << 32) and columns.value % 32 == 0):
+        return None
+    return f"operand ncols must be a multiple of 32 (at most 512, or 576 on sm_107), not {columns.text}"
 
 
 # ------------------------------------------------------------------------------------------------- allocation
@@ -55,7 +62,8 @@ class Tcgen05Alloc(Instruction):
             ss="shared::cta",
             ptx="9.4",
             sm=TCGEN05,
-            ranges={"ncols": EXCLUSIVE_COLUMNS},
+            rule=_exclusive_columns,
+            judges_constants=True,
         ),
     )
 
@@ -85,7 +93,8 @@ class Tcgen05Dealloc(Instruction):
             cta_group=CTA_GROUP,
             ptx="9.4",
             sm=TCGEN05,
-            ranges={"ncols": EXCLUSIVE_COLUMNS},
+            rule=_exclusive_columns,
+            judges_constants=True,
         ),
     )
 
