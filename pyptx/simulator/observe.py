@@ -78,7 +78,7 @@ class Observer:
     def copy_issued(self, copy: Any) -> None:
         """An asynchronous copy was issued (`pending.Copy`)."""
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
         """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`, or for
         the thread that issued the instruction.
         """

@@ -113,10 +113,10 @@ def chunk_addresses(rows: int, k_bytes: int, row_bytes: int, k: int, d: Descript
     return address
 
 
-def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA."""
+def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool = False) -> None:
+    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA; `of_a`: they are its A."""
     for observer in machine.observers:
-        observer.operand_read(inst, lane, cta, addresses)
+        observer.operand_read(inst, lane, cta, addresses, of_a=of_a)
 
 
 class OperandError(Exception):

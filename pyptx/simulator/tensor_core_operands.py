@@ -84,7 +84,15 @@ def _decoded(patterns: Array, kind: str, bits: int, *, in_memory: bool) -> Array
 
 
 def _in_shared_memory(
-    issue: Issue, operand: Operand, cta: int, rows: int, k: int, bits: int, mn: bool, skipped: int = 0
+    issue: Issue,
+    operand: Operand,
+    cta: int,
+    rows: int,
+    k: int,
+    bits: int,
+    mn: bool,
+    skipped: int = 0,
+    of_a: bool = False,
 ) -> Array:
     """The bit patterns of an operand in shared memory, without its first `skipped` rows."""
     machine, inst, lane = issue.machine, issue.inst, issue.lane
@@ -98,7 +106,7 @@ def _in_shared_memory(
         issue.fault("M- or N-major operands of kind tf32 have 128-byte swizzle with atoms of 32 bytes, others have not")
     if machine.observers:
         addresses = chunk_addresses(rows, k * bits // 8, rows * bits // 8, k, d, mn)
-        tell_operand(machine, inst, lane, cta, addresses if mn else addresses[skipped:])
+        tell_operand(machine, inst, lane, cta, addresses if mn else addresses[skipped:], of_a=of_a)
     return patterns[skipped:]
 
 
@@ -116,7 +124,7 @@ def read_a(issue: Issue, a: Operand, cta: int) -> Array:
     k = shape.k // 2 if shape.sparse else shape.k
     bits = _element_bits(shape, shape.a)
     if not isinstance(a, Address):
-        patterns = _in_shared_memory(issue, a, cta, rows, k, bits, shape.a_mn)
+        patterns = _in_shared_memory(issue, a, cta, rows, k, bits, shape.a_mn, of_a=True)
         return _decoded(patterns, shape.a, bits, in_memory=True)
     if bits == 4 and shape.kind not in FOURS:
         issue.fault("A of .e2m1 with K = 64 lies in shared memory, not in tensor memory")

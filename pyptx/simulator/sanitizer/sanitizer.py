@@ -154,8 +154,8 @@ class Sanitizer(Observer):
         self.progress.made()
         self.copies.completed(copy)
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-        self.copies.operand_read(inst, lane, cta, addresses)
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
+        self.copies.operand_read(inst, lane, cta, addresses, of_a)
 
     def tensor_accessed(
         self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
