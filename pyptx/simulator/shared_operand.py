@@ -57,11 +57,18 @@ def hopper_descriptor(word: int) -> Descriptor:
     )
 
 
+_ZEROS = 1 << 15 | 1 << 31 | 0x7F << 54
+"""Bits of a tcgen05 descriptor that must be 0."""
+
+
 @lru_cache(maxsize=4096)
 def blackwell_descriptor(word: int) -> Descriptor | str:
     """A tcgen05 descriptor, or what is wrong with it."""
     if word >> 46 & 7 != 1:
         return f"bits 46 to 48 of the descriptor 0x{word:016x} are {word >> 46 & 7:03b}, and must be 001"
+    if word & _ZEROS:
+        bits = ", ".join(str(i) for i in range(64) if (word & _ZEROS) >> i & 1)
+        return f"bit {bits} of the descriptor 0x{word:016x} must be 0"
     swizzle = _BLACKWELL.get(word >> 61)
     if swizzle is None:
         return f"the swizzle mode {word >> 61} in bits 61 to 63 of the descriptor 0x{word:016x} does not exist"

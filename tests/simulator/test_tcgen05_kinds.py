@@ -460,6 +460,19 @@ def test_mistakes_are_named(text: str, word: int, words: str) -> None:
         run(text, np.zeros((1, SPACE), np.uint8), noise(), at, at, word, before="mov.u32 %r11, 3;")
 
 
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [
+        (1 << 15, "bit 15 of the descriptor"), (3 << 54, "bit 54, 55 of the descriptor"), (1 << 52 | 4 << 61, "absolute leading"),
+        (3 << 61, "swizzle mode 3"),
+    ],
+)  # fmt: skip
+def test_bits_of_shared_memory_descriptors(bits: int, words: str) -> None:
+    word = descriptor("f8f6f4", "f32", "e4m3", "e4m3", 128, 64, 32)
+    with pytest.raises(SimulationError, match=words):
+        run(F8, np.zeros((1, SPACE), np.uint8), noise(), 1 << 46 | bits, 1 << 46, word)
+
+
 def test_what_a_target_lacks() -> None:
     word = descriptor("f8f6f4", "f32", "e4m3", "e4m3", 128, 64, 64)
     at = blackwell(layout_for("K", "128B", 64, 16, 2), 0)

@@ -37,8 +37,8 @@ class Tcgen05Alloc(Instruction):
     there is room.
 
     One warp executes it (one of each CTA of the pair with `.cta_group::2`). Operands: dst, the address in
-    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from
-    allocating.
+    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. With `.exclusive` it is the only
+    allocation, of any multiple of 32 columns up to all there are (512, 576 on sm_107).
     """
 
     name = "ptx.tcgen05.alloc"
@@ -73,7 +73,8 @@ class Tcgen05Dealloc(Instruction):
     """Give back columns of tensor memory that `tcgen05.alloc` allocated; every allocation must be given back
     before the kernel ends.
 
-    Operands: taddr, the address of the allocation; ncols, its number of columns.
+    Operands: taddr, the address of the allocation; ncols, its number of columns. `.exclusive` if and only if it
+    was allocated with it.
     """
 
     name = "ptx.tcgen05.dealloc"
@@ -528,7 +529,10 @@ class Tcgen05Mma(Instruction):
     enable_input_d, whether D is added. Optional: disable_output_lane, a mask of lanes of D that stay as they
     are (4 registers, 8 for `.cta_group::2`); scale_input_d, a power of two by which D is divided first.
     `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse
-    A with metadata at sp_meta.
+    A with metadata at sp_meta. With `.decompress::lut::b` B consists of 3-bit indices into a table at lut,
+    which has eight values for each eight columns. `.kind::ti16` multiplies integers of a sign and eleven bits.
+    `.collector::a` and `.collector::b` say whether the operand is to be kept in a buffer (`fill`), may be taken
+    from there (`use`, `lastuse`) or not (`discard`, the default).
     """
 
     name = "ptx.tcgen05.mma"
