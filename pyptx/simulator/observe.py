@@ -90,6 +90,11 @@ class Observer:
         thread that issued the instruction, or the first of its warp.
         """
 
+    def collected(self, inst: Inst, lane: int, cta: int, buffer: str, use: str, matrix: Array) -> None:
+        """tcgen05.mma with this matrix as A or B says `fill`, `use`, `lastuse` or `discard` of a collector buffer (`a`, `b`,
+        `b0` to `b3`) of a CTA, or of the pair whose first CTA it is.
+        """
+
     def multiplied(self, inst: Inst, operations: int) -> None:
         """tcgen05.mma, whose shape is in a register, does so many operations (a multiplication and an addition: two)."""
 

@@ -74,9 +74,12 @@ def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
         ctas = pair_of(machine, inst, lane)
         mask = 0 if zero_mask is None else scalar(machine, zero_mask, lane, "u64")
         y = _whole_b(this, b, ctas, mask, table is not None)
+        _tell_collector(this, ctas[0], "b", y)
         accumulate = _flag(machine, enable, lane)
         for i, cta in enumerate(ctas):
             x = read_a(this, a, cta)
+            if not ws:
+                _tell_collector(this, cta, "a", x)
             if metadata is not None:
                 x = expanded(this, metadata, cta, x)
             if ashift:
@@ -125,6 +128,15 @@ def _whole_b(issue: Issue, b: Operand, ctas: list[int], mask: int, indices: bool
     if mask:
         y = np.where(column_mask(mask, shape.m, shape.n)[:, None], y.dtype.type(0), y)
     return y
+
+
+def _tell_collector(issue: Issue, cta: int, matrix: str, values: Array) -> None:
+    """Tell the observers what the instruction says of the collector buffer of A or B."""
+    prefix = f"collector::{matrix}"
+    said = next((m for m in issue.inst.modifiers if m.startswith(prefix)), "")
+    buffer, use = said.split("::")[1:] if said else ("b0" if issue.ws else matrix, "discard")
+    for observer in issue.machine.observers:
+        observer.collected(issue.inst, issue.lane, cta, buffer, use, values)
 
 
 def _flag(machine: Machine, operand: Operand, lane: int) -> bool:

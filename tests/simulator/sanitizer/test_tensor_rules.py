@@ -181,3 +181,44 @@ def test_what_a_restricted_commit_says() -> None:
     breaks(MULTIPLY + write.format(2048) + " //!" + ALL + AFTER + END, "tcgen05-source-reused", block=128, sm=107)
     silent(MULTIPLY + ALL + write.format(2048) + AFTER + END, block=128, sm=107)
     breaks(MULTIPLY + AFTER + HALF + " //!" + LOADED + USE + ALL + END, "tcgen05-commit", block=128, sm=107)
+
+
+def collecting(*mmas: str) -> str:
+    """Several mma of the same A and B; `{}` in the first qualifier stands for none."""
+    text = "\n".join(
+        line if line.startswith("    ") else
+        f"    @%p1 tcgen05.mma.cta_group::1.kind::f16{line.removesuffix(' //!')} [%r20], %rd10, %rd11, %r14, 0;"
+        + (" //!" if line.endswith("//!") else "")
+        for line in mmas
+    )  # fmt: skip
+    before, _, after = MULTIPLY.partition("    @%p1 tcgen05.mma")
+    return before + text + "\n" + after.partition("\n")[2] + ALL + AFTER + END
+
+
+OTHER = "    add.s64 %rd10, %rd10, 8;"
+
+
+@pytest.mark.parametrize(
+    "mmas",
+    [
+        (".collector::a::fill", ".collector::a::use", ".collector::a::lastuse", ""),
+        (".collector::b::fill.collector::a::fill", OTHER, ".collector::b::use", ".collector::b::lastuse"),
+        (".collector::a::fill", OTHER, ".collector::a::fill", ".collector::a::use"),
+    ],
+)
+def test_collectors_as_they_are_meant(mmas: tuple[str, ...]) -> None:
+    silent(collecting(*mmas), block=128, sm=107)
+
+
+@pytest.mark.parametrize(
+    ("mmas", "words"),
+    [
+        ((".collector::a::use //!",), "A may be taken from the collector buffer a, which holds nothing"),
+        ((".collector::a::fill", ".collector::b::lastuse //!"), "B may be taken from the collector buffer b, which holds nothing"),
+        ((".collector::a::fill", "", ".collector::a::use //!"), "holds nothing"),
+        ((".collector::a::fill", ".collector::a::lastuse", ".collector::a::use //!"), "holds nothing"),
+        ((".collector::a::fill", OTHER, ".collector::a::use //!"), "holds another matrix"),
+    ],
+)  # fmt: skip
+def test_collectors_that_hold_something_else(mmas: tuple[str, ...], words: str) -> None:
+    assert words in breaks(collecting(*mmas), "tcgen05-collector", block=128, sm=107).message
