@@ -232,7 +232,7 @@ class Draw:
         if legal is not None and choose.random() < 0.6:
             if isinstance(legal, tuple):
                 return str(choose.randint(legal[0], legal[1] if legal[1] is not None else legal[0] + 8))
-            return str(choose.choice(sorted(legal)))
+            return str(choose.choice(legal if isinstance(legal, range) else sorted(legal)))  # a range may be long
         floating = wanted in SCALAR_TYPES and SCALAR_TYPES[wanted].kind == "float"
         return choose.choice(CONSTANTS if (choose.random() < 0.85) != floating else FLOATS)
 

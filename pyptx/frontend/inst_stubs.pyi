@@ -2543,8 +2543,8 @@ class _tcgen05_commit(Opcode):
     arrival when they are done.
 
     Operands: mbar, the mbarrier in shared memory; with `.multicast::cluster` also cta_mask, the CTAs of the
-    cluster whose mbarrier at the same offset is signalled (32 bits wide with `::32b`). `.sync_restrict` waits
-    for the reads of A only.
+    cluster whose mbarrier at the same offset is signalled (16 bits wide, or 32 with `::32b`).
+    `.sync_restrict` waits for the reads of A only.
 
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16
@@ -2610,9 +2610,9 @@ class _tcgen05_ld_red_spcompress(Opcode):
     """Load and compress as `tcgen05.ld.spcompress` does and also give the smallest or largest of the loaded
     values of the thread.
 
-    Operands: as there, and d, the minimum or maximum, before the address.
+    Operands: as there, and d, the minimum or maximum, before the address. `.NaN` makes d NaN if there is one.
 
-        tcgen05.ld.red.spcompress.sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag, d:b32*, [taddr:u32?]
+        tcgen05.ld.red.spcompress.sync.aligned.shape.num.redop{.abs}{.NaN}.sparsity.f32.b2 meta=:frag, r=:frag, d:b32*, [taddr:u32?]
 
     PTX ISA 9.7.18.8.3.
     """
@@ -2639,7 +2639,7 @@ class _tcgen05_ld_red(Opcode):
 
 class _tcgen05_ld_spcompress(Opcode):
     """Load 32-bit floats from tensor memory and keep two of every four, the smallest or largest (of their
-    absolute values with `.abs`).
+    absolute values with `.abs`); NaNs are always kept.
 
     Operands: meta, two bits per kept value that say which one it was; r, the kept values, half as many
     registers as `.num` says; taddr, the address. The registers may be touched only after `tcgen05.wait::ld`.
@@ -2697,12 +2697,12 @@ class _tcgen05_mma(Opcode):
     `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse
     A with metadata at sp_meta.
 
-        tcgen05.mma.cta_group.kind{.collector} [d$:b32?], a_desc:u64, b_desc:u64, idesc:u32, enable_input_d:pred!
-        tcgen05.mma.cta_group.kind{.collector} [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!
-        tcgen05.mma.cta_group.kind{.collector} [d$:b32?], a_desc:u64, b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
-        tcgen05.mma.cta_group.kind{.collector} [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
-        tcgen05.mma.cta_group.kind{.collector}.ashift [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!
-        tcgen05.mma.cta_group.kind{.collector}.ashift [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], a_desc:u64, b_desc:u64, idesc:u32, enable_input_d:pred!
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], a_desc:u64, b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector}.ashift [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!
+        tcgen05.mma.cta_group.kind{.collector}{.b_collector}.ashift [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!, scale_input_d:imm
         ...
 
     PTX ISA 9.7.18.10.10.1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor
 from ..types import b32, u16
 from .copies import _half
 from .instructions import AddressOperand, emit
@@ -30,16 +31,19 @@ class Tcgen05:
     """128-byte swizzle, 1024 bytes between groups of 8 rows, descriptor version 1."""
 
     @staticmethod
-    def alloc(addr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None) -> None:
+    def alloc(addr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None, exclusive: bool = False) -> None:
         """Allocate `ncols` columns of tensor memory (a power of two from 32 to 512); its address is written to
-        shared memory at `addr`.
+        shared memory at `addr`. exclusive: a multiple of 32 up to all there are (576 on sm_107), while there is no other
+        allocation.
         """
-        emit(f"tcgen05.alloc.cta_group::{cta_group}.sync.aligned.shared::cta.b32", bracketed(addr), ncols, pred=pred)
+        words = f"tcgen05.alloc{'.exclusive' if exclusive else ''}.cta_group::{cta_group}.sync.aligned.shared::cta.b32"
+        emit(words, bracketed(addr), ncols, pred=pred)
 
     @staticmethod
-    def dealloc(taddr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None) -> None:
-        """Free what `alloc` gave."""
-        emit(f"tcgen05.dealloc.cta_group::{cta_group}.sync.aligned.b32", taddr, ncols, pred=pred)
+    def dealloc(taddr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None, exclusive: bool = False) -> None:
+        """Free what `alloc` gave, `exclusive` if it was."""
+        words = f"tcgen05.dealloc{'.exclusive' if exclusive else ''}.cta_group::{cta_group}.sync.aligned.b32"
+        emit(words, taddr, ncols, pred=pred)
 
     @staticmethod
     def relinquish_alloc_permit(*, cta_group: int = 1, pred: Any = None) -> None:
@@ -51,15 +55,17 @@ class Tcgen05:
         d: Any, a_desc: Any, b_desc: Any, idesc: Any, *, cta_group: int = 1, kind: str = "f16",
         enable_input_d: Any = True, scale_d: Any = None, sparse: bool = False, ashift: bool = False,
         collector_a: str | None = None, a_is_tmem: bool = False, sparse_metadata: Any = None, pred_operand: Any = None,
-        scale_c: Any = None, pred: Any = None,
+        scale_c: Any = None, pred: Any = None, collector_b: str | None = None, lut: Any = None,
     ) -> None:  # fmt: skip
         """`tcgen05.mma`: D = A * B + D, or D = A * B, in tensor memory; issued by one thread.
 
         d: tensor memory address (register). a_desc: descriptor of A in shared memory, or with `a_is_tmem` its tensor
-        memory address. idesc: the instruction descriptor (b32 register or int). kind: "f16", "tf32", "f8f6f4", "i8".
+        memory address. idesc: the instruction descriptor (b32 register or int). kind: "f16", "tf32", "f8f6f4", "i8",
+        "ti16".
         Whether D is added: `pred_operand` (a predicate), else `scale_d`, `scale_c` or `enable_input_d` (a bool, a
         predicate, or an integer register), the first given. sparse: A is 2:4 sparse, `sparse_metadata` its metadata's
-        tensor memory address. collector_a: "fill", "use", "lastuse", "discard".
+        tensor memory address. collector_a, collector_b: "fill", "use", "lastuse", "discard". lut: the tensor memory address
+        of a table of values, whose indices B is (kind "f8f6f4"). Kind "ti16", collector_b and lut: sm_107.
         """
         trace = current()
         chosen = next(c for c in (pred_operand, scale_d, scale_c, enable_input_d) if c is not None)
@@ -67,13 +73,18 @@ class Tcgen05:
         words = f"tcgen05.mma{'.sp' if sparse else ''}.cta_group::{cta_group}.kind::{kind.removeprefix('kind::')}"
         if ashift:
             words += ".ashift"
-        if collector_a is not None:
-            words += f".collector::a::{collector_a.removeprefix('collector::a::')}"
+        if lut is not None:
+            words += ".decompress::lut::b"
+        for matrix, use in (("a", collector_a), ("b", collector_b)):
+            if use is not None:
+                words += f".collector::{matrix}::{use.removeprefix(f'collector::{matrix}::')}"
         operands = [_bits_address(d), _bits_address(a_desc) if a_is_tmem else a_desc, b_desc]
         if sparse:
             if sparse_metadata is None:
                 raise trace.error("a sparse mma needs sparse_metadata")
             operands.append(_bits_address(sparse_metadata))
+        if lut is not None:
+            operands.append(_bits_address(lut))
         if isinstance(idesc, int):
             idesc = from_(idesc, b32)
         emit(words, *operands, idesc, accumulate, pred=pred)
@@ -189,6 +200,43 @@ class Tcgen05:
         emit(f"tcgen05.shift.cta_group::{cta_group}.down", _tensor_memory(taddr), pred=pred)
 
     @staticmethod
+    def make_instr_desc(
+        kind: str, *, m: int, n: int, a: Any, b: Any = None, d: Any = None, k: int | None = None,
+        a_major: str = "K", b_major: str = "K", scale_a: int = 1, scale_b: int = 1, saturate: bool = False,
+        sparse: bool = False, scale_type: Any = None, a_scale_byte: int = 0, b_scale_byte: int = 0,
+        scale_lanes: int = 32, sparsity_version: int = 0, max_shift: int = 0, cta_group: int = 1, ws: bool = False,
+    ) -> int:  # fmt: skip
+        """The instruction descriptor of a multiplication of m x k by k x n (PTX ISA 9.7.18.4.2). ValueError for what
+        the kind cannot say and for shapes that it does not have.
+
+        kind: "f16", "tf32", "f8f6f4", "i8", "ti16", "mxf8f6f4", "mxf4" or "mxf4nvf4". a, b, d: types such as "bf16",
+        "e4m3", "s1z4m11"; b is a and d "f32" (or "s32") where left out. k: the least that the kind has where left out.
+        Majors: "K" or "MN"; scale_a, scale_b: 1, or -1 to negate. scale_type: of the scale factors, which begin at a byte
+        (0 to 3) of a word of tensor memory; scale_lanes: those of A lie in 32 or 128 lanes. sparsity_version: 0, or 1 on
+        sm_107. max_shift: 0 to 3, for 0, 8, 16 or 32 columns. cta_group, ws: as in the instruction, for the check.
+        """
+        described = KINDS.get(kind.removeprefix("kind::"))
+        if described is None:
+            raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+        if a_major not in ("K", "MN") or b_major not in ("K", "MN"):
+            raise ValueError('majors are "K" or "MN"')
+        if scale_a not in (1, -1) or scale_b not in (1, -1):
+            raise ValueError("scales are 1 or -1")
+        if scale_lanes not in (32, 128):
+            raise ValueError(f"scale_lanes is 32 or 128, not {scale_lanes}")
+        found = InstructionDescriptor(
+            kind.removeprefix("kind::"), _type_name(a), _type_name(b or a), _type_name(d or described.sums[0]), m, n, k or described.depths[0] * (1 + sparse),
+            sparse, saturate, scale_a < 0, scale_b < 0, a_major == "MN", b_major == "MN", max_shift=max_shift,
+            a_scale=a_scale_byte, b_scale=b_scale_byte, scale_type=_type_name(scale_type or next(iter(described.scales), "")),
+            wide_scales=scale_lanes == 128, sparsity_version=sparsity_version,
+        )  # fmt: skip
+        word = found.word
+        problem = found.problem(cta_group, ws)
+        if problem:
+            raise ValueError(problem)
+        return word
+
+    @staticmethod
     def make_instr_desc_f16bf16_f32(
         *, m: int = 128, n: int = 256, ab_dtype: str = "bf16", a_major: str = "K", b_major: str = "K",
         scale_a: int = 1, scale_b: int = 1, saturate: bool = False, sparse: bool = False, max_shift: int = 0,
@@ -199,7 +247,7 @@ class Tcgen05:
         m: 64, 128, or 256 for a pair of CTAs; n: a multiple of 8 up to 256; majors: "K" or "MN"; scales: 1, or -1 to
         negate.
         """
-        name = getattr(ab_dtype, "name", ab_dtype)
+        name = _type_name(ab_dtype)
         if name not in ("f16", "bf16"):
             raise ValueError(f"ab_dtype is f16 or bf16, not {ab_dtype!r}")
         if m not in (32, 64, 128, 256):
@@ -212,22 +260,21 @@ class Tcgen05:
             raise ValueError("scales are 1 or -1")
         if max_shift not in (0, 1, 2, 3):
             raise ValueError("max_shift is 0 to 3")
-        kind = 1 if name == "bf16" else 0
-        return (
-            int(sparse) << 2 | int(saturate) << 3 | 1 << 4 | kind << 7 | kind << 10 | (scale_a < 0) << 13 |
-            (scale_b < 0) << 14 | (a_major == "MN") << 15 | (b_major == "MN") << 16 | (n >> 3) << 17 | (m >> 4) << 24 |
-            max_shift << 30
-        )  # fmt: skip
+        return InstructionDescriptor(
+            "f16", name, name, "f32", m, n, 16 * (1 + sparse), sparse, saturate, scale_a < 0, scale_b < 0, a_major == "MN",
+            b_major == "MN", max_shift=max_shift,
+        ).word  # fmt: skip
 
     @staticmethod
     def descriptor(
         addr: Any, *, byte_offset: Any = 0, stride_bytes: int, leading_bytes: int = 16, swizzle: str | None = "128B",
-        version: int = 1, base_offset: int = 0, lbo_mode: int = 0,
+        version: int = 1, base_offset: int = 0, lbo_mode: int = 0, second_half: bool = False,
     ) -> Reg:  # fmt: skip
         """The shared-memory descriptor (b64) for tcgen05.mma and tcgen05.cp (PTX ISA 9.7.18.4.1).
 
         stride_bytes, leading_bytes: multiples of 16. swizzle: None, "32B", "64B", "128B", or "128B_32B" (32-byte
-        atoms).
+        atoms). lbo_mode=1: leading_bytes is the address where rows of 48 bytes go on beyond 128 bytes, with swizzle
+        "128B" only. second_half: of 128 indices into a table (`mma(lut=)`) the last 64 count.
         """
         trace = current()
         if swizzle not in _SWIZZLES:
@@ -235,9 +282,11 @@ class Tcgen05:
         for name, value in (("stride_bytes", stride_bytes), ("leading_bytes", leading_bytes)):
             if value % 16 or not 0 <= value < 1 << 18:
                 raise trace.error(f"{name} is a multiple of 16 below 2^18, not {value}")
+        if lbo_mode and (swizzle != "128B" or base_offset):
+            raise trace.error("an absolute leading address (lbo_mode=1) needs swizzle 128B and base_offset 0")
         constant = (
             (leading_bytes >> 4) << 16 | (stride_bytes >> 4) << 32 | version << 46 | base_offset << 49 | lbo_mode << 52
-            | _SWIZZLES[swizzle] << 61
+            | int(second_half) << 53 | _SWIZZLES[swizzle] << 61
         )  # fmt: skip
         return descriptor_register(trace, addr, byte_offset, 0x3FFFF, constant)
 
@@ -266,6 +315,10 @@ def _bits_address(address: Any) -> AddressOperand:
         emit("mov.b32", copy, base)
         return AddressOperand(copy, operand.offset)
     return operand
+
+
+def _type_name(dtype: Any) -> str:
+    return str(getattr(dtype, "name", dtype))
 
 
 def _registers(regs: Any) -> Any:

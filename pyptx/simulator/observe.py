@@ -78,7 +78,7 @@ class Observer:
     def copy_issued(self, copy: Any) -> None:
         """An asynchronous copy was issued (`pending.Copy`)."""
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
         """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`, or for
         the thread that issued the instruction.
         """
@@ -88,6 +88,11 @@ class Observer:
     ) -> None:
         """Words of a CTA's tensor memory are about to be read or written; `rows` and `columns` broadcast. `lane` is the
         thread that issued the instruction, or the first of its warp.
+        """
+
+    def collected(self, inst: Inst, lane: int, cta: int, buffer: str, use: str, matrix: Array) -> None:
+        """tcgen05.mma with this matrix as A or B says `fill`, `use`, `lastuse` or `discard` of a collector buffer (`a`, `b`,
+        `b0` to `b3`) of a CTA, or of the pair whose first CTA it is.
         """
 
     def multiplied(self, inst: Inst, operations: int) -> None:

@@ -34,7 +34,11 @@ class Descriptor:
     base_offset: int
     swizzle: str
     absolute: bool = False
-    """The leading field is an address, not a distance (tcgen05, K of 48 bytes)."""
+    """The leading field is an address, not a distance: that of the buffer where a row of 48 bytes goes on that reaches
+    beyond 128 bytes (tcgen05).
+    """
+    second_half: bool = False
+    """Of a row of 48 bytes with indices, the second half counts (tcgen05 with `.decompress::lut::b`)."""
 
 
 _HOPPER = ("none", "128B", "64B", "32B")
@@ -53,17 +57,29 @@ def hopper_descriptor(word: int) -> Descriptor:
     )
 
 
+_ZEROS = 1 << 15 | 1 << 31 | 0x7F << 54
+"""Bits of a tcgen05 descriptor that must be 0."""
+
+
 @lru_cache(maxsize=4096)
 def blackwell_descriptor(word: int) -> Descriptor | str:
     """A tcgen05 descriptor, or what is wrong with it."""
     if word >> 46 & 7 != 1:
         return f"bits 46 to 48 of the descriptor 0x{word:016x} are {word >> 46 & 7:03b}, and must be 001"
+    if word & _ZEROS:
+        bits = ", ".join(str(i) for i in range(64) if (word & _ZEROS) >> i & 1)
+        return f"bit {bits} of the descriptor 0x{word:016x} must be 0"
     swizzle = _BLACKWELL.get(word >> 61)
     if swizzle is None:
         return f"the swizzle mode {word >> 61} in bits 61 to 63 of the descriptor 0x{word:016x} does not exist"
+    absolute = bool(word >> 52 & 1)
+    if absolute and (swizzle != "128B" or word >> 49 & 7):
+        return (
+            f"the descriptor 0x{word:016x} has an absolute leading address, which needs 128-byte swizzle, base offset 0"
+        )
     return Descriptor(
-        (word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, word >> 49 & 7, swizzle,
-        bool(word >> 52 & 1),
+        (word & 0x7FFF) << 4, (word >> 16 & 0x7FFF) << 4, (word >> 32 & 0x3FFF) << 4, word >> 49 & 7, swizzle,
+        absolute, bool(word >> 53 & 1),
     )  # fmt: skip
 
 
@@ -80,6 +96,10 @@ def chunk_addresses(rows: int, k_bytes: int, row_bytes: int, k: int, d: Descript
         byte = 16 * np.arange(-(-k_bytes // 16))[None, :]
         if d.swizzle == "none":
             offset = row % 8 * 16 + row // 8 * d.stride + byte // 16 * d.leading
+        elif d.absolute:
+            place = d.start % span + byte
+            line = np.where(place < span, d.start - d.start % span, d.leading)
+            offset = row % 8 * span + row // 8 * d.stride + place % span + line - d.start
         else:
             # beyond the swizzle span (sparse B only), the next atom follows at the leading offset
             offset = row % 8 * span + row // 8 * d.stride + byte % span + byte // span * d.leading
@@ -100,10 +120,10 @@ def chunk_addresses(rows: int, k_bytes: int, row_bytes: int, k: int, d: Descript
     return address
 
 
-def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA."""
+def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool = False) -> None:
+    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA; `of_a`: they are its A."""
     for observer in machine.observers:
-        observer.operand_read(inst, lane, cta, addresses)
+        observer.operand_read(inst, lane, cta, addresses, of_a=of_a)
 
 
 class OperandError(Exception):
@@ -135,6 +155,15 @@ def read_patterns(
     return chunks.view(dtype).reshape(rows, -1)[:, :width]
 
 
+def packed_fields(raw: Array, bits: int) -> Array:
+    """The unsigned fields of so many bits that fill rows of bytes, lowest first: (..., bytes) -> (..., fields)."""
+    raw = np.ascontiguousarray(raw).view(np.uint8)
+    if bits == 4:
+        return np.stack([raw & np.uint8(15), raw >> np.uint8(4)], axis=-1).reshape(*raw.shape[:-1], -1)
+    each = np.unpackbits(raw, axis=-1, bitorder="little").reshape(*raw.shape[:-1], -1, bits)
+    return (each << np.arange(bits, dtype=np.uint8)).sum(axis=-1, dtype=np.uint8)
+
+
 @lru_cache(maxsize=16)
 def _table(kind: str) -> Array:
     """The number of each byte, float32; the upper bits of 4 and 6 bit types do not count."""
@@ -143,7 +172,9 @@ def _table(kind: str) -> Array:
 
 
 def numbers(patterns: Array, kind: str) -> Array:
-    """Bit patterns as float32 numbers, all of which are exact. b1: the bits of each byte, low first."""
+    """Bit patterns as float32 numbers, all of which are exact, as are sums of products. b1: the bits of each byte, low
+    first. s1z4m11: a sign and eleven bits of magnitude, float64; the four bits between them do not count.
+    """
     match kind:
         case "bf16":
             return (patterns.astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -155,6 +186,9 @@ def numbers(patterns: Array, kind: str) -> Array:
             return patterns.view(np.int8).astype(np.float32)
         case "u8":
             return patterns.astype(np.float32)
+        case "s1z4m11":
+            magnitude = (patterns & np.uint16(0x7FF)).astype(np.float64)
+            return np.where(patterns >> np.uint16(15), -magnitude, magnitude)
         case "b1":
             return np.unpackbits(np.ascontiguousarray(patterns).view(np.uint8), axis=-1, bitorder="little").astype(
                 np.float32

@@ -1,4 +1,6 @@
-"""Tensor memory of Blackwell: 128 lanes x 512 columns x 32 bits for each CTA (PTX ISA 9.7.18.1, 9.7.18.7)."""
+"""Tensor memory of Blackwell: 128 lanes x 512 columns x 32 bits for each CTA, 576 columns on sm_107 (PTX ISA 9.7.18.1,
+9.7.18.7).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dialects.ptx.target import target_of
+
 if TYPE_CHECKING:
     from .machine import Machine
     from .program import Inst
@@ -14,17 +18,23 @@ if TYPE_CHECKING:
 Array = Any
 LANES = 128
 COLUMNS = 512
+"""What one allocation may have without `.exclusive`, and all columns of targets other than sm_107."""
+MOST_COLUMNS = 576
+"""Those of sm_107."""
 POISON = 0xCDCD_CDCD
 
 
 class TensorMemory:
     """The tensor memory of the CTAs of a batch. A CTA has all columns for itself, as if it were alone on its SM."""
 
-    def __init__(self, ctas: int):
-        self.data = np.full((ctas, LANES, COLUMNS), POISON, np.uint32)
+    def __init__(self, ctas: int, columns: int = COLUMNS):
+        self.columns = columns
+        self.data = np.full((ctas, LANES, columns), POISON, np.uint32)
         self.allocations: list[dict[int, int]] = [{} for _ in range(ctas)]
         """Per CTA: first column -> number of columns."""
-        self.allocated = np.zeros((ctas, COLUMNS), np.bool_)
+        self.exclusive = np.zeros(ctas, np.bool_)
+        """The allocation is the only one, by `.exclusive`."""
+        self.allocated = np.zeros((ctas, columns), np.bool_)
         self.relinquished = np.zeros(ctas, np.bool_)
 
     def reset(self) -> None:
@@ -32,32 +42,55 @@ class TensorMemory:
         self.data[...] = POISON
         self.allocated[...] = False
         self.relinquished[...] = False
+        self.exclusive[...] = False
         for found in self.allocations:
             found.clear()
 
-    def allocate(self, cta: int, columns: int) -> int | None:
-        """The first column of an allocation, a multiple of its size, or None if there is no room."""
-        for first in range(0, COLUMNS, columns):
+    def refuses(self, columns: int, exclusive: bool) -> str:
+        """Why no allocation has so many columns, or the empty string (PTX ISA table 58)."""
+        if exclusive and not (columns % 32 == 0 and 32 <= columns <= self.columns):
+            return f"{columns} columns: an exclusive allocation has a multiple of 32, up to {self.columns}"
+        if not exclusive and columns not in (32, 64, 128, 256, 512):
+            return f"{columns} columns: an allocation has 32, 64, 128, 256 or 512"
+        return ""
+
+    def taken(self, cta: int) -> str:
+        """How much of the tensor memory is allocated, in words."""
+        how = " with .exclusive" if self.exclusive[cta] else ""
+        return f"{int(self.allocated[cta].sum())} of {self.columns} are allocated{how}"
+
+    def allocate(self, cta: int, columns: int, exclusive: bool = False) -> int | None:
+        """The first column of an allocation, or None if there is no room. Without `exclusive` it is a multiple of its
+        size; with it, there is no other.
+        """
+        if self.exclusive[cta] or (exclusive and self.allocations[cta]):
+            return None
+        for first in range(0, 1 if exclusive else COLUMNS, columns):
             if not self.allocated[cta, first : first + columns].any():
                 self.allocated[cta, first : first + columns] = True
                 self.allocations[cta][first] = columns
+                self.exclusive[cta] = exclusive
                 return first
         return None
 
-    def free(self, cta: int, first: int, columns: int) -> str:
+    def free(self, cta: int, first: int, columns: int, exclusive: bool = False) -> str:
         """Give an allocation back; what is wrong, if anything."""
         found = self.allocations[cta].get(first)
         if found != columns:
             known = ", ".join(f"{n} columns at 0x{c:x}" for c, n in self.allocations[cta].items()) or "none"
             return f"there is no allocation of {columns} columns at 0x{first:x}; there are {known}"
+        if exclusive != self.exclusive[cta]:
+            how = "with" if self.exclusive[cta] else "without"
+            return f"the allocation was made {how} .exclusive, so it is given back {how} it"
+        self.exclusive[cta] = False
         del self.allocations[cta][first]
         self.allocated[cta, first : first + columns] = False
         return ""
 
     def check(self, cta: int, first: int, last: int) -> str:
         """What is wrong with touching these columns."""
-        if last >= COLUMNS:
-            return f"columns {first} to {last} are outside the {COLUMNS} columns of tensor memory"
+        if last >= self.columns:
+            return f"columns {first} to {last} are outside the {self.columns} columns of tensor memory"
         free = np.flatnonzero(~self.allocated[cta, first : last + 1])
         return f"column {first + int(free[0])} of tensor memory is not allocated" if free.size else ""
 
@@ -66,7 +99,8 @@ def tensor_memory(machine: Machine) -> TensorMemory:
     """The machine's tensor memory, made at the first use."""
     found = machine.tmem
     if found is None:
-        found = machine.tmem = TensorMemory(machine.ctas)
+        columns = MOST_COLUMNS if target_of(machine.program.target).number == 107 else COLUMNS
+        found = machine.tmem = TensorMemory(machine.ctas, columns)
     return found
 
 

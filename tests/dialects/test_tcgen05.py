@@ -3,6 +3,9 @@
 import pytest
 
 from pyptx.dialects.ptx.instruction import OPCODES
+from pyptx.dialects.ptx.target import FIRST_PTX, parse_version, target_of
+from pyptx.runtime.ptxas import ToolNotFound
+from pyptx.tools.oracle import verdicts
 from tests.dialects.judge import refusal, roles
 
 MMA = "tcgen05.mma.cta_group::1.kind::f16"
@@ -74,3 +77,69 @@ def test_registers_in_flight():
     assert OPCODES["tcgen05.ld"].in_flight == OPCODES["tcgen05.wait::ld"].waits_for == "tcgen05.ld"
     assert OPCODES["tcgen05.st"].starts == OPCODES["tcgen05.wait::st"].waits_for == "tcgen05.st"
     assert OPCODES["tcgen05.st"].in_flight == ""  # its registers are read when it is issued
+
+
+OPERANDS = "[%r0], %d0, %d1, %r1, %p0"
+IN_TMEM = "[%r0], [%r2], %d1, %r1, %p0"
+LANES = "[%r0], %d0, %d1, %r1, {%r3,%r4,%r5,%r6}, %p0"
+NEWER = [
+    *(f"tcgen05.mma.cta_group::1.kind::{kind}.collector::b::{use} {OPERANDS};"
+      for kind in ("f16", "tf32", "f8f6f4", "i8", "ti16") for use in ("fill", "use", "lastuse", "discard")),
+    "tcgen05.mma.collector::b::use.kind::f16.collector::a::fill.cta_group::2 " + OPERANDS + ";",
+    "tcgen05.mma.cta_group::1.kind::f16.collector::b::use.collector::b::use " + OPERANDS + ";",
+    "tcgen05.mma.cta_group::1.kind::f16.collector::b0::use " + OPERANDS + ";",
+    "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b::use " + OPERANDS + ";",
+    "tcgen05.mma.cta_group::1.kind::tf32.ashift.collector::a::lastuse.collector::b::fill " + IN_TMEM + ", 1;",
+    "tcgen05.mma.cta_group::1.kind::tf32.ashift.collector::a::fill.collector::b::fill " + IN_TMEM + ";",
+    "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16.collector::b::lastuse [%r0], %d0, %d1, %r1, [%r3], [%r4], %p0;",
+    "tcgen05.mma.sp.cta_group::1.kind::mxf8f6f4.block_scale.block32.collector::a::fill.collector::b::use "
+    "[%r0], %d0, %d1, [%r5], %r1, [%r3], [%r4], %p0;",
+    *(f"tcgen05.{opcode}.kind::ti16 {operands};"
+      for opcode in ("mma.cta_group::1", "mma.cta_group::1.ashift", "mma.ws.cta_group::1")
+      for operands in (OPERANDS, IN_TMEM, LANES, OPERANDS + ", 3", LANES + ", 3", IN_TMEM + ", %d3")),
+    "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, {%r3,%r4,%r5,%r6}, %p0;",
+    "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, {%r3,%r4,%r5,%r6}, %p0, 1;",
+    "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, %p0, 1;",
+    "tcgen05.mma.ws.sp.cta_group::1.kind::ti16.collector::b3::lastuse [%r0], [%r2], %d1, [%r5], %r1, %p0, %d2;",
+    *(f"tcgen05.mma{sparse}.cta_group::1.kind::{kind}.decompress::lut::b{more} [%r0], {a}, %d1, {meta}[%r6], %r1, {tail};"
+      for sparse, meta in (("", ""), (".sp", "[%r5], "))
+      for kind in ("f16", "f8f6f4")
+      for a, more, tail in (
+          ("%d0", "", "%p0"), ("[%r2]", ".collector::a::use.collector::b::fill", "{%r3,%r4,%r5,%r6}, !%p0"),
+          ("%d0", "", "%p0, 2"), ("[%r2]", ".ashift", "%p0"))),
+    *(f"tcgen05.mma.cta_group::2.kind::{kind}.block_scale.decompress::lut::b{size} [%r0], %d0, %d1, [%r6], %r1, [%r3], [%r4], %p0;"
+      for kind in ("mxf8f6f4", "mxf4") for size in ("", ".block32", ".scale_vec::1X", ".scale_vec::2X", ".block16")),
+    "tcgen05.mma.ws.cta_group::1.kind::f8f6f4.decompress::lut::b [%r0], %d0, %d1, [%r6], %r1, %p0;",
+    *(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one{restrict}.multicast::cluster{width}.b64 [%d0], {mask};"
+      for restrict in ("", ".sync_restrict::shared::read::mma::a") for width in ("", "::16b", "::32b")
+      for mask in ("%h0", "%r1", "1")),
+    *(f"tcgen05.ld{red}.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.NaN.f32.b2 {{%r0}}, {{%r1,%r2}}, {d}[%r3];"
+      for red, d in (("", ""), (".red", "%r4, "))),
+]  # fmt: skip
+"""What PTX 9.4 added, and what it did not."""
+
+
+@pytest.mark.parametrize("target", [t for t in FIRST_PTX if target_of(t).number in (90, 100, 103, 107, 110, 120)])
+def test_what_9_4_added_as_ptxas_has_it(target: str):
+    """The whole table on every target that could have it, in the version before, the first and the newest."""
+    for version in ("9.3", "9.4", "9.5"):
+        if parse_version(version) < FIRST_PTX[target]:
+            continue
+        try:
+            theirs = verdicts(NEWER, version, target)
+        except ToolNotFound:
+            pytest.skip("no ptxas")
+        for text, errors in zip(NEWER, theirs, strict=True):
+            assert (refusal(text, version, target) == "") == (not errors), (text, version, errors)
+    if target == "sm_107a":
+        assert 40 < sum(not refusal(text, "9.5", target) for text in NEWER) < len(NEWER) - 20
+
+
+def test_newer_forms_say_what_they_need():
+    ti16 = f"tcgen05.mma.cta_group::1.kind::ti16 {OPERANDS};"
+    assert "sm_107a or sm_107f" in refusal(ti16, "9.5", "sm_100a")
+    assert "PTX 9.4" in refusal(ti16, "9.3", "sm_107a")
+    collector = f"tcgen05.mma.cta_group::1.kind::f16.collector::b::fill {OPERANDS};"
+    assert "collector::b::fill" in refusal(collector, "9.5", "sm_103a")
+    wide = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.multicast::cluster::16b.b64 [%d0], %h0;"
+    assert "9.4" in refusal(wide, "9.3", "sm_100a")

@@ -180,6 +180,77 @@ def test_instruction_descriptor_refuses_what_it_cannot_say():
             ptx.tcgen05.make_instr_desc_f16bf16_f32(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        # CUTLASS 4.7.0, cute::UMMA::make_instr_desc and make_instr_desc_block_scaled
+        ("f16", {"m": 128, "n": 16, "a": "f16", "a_major": "MN", "b_major": "MN", "sparse": True}, 0x08058014),
+        ("mxf8f6f4", {"m": 128, "n": 128, "a": "e4m3", "b_scale_byte": 3}, 0x08A00030),
+        ("mxf4", {"m": 128, "n": 128, "a": "e2m1", "a_scale_byte": 1, "b_scale_byte": 2}, 0x28A004A0),
+        ("mxf4nvf4", {"m": 128, "n": 64, "a": "e2m1", "scale_type": "ue4m3"}, 0x08100480),
+        # PTX ISA 9.4, tables 51 to 53
+        ("ti16", {"m": 64, "n": 24, "a": "s1z4m11"}, 2 << 4 | 3 << 7 | 3 << 10 | 3 << 17 | 4 << 24),
+        (
+            "f8f6f4",
+            {"m": 128, "n": 8, "a": "e4m3", "b": "e5m2", "k": 64},
+            1 << 4 | 1 << 10 | 1 << 17 | 8 << 24 | 1 << 29,
+        ),
+        (
+            "mxf4nvf4",
+            {"m": 256, "n": 16, "a": "e2m1", "k": 128, "scale_type": "ue5m3", "scale_lanes": 128, "cta_group": 2},
+            1 << 3 | 1 << 7 | 1 << 10 | 2 << 17 | 2 << 23 | 1 << 26 | 2 << 27,
+        ),
+    ],
+)
+def test_instruction_descriptors_of_all_kinds(kind, options, expected):
+    assert ptx.tcgen05.make_instr_desc(kind, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        ("f32", {"a": "f32"}, "kind is one of f16, tf32"),
+        ("f16", {"a": "e4m3"}, "a of kind f16 is f16 or bf16, not e4m3"),
+        ("ti16", {"a": "s1z4m11", "d": "f32"}, "d of kind ti16 is s32"),
+        ("ti16", {"a": "s1z4m11", "n": 24}, "N is 24; it is a multiple of 16"),
+        ("f8f6f4", {"a": "e2m1", "a_major": "MN"}, "A of .e2m1 is K-major"),
+        ("f8f6f4", {"a": "e2m1", "k": 64}, "with K = 64 are of .e4m3 or .e5m2"),
+        ("f8f6f4", {"a": "e4m3", "k": 96}, "k of kind f8f6f4 is 32 or 64, not 96"),
+        ("mxf4", {"a": "e2m1", "scale_type": "ue5m3"}, "scale_type of kind mxf4 is ue8m0, not ue5m3"),
+        ("mxf4", {"a": "e2m1", "k": 128}, "with .cta_group::2 128"),
+        ("mxf8f6f4", {"a": "e4m3", "m": 64}, "m is a multiple of 128"),
+        ("i8", {"a": "s8", "scale_a": -1}, "does not negate"),
+        ("f16", {"a": "f16", "a_scale_byte": 1}, "cannot say a_scale = 1"),
+        ("f16", {"a": "f16", "ws": True, "n": 32}, "64, 128 or 256 with .ws"),
+    ],
+)
+def test_instruction_descriptors_that_there_are_not(kind, options, reason):
+    with pytest.raises(ValueError, match=reason):
+        ptx.tcgen05.make_instr_desc(kind, **({"m": 128, "n": 64} | options))
+
+
+def test_tcgen05_of_sm_107():
+    def function():
+        t = ptx.tcgen05
+        slot = smem.alloc(u32, 1)
+        t.alloc(slot, 576, exclusive=True)
+        taddr = smem.load(u32, slot)
+        a = smem.alloc(bf16, (128, 64), align=1024)
+        desc = t.descriptor(a, stride_bytes=1024, second_half=True)
+        idesc = t.make_instr_desc("ti16", m=128, n=128, a="s1z4m11")
+        t.mma(taddr, desc, desc, idesc, kind="ti16", collector_a="fill", collector_b="lastuse")
+        wide = t.make_instr_desc("f8f6f4", m=128, n=128, a="e4m3", k=64)
+        t.mma(taddr, desc, desc, wide, kind="f8f6f4", lut=taddr)
+        t.dealloc(taddr, 576, exclusive=True)
+
+    lines = emitted(function, "sm_107a")
+    mmas = [line for line in lines if line.startswith("tcgen05.mma")]
+    assert mmas[0].startswith("tcgen05.mma.cta_group::1.kind::ti16.collector::a::fill.collector::b::lastuse [")
+    assert mmas[1].startswith("tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b [")
+    assert mmas[1].count("[") == 2
+    assert any(line.startswith("tcgen05.alloc.exclusive.cta_group::1") for line in lines)
+
+
 def test_tcgen05():
     def function():
         t = ptx.tcgen05

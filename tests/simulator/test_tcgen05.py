@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
+from pyptx.dialects.ptx.instruction_descriptor import InstructionDescriptor, read_descriptor
 from pyptx.simulator import LoadedKernel, load
-from pyptx.simulator.semantics.tcgen05_mma import Shape, instruction_shape
+from pyptx.simulator.semantics.tcgen05 import compressed
 from pyptx.simulator.tensor_memory import accumulator_places, register_places
 from tests.simulator.assembling import assembled
 from tests.simulator.test_wgmma import layout_for, place
@@ -67,14 +68,12 @@ def test_places_of_accumulators() -> None:
     assert checked > 150
 
 
-def kind_of(example: dict[str, Any]) -> str:
-    return "kind::" + example["kind"]
-
-
 @pytest.mark.parametrize("example", DESCRIPTORS["idesc_examples"], ids=lambda e: f"{e['kind']}-{e['idesc']}")
 def test_instruction_descriptors(example: dict[str, Any]) -> None:
-    found = instruction_shape(int(example["idesc"], 16), kind_of(example))
-    assert isinstance(found, Shape), found
+    word = int(example["idesc"], 16)
+    found = read_descriptor(word, example["kind"])
+    assert isinstance(found, InstructionDescriptor), found
+    assert found.word == word
     assert (found.m, found.n, found.a, found.b) == (
         example["m"],
         example["n"],
@@ -96,7 +95,9 @@ def test_instruction_descriptors(example: dict[str, Any]) -> None:
 SPACE = 64 * 1024
 
 
-def kernel(body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1) -> LoadedKernel:
+def kernel(
+    body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1, target: str = "9.0 sm_100a"
+) -> LoadedKernel:
     """Each CTA (128 threads) fills its shared memory from `tile` and its 128 x 512 words of tensor memory from `image`,
     thread 0 (of the first CTA of the cluster) runs `body`, and the tensor memory is written back to `image`.
 
@@ -107,8 +108,9 @@ def kernel(body: str, *, smem: int = SPACE, after: str = "", cluster: int = 1) -
     stores = "\n".join(f"st.global.b32 [%rd5+{4 * i}], %w{i};" for i in range(64))
     sync = "barrier.cluster.arrive; barrier.cluster.wait;" if cluster > 1 else "bar.sync 0;"
     group = "cta_group::2" if cluster > 1 else "cta_group::1"
-    return load(f""".version 9.0
-.target sm_100a
+    version, architecture = target.split()
+    return load(f""".version {version}
+.target {architecture}
 .address_size 64
 .visible .entry k(.param .u64 tile, .param .u64 image, .param .u64 a, .param .u64 b, .param .u32 idesc, .param .u32 flag)
 {{
@@ -689,7 +691,74 @@ def test_tensor_memory_is_checked(text: str, words: str) -> None:
         load(source)["k"].simulate(grid=1, block=32)
 
 
+ALLOC = "tcgen05.alloc{0}.cta_group::1.sync.aligned.shared::cta.b32 [w], {1};"
+DEALLOC = "tcgen05.dealloc{0}.cta_group::1.sync.aligned.b32 %r1, {1};"
+
+
+def allocating(text: str, target: str) -> LoadedKernel:
+    return assembled(f""".version 9.5
+.target {target}
+.address_size 64
+.visible .entry k()
+{{
+    .reg .b32 %r<4>; .shared .align 4 .b32 w;
+    mov.u32 %r1, 0; mov.u32 %r3, 576; {text}
+    ret;
+}}
+""")
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("sm_100a", ALLOC.format(".exclusive", 96) + DEALLOC.format(".exclusive", 96) + ALLOC.format("", 64) + DEALLOC.format("", 64)),
+        ("sm_107a", ALLOC.format(".exclusive", "%r3") + DEALLOC.format(".exclusive", "%r3")),
+        (
+            "sm_107f",
+            ALLOC.format(".exclusive", "%r3") + "mov.u32 %r2, 575; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};"
+            "tcgen05.wait::st.sync.aligned;" + DEALLOC.format(".exclusive", "%r3"),
+        ),
+    ],
+)  # fmt: skip
+def test_exclusive_allocations(target: str, text: str) -> None:
+    """Any multiple of 32 columns, alone; sm_107 has 576 of them."""
+    assert not allocating(text, target).simulate(grid=1, block=32).findings
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "words"),
+    [
+        ("sm_100a", ALLOC.format(".exclusive", "%r3"), "576 columns: an exclusive allocation has a multiple of 32, up to 512"),
+        ("sm_107a", "mov.u32 %r3, 608;" + ALLOC.format(".exclusive", "%r3"), "608 columns.*up to 576"),
+        ("sm_107a", ALLOC.format("", "%r3"), "576 columns: an allocation has"),
+        ("sm_107a", ALLOC.format("", 32) + ALLOC.format(".exclusive", 32), "no room for 32 columns of tensor memory alone: 32 of 576"),
+        ("sm_107a", ALLOC.format(".exclusive", 32) + ALLOC.format("", 32), "32 of 576 are allocated with .exclusive"),
+        ("sm_107a", ALLOC.format(".exclusive", 32) + DEALLOC.format("", 32), "made with .exclusive, so it is given back with it"),
+        ("sm_107a", ALLOC.format("", 32) + DEALLOC.format(".exclusive", 32), "made without .exclusive"),
+    ],
+)  # fmt: skip
+def test_exclusive_allocations_are_checked(target: str, text: str, words: str) -> None:
+    with pytest.raises(SimulationError, match=words):
+        allocating(text, target).simulate(grid=1, block=32)
+
+
 # ------------------------------------------------------------------------------------------------------ compression
+
+
+def test_nans_and_zeros_of_compressing_loads() -> None:
+    """NaNs are kept whatever is asked for, and -0 is less than +0 (PTX ISA 9.7.10.30)."""
+    nan, inf = np.nan, np.inf
+    rows = np.array([[nan, 1, 2, 3], [5, -inf, nan, -7], [0.0, 9, -0.0, 8], [-0.0, 0.0, -3, -4], [nan, inf, -nan, 0]])
+    bits = rows.astype(np.float32).view(np.uint32)
+    for smallest, absolute, expected in (
+        (True, False, [[0, 1], [1, 2], [0, 2], [2, 3], [0, 2]]),
+        (False, False, [[0, 3], [0, 2], [1, 3], [0, 1], [0, 2]]),
+        (False, True, [[0, 3], [1, 2], [1, 3], [2, 3], [0, 2]]),
+        (True, True, [[0, 1], [0, 2], [0, 2], [0, 1], [0, 2]]),
+    ):
+        kept, words = compressed(bits, smallest=smallest, absolute=absolute)
+        assert [[w & 3, w >> 2 & 3] for w in words[:, 0].tolist()] == expected
+        assert np.array_equal(kept, np.take_along_axis(bits, np.array(expected), 1))
 
 
 @pytest.mark.parametrize("reduces", [False, True], ids=["plain", "red"])

@@ -103,7 +103,7 @@ class Slot:
 
 @cache
 def _ordered(values: tuple[str, ...]) -> str:
-    if all(v in SCALAR_TYPES and v != "b1024" for v in values):  # .b1024 may stand anywhere
+    if all((v in SCALAR_TYPES and v != "b1024") or v in ("b2", "b4") for v in values):  # .b1024 may stand anywhere
         return "type"
     if all(v in SPACES for v in values):
         return "space"
@@ -687,6 +687,8 @@ class _OperandMatcher:
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
         floating = members[:1] in (["float"], ["float32"])
         bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
+        if bits == 32 and "int" in members:
+            return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
             return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
         kinds = {type(e) for e in given}

@@ -65,11 +65,7 @@ def plain_elements(use: Use) -> str | None:
     for vector in use.layout:
         if not isinstance(vector, Vector):
             continue
-        first = vector.elements[0]
-        leading = isinstance(first, Immediate) and first.is_float
         for element in vector.elements:
-            if leading and isinstance(element, Immediate) and not element.is_float:
-                return f"a fragment that starts with a floating-point constant takes no integer such as {element.text}"
             if isinstance(element, SpecialRegister):
                 return f"a fragment takes no special register such as {element.name}"
             if isinstance(element, Immediate) and element.is_float and not element.is_single:

@@ -18,7 +18,14 @@ TCGEN05 = "100af 103af 107af 110af"
 SPECIFIC = "100a 103a 107a 110a"
 CTA_GROUP = "cta_group::1 cta_group::2"
 COLUMNS = frozenset((32, 64, 128, 256, 512))
-EXCLUSIVE_COLUMNS = range(32, 1 << 32, 32)
+
+
+def _exclusive_columns(use: Use) -> str | None:
+    """ptxas looks at the lower 32 bits of the constant, and leaves the upper bound to the target."""
+    columns = use.operand("ncols")
+    if not isinstance(columns, Immediate) or (columns.value % (1 << 32) and columns.value % 32 == 0):
+        return None
+    return f"operand ncols must be a multiple of 32 (at most 512, or 576 on sm_107), not {columns.text}"
 
 
 # ------------------------------------------------------------------------------------------------- allocation
@@ -30,8 +37,8 @@ class Tcgen05Alloc(Instruction):
     there is room.
 
     One warp executes it (one of each CTA of the pair with `.cta_group::2`). Operands: dst, the address in
-    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from
-    allocating.
+    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. With `.exclusive` it is the only
+    allocation, of any multiple of 32 columns up to all there are (512, 576 on sm_107).
     """
 
     name = "ptx.tcgen05.alloc"
@@ -55,7 +62,8 @@ class Tcgen05Alloc(Instruction):
             ss="shared::cta",
             ptx="9.4",
             sm=TCGEN05,
-            ranges={"ncols": EXCLUSIVE_COLUMNS},
+            rule=_exclusive_columns,
+            judges_constants=True,
         ),
     )
 
@@ -65,7 +73,8 @@ class Tcgen05Dealloc(Instruction):
     """Give back columns of tensor memory that `tcgen05.alloc` allocated; every allocation must be given back
     before the kernel ends.
 
-    Operands: taddr, the address of the allocation; ncols, its number of columns.
+    Operands: taddr, the address of the allocation; ncols, its number of columns. `.exclusive` if and only if it
+    was allocated with it.
     """
 
     name = "ptx.tcgen05.dealloc"
@@ -85,7 +94,8 @@ class Tcgen05Dealloc(Instruction):
             cta_group=CTA_GROUP,
             ptx="9.4",
             sm=TCGEN05,
-            ranges={"ncols": EXCLUSIVE_COLUMNS},
+            rule=_exclusive_columns,
+            judges_constants=True,
         ),
     )
 
@@ -209,14 +219,15 @@ class _Compressed(Instruction):
         return "b32", max(loaded // 32, 1) if name == "meta" else loaded // 2
 
 
-_COMPRESSING = ".sync.aligned.shape.num.redop{.abs}.sparsity.f32.b2 meta=:frag, r=:frag"
+_COMPRESSING = ".sync.aligned.shape.num.redop{.abs}@.sparsity.f32.b2 meta=:frag, r=:frag"
+"""`@`: where the reducing load may have .NaN."""
 _COMPRESSED: dict[str, Any] = {"num": "x4 x8 x16 x32 x64 x128", "redop": "min max", "sparsity": "sp::2:4"}
 
 
 @instruction
 class Tcgen05LdSpcompress(_Compressed):
     """Load 32-bit floats from tensor memory and keep two of every four, the smallest or largest (of their
-    absolute values with `.abs`).
+    absolute values with `.abs`); NaNs are always kept.
 
     Operands: meta, two bits per kept value that say which one it was; r, the kept values, half as many
     registers as `.num` says; taddr, the address. The registers may be touched only after `tcgen05.wait::ld`.
@@ -231,7 +242,7 @@ class Tcgen05LdSpcompress(_Compressed):
     unit = "tensor core"
     forms = (
         form(
-            f"tcgen05.ld.spcompress{_COMPRESSING}, [taddr:u32?]",
+            f"tcgen05.ld.spcompress{_COMPRESSING.replace('@', '')}, [taddr:u32?]",
             shape="32x32b",
             ptx="9.4",
             sm="107a",
@@ -246,7 +257,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
     """Load and compress as `tcgen05.ld.spcompress` does and also give the smallest or largest of the loaded
     values of the thread.
 
-    Operands: as there, and d, the minimum or maximum, before the address.
+    Operands: as there, and d, the minimum or maximum, before the address. `.NaN` makes d NaN if there is one.
     """
 
     name = "ptx.tcgen05.ld.red.spcompress"
@@ -258,7 +269,7 @@ class Tcgen05LdRedSpcompress(_Compressed):
     unit = "tensor core"
     forms = (
         form(
-            f"tcgen05.ld.red.spcompress{_COMPRESSING}, d:b32*, [taddr:u32?]",
+            f"tcgen05.ld.red.spcompress{_COMPRESSING.replace('@', '{.NaN}')}, d:b32*, [taddr:u32?]",
             shape="32x32b",
             ptx="9.4",
             sm="107a",
@@ -368,39 +379,47 @@ class Tcgen05Shift(Instruction):
 
 # -------------------------------------------------------------------------------------------------------- mma
 
-_COLLECTOR_A = " ".join(f"collector::a::{what}" for what in ("fill", "use", "lastuse", "discard"))
-_COLLECTOR_B = " ".join(f"collector::b{n}::{what}" for n in range(4) for what in ("fill", "use", "lastuse", "discard"))
-_KINDS = (("kind::f16 kind::tf32 kind::f8f6f4", TCGEN05), ("kind::i8", "100a 110a"))
-_SCALABLE = (("kind::f16 kind::tf32", "100af 103af 107af"), ("kind::i8", "100a 110a"))
+_USES = ("fill", "use", "lastuse", "discard")
+_COLLECTOR_A = " ".join(f"collector::a::{use}" for use in _USES)
+_COLLECTOR_B = " ".join(f"collector::b::{use}" for use in _USES)
+_COLLECTOR_WS = " ".join(f"collector::b{n}::{use}" for n in range(4) for use in _USES)
+_ASHIFT = "collector::a::lastuse collector::a::discard"
+_COLLECTORS: dict[str, Any] = {"b_collector": _COLLECTOR_B, "needs": {"?b_collector": need("9.4", "107af")}}
+
+_FLOATS = ("kind::f16 kind::tf32 kind::f8f6f4", "8.6", TCGEN05)
+_SCALABLE_FLOATS = ("kind::f16 kind::tf32", "8.6", "100af 103af 107af")
+_INTEGERS = (("kind::i8", "8.6", "100a 110a"), ("kind::ti16", "9.4", "107af"))
+_KINDS = (_FLOATS, *_INTEGERS)
+"""(kinds, since, targets)."""
+_SCALABLE = (_SCALABLE_FLOATS, *_INTEGERS)
 """The kinds that take scale_input_d; ptxas takes it for integers too, unless A is sparse and lanes are
 disabled.
 """
+_SOURCES = ("a_desc:u64", "[a:b32?]")
+"""A: in shared memory or in tensor memory."""
 
 
 def _mma(
-    sparse: bool,
-    collector: str,
-    tail: str,
-    kinds: tuple[tuple[str, str], ...],
-    a: tuple[str, ...] = ("a_desc:u64", "[a:b32?]"),
+    sparse: bool, collector: str, tail: str, kinds: tuple[tuple[str, str, str], ...], sources: tuple[str, ...]
 ) -> tuple[Form, ...]:
-    """Forms of the non-scaled mma: A from shared memory or from tensor memory, on the targets each kind has."""
+    """Forms of the non-scaled mma, on the targets each kind has."""
     metadata = "[sp_meta:b32?], " if sparse else ""
     shift = ".ashift" if collector == _ASHIFT else ""
     return tuple(
         form(
-            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind{{.collector}}{shift} "
+            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind{{.collector}}{{.b_collector}}{shift} "
             f"[d$:b32?], {source}, b_desc:u64, {metadata}idesc:u32, {tail}",
             cta_group=CTA_GROUP,
             kind=kind,
             collector=collector,
-            ptx="8.6",
+            ptx=ptx,
             sm=sm,
             ranges={"scale_input_d": (0, 15)},
             rule=_lane_masks,
+            **_COLLECTORS,
         )
-        for kind, sm in kinds
-        for source in a
+        for kind, ptx, sm in kinds
+        for source in sources
     )
 
 
@@ -411,7 +430,6 @@ def _lane_masks(use: Use) -> str | None:
     return None
 
 
-_ASHIFT = "collector::a::lastuse collector::a::discard"
 _PLAIN = "enable_input_d:pred!"
 _LANES = "disable_output_lane:frag%, enable_input_d:pred!"
 
@@ -421,10 +439,9 @@ def _shared_kinds() -> tuple[Form, ...]:
     for sparse in (False, True):
         for tail in (_PLAIN, _LANES):
             scalable = _SCALABLE[:1] if sparse and tail == _LANES else _SCALABLE
-            found += _mma(sparse, _COLLECTOR_A, tail, _KINDS)
-            found += _mma(sparse, _COLLECTOR_A, f"{tail}, scale_input_d:imm", scalable)
-            found += _mma(sparse, _ASHIFT, tail, _KINDS, ("[a:b32?]",))
-            found += _mma(sparse, _ASHIFT, f"{tail}, scale_input_d:imm", scalable, ("[a:b32?]",))
+            for collector, sources in ((_COLLECTOR_A, _SOURCES), (_ASHIFT, _SOURCES[1:])):
+                found += _mma(sparse, collector, tail, _KINDS, sources)
+                found += _mma(sparse, collector, f"{tail}, scale_input_d:imm", scalable, sources)
     return tuple(found)
 
 
@@ -433,16 +450,17 @@ def _scaled(sparse: bool, kind: str, scale: str, values: str, ptx: str, sm: str)
     sets: dict[str, Any] = {"scale_vectorsize": values} if values else {}
     return tuple(
         form(
-            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind.block_scale{scale}{{.collector}} "
+            f"tcgen05.mma{'.sp' if sparse else ''}.cta_group.kind.block_scale{scale}{{.collector}}{{.b_collector}} "
             f"[d$:b32?], {a}, b_desc:u64, {metadata}idesc:u32, [scale_a:b32?], [scale_b:b32?], {_PLAIN}",
             cta_group=CTA_GROUP,
             kind=kind,
             collector=_COLLECTOR_A,
             ptx=ptx,
             sm=sm,
+            **_COLLECTORS,
             **sets,
         )
-        for a in ("a_desc:u64", "[a:b32?]")
+        for a in _SOURCES
     )
 
 
@@ -465,6 +483,42 @@ def _scaled_kinds() -> tuple[Form, ...]:
     return tuple(found)
 
 
+def _looked_up() -> tuple[Form, ...]:
+    """B as indices into a table in tensor memory."""
+    facts: dict[str, Any] = {
+        "cta_group": CTA_GROUP,
+        "decompress": "decompress::lut::b",
+        "collector": _COLLECTOR_A,
+        "b_collector": _COLLECTOR_B,
+        "ptx": "9.4",
+        "sm": "107af",
+    }
+    operands = "b_desc:u64, [lut:b32?], idesc:u32"
+    found: list[Form] = []
+    for a in _SOURCES:
+        for tail in (_PLAIN, _LANES):
+            found.append(
+                form(
+                    f"tcgen05.mma.cta_group.kind.decompress{{.collector}}{{.b_collector}} "
+                    f"[d$:b32?], {a}, {operands}, {tail}",
+                    kind="kind::f8f6f4",
+                    rule=_lane_masks,
+                    **facts,
+                )
+            )
+        found.append(
+            form(
+                f"tcgen05.mma.cta_group.kind.block_scale.decompress{{.scale_vectorsize}}{{.collector}}{{.b_collector}} "
+                f"[d$:b32?], {a}, {operands}, [scale_a:b32?], [scale_b:b32?], {_PLAIN}",
+                kind="kind::mxf8f6f4",
+                scale_vectorsize="scale_vec::1X block32",
+                needs={"scale_vec::1X": need("9.4", "107a")},
+                **facts,
+            )
+        )
+    return tuple(found)
+
+
 @instruction
 class Tcgen05Mma(Instruction):
     """Multiply and accumulate matrices asynchronously in tensor memory: D = A * B + D. One thread issues it
@@ -475,7 +529,10 @@ class Tcgen05Mma(Instruction):
     enable_input_d, whether D is added. Optional: disable_output_lane, a mask of lanes of D that stay as they
     are (4 registers, 8 for `.cta_group::2`); scale_input_d, a power of two by which D is divided first.
     `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse
-    A with metadata at sp_meta.
+    A with metadata at sp_meta. With `.decompress::lut::b` B consists of 3-bit indices into a table at lut,
+    which has eight values for each eight columns. `.kind::ti16` multiplies integers of a sign and eleven bits.
+    `.collector::a` and `.collector::b` say whether the operand is to be kept in a buffer (`fill`), may be taken
+    from there (`use`, `lastuse`) or not (`discard`, the default).
     """
 
     name = "ptx.tcgen05.mma"
@@ -485,7 +542,7 @@ class Tcgen05Mma(Instruction):
     access_bytes = 16
     proxy = "async"
     unit = "tensor core"
-    forms = (*_shared_kinds(), *_scaled_kinds())
+    forms = (*_shared_kinds(), *_scaled_kinds(), *_looked_up())
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -500,12 +557,12 @@ def _weight_stationary(opcode: str, sparse: str) -> tuple[Form, ...]:
             f"[d$:b32?], {a}, b_desc:u64, {metadata}idesc:u32, {_PLAIN}{{, zero_column_mask_desc:u64}}",
             cta_group="cta_group::1",
             kind=kind,
-            collector=_COLLECTOR_B,
-            ptx="8.6",
+            collector=_COLLECTOR_WS,
+            ptx=ptx,
             sm=sm,
         )
-        for kind, sm in _KINDS
-        for a in ("a_desc:u64", "[a:b32?]")
+        for kind, ptx, sm in _KINDS
+        for a in _SOURCES
     )
 
 
@@ -563,8 +620,8 @@ class Tcgen05Commit(Instruction):
     arrival when they are done.
 
     Operands: mbar, the mbarrier in shared memory; with `.multicast::cluster` also cta_mask, the CTAs of the
-    cluster whose mbarrier at the same offset is signalled (32 bits wide with `::32b`). `.sync_restrict` waits
-    for the reads of A only.
+    cluster whose mbarrier at the same offset is signalled (16 bits wide, or 32 with `::32b`).
+    `.sync_restrict` waits for the reads of A only.
     """
 
     name = "ptx.tcgen05.commit"
@@ -589,10 +646,10 @@ class Tcgen05Commit(Instruction):
             completion="mbarrier::arrive::one",
             sync_restrict="sync_restrict::shared::read::mma::a",
             ss="shared::cluster",
-            multicast="multicast::cluster",
+            multicast="multicast::cluster multicast::cluster::16b",
             ptx="8.6",
             sm=TCGEN05,
-            needs={"?sync_restrict": need("9.4", "107af")},
+            needs={"?sync_restrict": need("9.4", "107af"), "multicast::cluster::16b": need("9.4")},
         ),
         form(
             "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u32",

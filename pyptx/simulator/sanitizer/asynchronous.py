@@ -55,6 +55,8 @@ class State:
     """CTA of the batch -> column of the mbarrier there that tells of the copy."""
     first_group: int = 0
     """The first cluster of that batch."""
+    of_a: bool = False
+    """It is a matrix instruction's read of A."""
 
 
 class Copies:
@@ -243,7 +245,7 @@ class Copies:
             other=other,
         )
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, of_a: bool) -> None:
         """A matrix instruction that the warpgroup from a lane on, or a thread, issues will read these 16-byte chunks."""
         now = self.s.tick(inst)
         kind = inst.family.starts
@@ -254,6 +256,7 @@ class Copies:
             lanes, group = np.array([lane]), 0
         copy = Copy(inst, lanes, kind, lambda: None, group=group, time=now)
         state = self.at[now] = self._state(copy, lanes)
+        state.of_a = of_a
         if kind == "wgmma":
             self.open.append(state)
         space = self.s.shadow.shared
@@ -300,7 +303,7 @@ class Copies:
 
     def _examine_tensor(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
         """Writes to what a tcgen05 operation reads: the writer knows that it is complete."""
-        bad = np.flatnonzero(~self.s.tensor.complete(lanes, int(state.lanes[0]), state.copy.time))
+        bad = np.flatnonzero(~self.s.tensor.complete(lanes, int(state.lanes[0]), state.copy.time, of_a=state.of_a))
         if bad.size:
             self.s.report(
                 "tcgen05-source-reused",

@@ -38,6 +38,7 @@ SECTIONS = {
     "tcgen05-fence": "9.7.18.11",
     "tcgen05-commit": "9.7.18.12",
     "tcgen05-source-reused": "9.7.18.12",
+    "tcgen05-collector": "9.7.18.10.10",
 }
 """Rule -> section of the PTX ISA manual that it follows (version `instruction.MANUAL`)."""
 

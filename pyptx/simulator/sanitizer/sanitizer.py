@@ -18,6 +18,7 @@ from ..program import Inst
 from .asynchronous import Copies
 from .barriers import Barriers
 from .clocks import Clocks
+from .collectors import Collectors
 from .finding import SECTIONS, Finding
 from .inflight import InFlight
 from .progress import Progress
@@ -57,6 +58,7 @@ class Sanitizer(Observer):
         self.progress = Progress(self)
         self.inflight = InFlight(self)
         self.tensor = Tensor(self)
+        self.collectors = Collectors(self)
         self.maps = TensorMaps(self)
         self.file = RegisterFile(self)
         self.first_lane = 0
@@ -73,6 +75,7 @@ class Sanitizer(Observer):
         self.progress.start()
         self.inflight.start()
         self.tensor.start()
+        self.collectors.start()
         self.maps.start()
         self.file.start()
 
@@ -154,13 +157,16 @@ class Sanitizer(Observer):
         self.progress.made()
         self.copies.completed(copy)
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array) -> None:
-        self.copies.operand_read(inst, lane, cta, addresses)
+    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
+        self.copies.operand_read(inst, lane, cta, addresses, of_a)
 
     def tensor_accessed(
         self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool
     ) -> None:
         self.tensor.accessed(inst, lane, cta, rows, columns, reads=reads, writes=writes)
+
+    def collected(self, inst: Inst, lane: int, cta: int, buffer: str, use: str, matrix: Array) -> None:
+        self.collectors.collected(inst, lane, cta, buffer, use, matrix)
 
     def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         self.tensor.allocated(inst, lane, cta, first, columns)

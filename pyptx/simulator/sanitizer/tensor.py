@@ -18,7 +18,7 @@ import numpy as np
 from ...dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
 from ..observe import Action
 from ..program import Inst
-from ..tensor_memory import COLUMNS, LANES
+from ..tensor_memory import LANES, MOST_COLUMNS
 from .clocks import Clock
 from .shadow import Space
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Array = Any
 ISSUED = "tcgen05"
 """What operations start that single threads issue; see `Instruction.starts`."""
+READS_OF_A = "sync_restrict::shared::read::mma::a"
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +59,7 @@ class Tensor:
         """Numbers of the instructions that a warning about missing fences was about, as the earlier side."""
         self.used = any(i.family is Tcgen05Alloc for i in self.machine.program.instructions)
         if self.used:
-            shape = (self.machine.ctas, LANES, COLUMNS)
+            shape = (self.machine.ctas, LANES, MOST_COLUMNS)
             self.write, self.read = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
 
     def start(self) -> None:
@@ -123,28 +124,34 @@ class Tensor:
             self.seen.update(zip(here.tolist(), self.s.clocks.knowledge(g, here), strict=True))
 
     def commit(self, inst: Inst, lanes: Array) -> Clock:
-        """tcgen05.commit: what an mbarrier's phase brings to those who wait for it."""
-        self._before(inst, lanes)  # it implies the fence
+        """tcgen05.commit: what an mbarrier's phase brings to those who wait for it. With `.sync_restrict` only that A
+        has been read.
+        """
+        only_a = inst.has(READS_OF_A)
+        if not only_a:
+            self._before(inst, lanes)  # it implies the fence
         clocks = self.s.clocks
-        columns = [(int(clocks.group_of[lane]), self._column(lane), int(clocks.local[lane])) for lane in lanes.tolist()]
+        columns = [(int(clocks.group_of[lane]), self._column(lane, only_a)) for lane in lanes.tolist()]
         clock = clocks.release(lanes)
-        for group, column, _ in columns:
+        for group, column in columns:
             clock.rows[clocks.first_group + group][column] = clocks.now
         return clock
 
-    def _column(self, lane: int) -> int:
-        """Where a thread's knowledge says up to when what `lane` has issued is complete."""
-        return self.s.clocks.column(int(self.s.clocks.group_of[lane]), -1 - lane)
+    def _column(self, lane: int, of_a: bool = False) -> int:
+        """Where a thread's knowledge says up to when what `lane` has issued is complete, or has read its A."""
+        slot = -1 - lane - (self.s.clocks.group_of.size if of_a else 0)
+        return self.s.clocks.column(int(self.s.clocks.group_of[lane]), slot)
 
-    def complete(self, lanes: Array, issuer: int, time: int) -> Array:
-        """Which of these lanes know that what `issuer` issued at a time is complete."""
+    def complete(self, lanes: Array, issuer: int, time: int, *, of_a: bool = False) -> Array:
+        """Which of these lanes know that what `issuer` issued at a time is complete, or has read its A."""
         clocks = self.s.clocks
-        column = self._column(issuer)
+        column = self._column(issuer, of_a)
         matrix = clocks.ensure()
-        if column >= matrix.shape[2]:
-            return np.zeros(lanes.size, np.bool_)
         groups = clocks.group_of[lanes]
-        return (groups == clocks.group_of[issuer]) & (matrix[groups, clocks.local[lanes], column] >= time)
+        known = np.zeros(lanes.size, np.bool_)
+        if column < matrix.shape[2]:
+            known = (groups == clocks.group_of[issuer]) & (matrix[groups, clocks.local[lanes], column] >= time)
+        return known | self.complete(lanes, issuer, time) if of_a else known
 
     # ------------------------------------------------------------------------------------------------- accesses
 

@@ -64,22 +64,24 @@ def alloc(inst: Inst) -> Collective:
         dst, count = inst.operands
         space = "shared" if inst.has("shared::cta") else "generic"
         access = Access(machine, inst, dst, space, np.dtype(np.uint32))
+        exclusive = inst.has("exclusive")
 
         def step(m: Mask) -> None:
             memory = tensor_memory(machine)
             for lane in executing_warps(machine, m):
                 cta = int(machine.cta_of_lane[lane])
                 columns = scalar(machine, count, lane)
-                if columns not in (32, 64, 128, 256, 512):
-                    machine.fault(inst, f"{columns} columns: an allocation has 32, 64, 128, 256 or 512", lane)
+                why = memory.refuses(columns, exclusive)
+                if why:
+                    machine.fault(inst, why, lane)
                 if memory.relinquished[cta]:
                     machine.fault(inst, "the CTA has relinquished its permit to allocate tensor memory", lane)
-                first = memory.allocate(cta, columns)
+                first = memory.allocate(cta, columns, exclusive)
                 if first is None:
-                    taken = int(memory.allocated[cta].sum())
+                    alone = " alone" if exclusive else ""
                     machine.fault(
                         inst,
-                        f"there is no room for {columns} columns of tensor memory: {taken} of 512 are allocated "
+                        f"there is no room for {columns} columns of tensor memory{alone}: {memory.taken(cta)} "
                         "(on a GPU the warp would wait here until some are given back)",
                         lane,
                     )
@@ -101,7 +103,7 @@ def dealloc(inst: Inst) -> Collective:
             for lane in executing_warps(machine, m):
                 cta = int(machine.cta_of_lane[lane])
                 first, columns = scalar(machine, address, lane), scalar(machine, count, lane)
-                why = tensor_memory(machine).free(cta, first, columns)
+                why = tensor_memory(machine).free(cta, first, columns, inst.has("exclusive"))
                 if why:
                     machine.fault(inst, why, lane)
                 for observer in machine.observers:
@@ -218,7 +220,9 @@ def _reduction(machine: Machine, inst: Inst, result: Operand) -> Callable[[Array
 @meaning("tcgen05.ld.spcompress", waits=True, reduces=False)
 @meaning("tcgen05.ld.red.spcompress", waits=True, reduces=True)
 def compressing_load(inst: Inst, *, reduces: bool) -> Collective:
-    """Of every four values the two smallest or largest, in their order; of equal ones the first."""
+    """Of every four values the two smallest or largest, in their order; NaNs come first, -0 is less than +0 (PTX ISA
+    9.7.10.30). Of equal ones the first, which PTX leaves open.
+    """
     return Collective(partial(_bind_compressing_load, reduces=reduces))
 
 
@@ -248,11 +252,12 @@ def _bind_compressing_load(machine: Machine, inst: Inst, reduces: bool) -> Actio
 
 def compressed(values: Array, *, smallest: bool, absolute: bool) -> tuple[Array, Array]:
     """(kept values, where they were: two bits for each, from the lowest up) of rows of f32 bits, shape (rows, n)."""
-    numbers = values.view(np.float32).reshape(len(values), -1, 4)
-    numbers = np.abs(numbers) if absolute else numbers
-    order = np.argsort(numbers if smallest else -numbers, axis=2, kind="stable")  # NaNs last: they lose
-    where = np.sort(order[:, :, :2], axis=2)
-    kept = np.take_along_axis(values.reshape(numbers.shape), where, axis=2).reshape(len(values), -1)
+    fours = values.reshape(len(values), -1, 4)
+    magnitude = (fours & np.uint32(0x7FFF_FFFF)).astype(np.int64)
+    rank = magnitude if absolute else np.where(fours >> 31, ~magnitude, magnitude)
+    rank = np.where(magnitude > 0x7F80_0000, -(1 << 40), rank if smallest else -rank)
+    where = np.sort(np.argsort(rank, axis=2, kind="stable")[:, :, :2], axis=2)
+    kept = np.take_along_axis(fours, where, axis=2).reshape(len(values), -1)
     codes = where.reshape(len(values), -1).astype(np.uint64)
     words: list[Array] = []
     for first in range(0, codes.shape[1], 16):

@@ -32,7 +32,8 @@ def run(
     """Simulate a body with a source of 1024 random words (%rd1) and a destination of as many zeros (%rd2)."""
     source = np.random.default_rng(1).integers(0, 2**31, 1024, dtype=np.uint32)
     target = np.zeros(1024, np.uint32)
-    kernel = load(HEAD.replace("sm_90a", f"sm_{sm}a") + body + "\n    ret;\n}\n")["k"]
+    head = HEAD.replace("sm_90a", f"sm_{sm}a").replace("8.7", "9.4" if sm == 107 else "8.7")
+    kernel = load(head + body + "\n    ret;\n}\n")["k"]
     return kernel.simulate(source, target, grid=grid, block=block, cluster=cluster, seed=seed, max_steps=200_000)
 
 

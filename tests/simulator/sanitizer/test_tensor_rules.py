@@ -153,3 +153,72 @@ def test_a_use_of_a_copy_before_the_wait() -> None:
 def test_a_copy_that_is_overwritten_is_nothing_in_flight() -> None:
     silent(EARLY + "    mov.u32 %r26, 5; add.u32 %r27, %r26, 1;" + LOADED + END, block=128, sm=100)
     breaks(EARLY + "    mov.u32 %r23, 5; //!" + LOADED + END, "tcgen05-wait", block=128, sm=100)
+
+
+MULTIPLY = (
+    BEGIN
+    + FILL
+    + PROXY
+    + """    @%p1 mbarrier.init.shared.b64 [bar+8], 1; bar.sync 0; mov.u32 %r14, 0x04020010;
+    shr.u32 %r13, %r3, 4; cvt.u64.u32 %rd10, %r13; add.s64 %rd11, %rd10, 128;
+    or.b64 %rd10, %rd10, 0x0000400800400000; or.b64 %rd11, %rd11, 0x0000400800080000;
+    @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd10, %rd11, %r14, 0;
+    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.b64 [bar];
+    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar+8];
+"""
+    + WAIT
+)
+"""A, 64 x 16 halves, lies in the first 2048 bytes and B behind; the wait is for the reads of A only."""
+HALF = LOAD.replace("32x32b", "16x64b")
+"""D of 64 rows is in 16 of each 32 lanes."""
+ALL = WAIT.replace("$wait", "$whole").replace("[bar]", "[bar+8]")
+
+
+def test_what_a_restricted_commit_says() -> None:
+    """Behind `.sync_restrict::shared::read::mma::a` A may be written again, but not B, and D is not there yet."""
+    write = "    st.shared.u32 [%r5+{}], %r1;"
+    silent(MULTIPLY + write.format(0) + ALL + AFTER + HALF + LOADED + USE + END, block=128, sm=107)
+    breaks(MULTIPLY + write.format(2048) + " //!" + ALL + AFTER + END, "tcgen05-source-reused", block=128, sm=107)
+    silent(MULTIPLY + ALL + write.format(2048) + AFTER + END, block=128, sm=107)
+    breaks(MULTIPLY + AFTER + HALF + " //!" + LOADED + USE + ALL + END, "tcgen05-commit", block=128, sm=107)
+
+
+def collecting(*mmas: str) -> str:
+    """Several mma of the same A and B; `{}` in the first qualifier stands for none."""
+    text = "\n".join(
+        line if line.startswith("    ") else
+        f"    @%p1 tcgen05.mma.cta_group::1.kind::f16{line.removesuffix(' //!')} [%r20], %rd10, %rd11, %r14, 0;"
+        + (" //!" if line.endswith("//!") else "")
+        for line in mmas
+    )  # fmt: skip
+    before, _, after = MULTIPLY.partition("    @%p1 tcgen05.mma")
+    return before + text + "\n" + after.partition("\n")[2] + ALL + AFTER + END
+
+
+OTHER = "    add.s64 %rd10, %rd10, 8;"
+
+
+@pytest.mark.parametrize(
+    "mmas",
+    [
+        (".collector::a::fill", ".collector::a::use", ".collector::a::lastuse", ""),
+        (".collector::b::fill.collector::a::fill", OTHER, ".collector::b::use", ".collector::b::lastuse"),
+        (".collector::a::fill", OTHER, ".collector::a::fill", ".collector::a::use"),
+    ],
+)
+def test_collectors_as_they_are_meant(mmas: tuple[str, ...]) -> None:
+    silent(collecting(*mmas), block=128, sm=107)
+
+
+@pytest.mark.parametrize(
+    ("mmas", "words"),
+    [
+        ((".collector::a::use //!",), "A may be taken from the collector buffer a, which holds nothing"),
+        ((".collector::a::fill", ".collector::b::lastuse //!"), "B may be taken from the collector buffer b, which holds nothing"),
+        ((".collector::a::fill", "", ".collector::a::use //!"), "holds nothing"),
+        ((".collector::a::fill", ".collector::a::lastuse", ".collector::a::use //!"), "holds nothing"),
+        ((".collector::a::fill", OTHER, ".collector::a::use //!"), "holds another matrix"),
+    ],
+)  # fmt: skip
+def test_collectors_that_hold_something_else(mmas: tuple[str, ...], words: str) -> None:
+    assert words in breaks(collecting(*mmas), "tcgen05-collector", block=128, sm=107).message
