@@ -34,8 +34,12 @@ class Names:
     `labels` has the labels of each scope (0: the body itself), which may be used before they stand.
     """
 
-    def __init__(self, module: dict[str, Entity], labels: dict[int, dict[str, int]]):
+    def __init__(
+        self, module: dict[str, Entity], labels: dict[int, dict[str, int]], directives: frozenset[str] | None = None
+    ):
+        """`directives` are the names of a kernel's directives; None in a function, whose callers may have any."""
         self.module = module
+        self.directives = directives
         self.labels = labels
         self.path: list[int] = [0]
         self.visible: dict[str, Entity] = dict(module)
@@ -170,6 +174,10 @@ class Names:
             return None
         if use.wanted == "label":
             return self.branch(use.name, use.operand)
+        if use.wanted[:1] == ".":
+            if self.directives is None or use.wanted in self.directives:
+                return None
+            return Fault(f"a kernel that reads {use.name} needs {use.wanted}", operand=use.operand)
         entity = self.visible.get(use.name)
         if entity is None:
             if self.has_label(use.name):

@@ -43,6 +43,7 @@ DIRECTIVES: dict[str, Version] = {
     "maxnreg": (1, 3), "maxntid": (1, 3), "minnctapersm": (2, 0), "maxnctapersm": (1, 3), "reqntid": (2, 1),
     "noreturn": (6, 4), "reqnctapercluster": (7, 8), "explicitcluster": (7, 8), "maxclusterrank": (7, 8),
     "blocksareclusters": (9, 0), "abi_preserve": (9, 0), "abi_preserve_control": (9, 0), "pragma": (2, 0),
+    "minperctamemory": (9, 4), "language": (9, 2),
 }  # fmt: skip
 """Performance directives of an entry and the PTX version they came with (PTX ISA 11.4, 11.7)."""
 

@@ -156,6 +156,7 @@ class _Decoder:
                 ".maxclusterrank",
                 ".maxnreg",
                 ".minnctapersm",
+                ".minperctamemory",
             )
             if (words := self.entry.directive(name)) is not None
         }

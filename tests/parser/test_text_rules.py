@@ -50,13 +50,63 @@ ILLEGAL = (
     ".reg .b32 %q<1+1>;", ".reg .b32 %q<4294967296>;", ".reg .b32 %q<2>[3];", ".shared .b8 x[(2)];",
     ".reg .b32 %q<2>; .reg .b32 %q01;", "L: .callprototype _ (.param .b8 _[2][2]);",
 )  # fmt: skip
+PER_CTA = ".entry k() {} {{ .reg .b32 %r<3>; .reg .b64 %d<3>; {} ret; }}"
+FILES = '.file 1 "a.cu"\n.file 2 "b.ir"\n'
+SOURCE = """.nv_intermediate_source_section {
+    .code_block {
+        .ir_name: "TileIR"
+        .sourceFileName: %s
+        .source_begin
+%s
+        .source_end
+    }
+}"""
+LOCATED = f"{FILES}.entry k() {{{{\n.loc 1 1 1\n{{}}\nret;\n}}}}"
 LEGAL_MODULES = (
+    ("9.4", "sm_80", PER_CTA.format(".minperctamemory 0x800", "mov.u64 %d1, %perctamemoryoffset;")),
+    ("9.4", "sm_80", PER_CTA.format(".maxntid 32 .minperctamemory 1", "cvt.u64.u32 %d1, %perctamemorysize;")),
+    ("9.5", "sm_90", PER_CTA.format(".minperctamemory 4", "ld.global.u32 %r1, [%perctamemoryoffset+4];")),
+    ("9.4", "sm_80", PER_CTA.format("", "mov.u32 %r1, %perctamemorysize;").replace(".entry", ".func")),
+    ("9.2", "sm_50", '.entry k() .language "ptx", "CUDA C++", 0x7 .maxntid 3 { ret; }'),
+    ("9.2", "sm_50", ".func f() .noreturn .local_maxnreg 8 .language 0 { trap; }"),
+    ("9.4", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", LOCATED.format(".loc_intermediate 7 0 0")),
+    ("9.4", "sm_50", f"{FILES}{SOURCE % (2, 'f(x) {')}\n{SOURCE % (1, '/* ' + chr(34) + ' x .source_end y')}\n.entry k() {{ ret; }}"),
+    ("9.4", "sm_50", f"{FILES}.nv_intermediate_source_section {{ }}"),
+    *(("7.5", "sm_50", f".section .debug_info {{ {data} }}") for data in (
+        ".b8 4294967551", ".b16 -32768", ".b64 -0", ".b64 -9223372036854775807", "L: M: .b32 L-M", ".b32 .debug_info+4",
+    )),
+    ("7.4", "sm_50", ".section .debug_info { L: .b32 L+4 }"),
     ("6.0", "sm_52", ".func f(.param .b32 y, .param .b8 x[]);"), ("6.0", "sm_52", ".func f(.param .b8 x[0]);"),
     ("9.0", "sm_90", ".section .debug_info { L: .b8 1, -2 .b16 65535 .b32 .debug_abbrev+4 .b64 L .b32 L-M M: }"),
     ("9.0", "sm_90", ".section .foo { }"), ("9.0", "sm_90", '.entry k() .pragma "a", "b"; { ret; }'),
     ("9.0", "sm_90", r'.file 1 "a\\b"'),
 )  # fmt: skip
 ILLEGAL_MODULES = (
+    ("9.3", "sm_80", PER_CTA.format(".minperctamemory 8", "")), ("9.4", "sm_75", PER_CTA.format(".minperctamemory 8", "")),
+    ("9.4", "sm_80", PER_CTA.format("", "mov.u64 %d1, %perctamemoryoffset;")),
+    ("9.4", "sm_80", PER_CTA.format(".minperctamemory 0", "mov.u64 %d1, %perctamemoryoffset;")),
+    ("9.4", "sm_80", PER_CTA.format(".minperctamemory 8", "mov.u64 %d1, %perctamemorysize;")),
+    ("9.4", "sm_80", ".func f() .minperctamemory 8 { ret; }"), ("9.4", "sm_80", PER_CTA.format(".minperctamemory 1, 2", "")),
+    *(("9.2", "sm_50", f".entry k() .language {words} {{ ret; }}") for words in (
+        "", "11", '"foo"', '""', "ptx", '"ptx",', '"ptx" "nvvm"', '"ptx";', "1.0",
+    )),
+    ("9.1", "sm_50", '.entry k() .language "ptx" { ret; }'), ("9.2", "sm_50", '.func f() .language "ptx";'),
+    ("9.2", "sm_50", '.func f() .language "ptx" .noreturn { trap; }'),
+    ("9.3", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", f"{FILES}.loc_intermediate 2 3 4"),
+    *(("9.4", "sm_50", LOCATED.format(f".loc_intermediate {words}")) for words in (
+        "2 3", "2 3 4 5", "2 3 -4", "2 3 4;", "2 3 4, inlined_at 1 1 1", "2 4294967296 4",
+    )),
+    ("9.3", "sm_50", f"{FILES}{SOURCE % (2, 'x')}"), ("9.4", "sm_50", f"{FILES}{SOURCE % (3, 'x')}"),
+    ("9.4", "sm_50", f"{SOURCE % (2, 'x')}\n{FILES}"), ("9.4", "sm_50", f"{FILES}{SOURCE.replace('.source_end', '') % (2, 'x')}"),
+    ("9.4", "sm_50", f"{FILES}{(SOURCE % (2, 'x')).replace('.ir_name:', '')}"),
+    ("9.4", "sm_50", f"{FILES}{(SOURCE % (2, 'x')).replace('.source_begin', '.source_begin x')}"),
+    ("9.4", "sm_50", f"{FILES}.entry k() {{ {SOURCE % (2, 'x')} ret; }}"),
+    *(("7.5", "sm_50", f".section .debug_info {{ {data} }}") for data in (
+        ".b8 -0", ".b8 -1U", ".b8 4294967552", ".b8 -129", ".b64 -9223372036854775808", "WARP_SZ: .b8 1",
+    )),
+    *(("7.4", "sm_50", f".section .debug_info {{ {data} }}") for data in (".b8 -1", "L: M: .b32 L-M")),
+    ("3.1", "sm_30", ".section .debug_info { .b32 .debug_info+4 }"),
+    *(("7.5", "sm_50", f".section {name} {{ .b8 1 }}") for name in (".global", ".pragma", ".align", "._a", ".u32")),
     ("5.0", "sm_52", ".func f(.param .b8 x[]);"), ("5.0", "sm_52", ".func f(.param .b8 x[0]);"),
     ("9.0", "sm_90", ".func (.param .b8 x[]) f();"), ("9.0", "sm_90", ".func (.param .b32 x[2][3]) f();"),
     ("9.0", "sm_90", ".entry e(.param .b8 x[0]) { ret; }"), ("9.0", "sm_90", r'.file 1 "a\"b"'),

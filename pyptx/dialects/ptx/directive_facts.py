@@ -81,11 +81,20 @@ PERFORMANCE: dict[str, Directive] = {
     ".maxclusterrank": Directive(_at("entry", since="7.8", sm="90+"), (1, 1)),
     ".explicitcluster": Directive(_at("entry", since="7.8", sm="90+")),
     ".blocksareclusters": Directive(_at("entry", since="9.0", sm="90+")),
+    ".minperctamemory": Directive(_at("entry", since="9.4", sm="80+"), (1, 1)),
+    ".language": Directive(_at("entry", "func", since="9.2"), (1, 1 << 32), highest=10),
     ".noreturn": Directive(_at("func", "func decl", since="6.4")),
     ".abi_preserve": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1)),
     ".abi_preserve_control": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1), highest=11),
 }
-FUNCTION_ORDER = {".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2}
+SOURCE_SECTION = ".nv_intermediate_source_section"
+LANGUAGES = (
+    "unknown", "", "", "ptx", "nvvm", "cuda c++", "cuda c++ tile", "tile ir", "python-cutile", "fortran", "optix",
+)  # fmt: skip
+"""The names that a `.language` may have (in any case of letters), at their numbers."""
+FUNCTION_ORDER = {
+    ".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2, ".language": 3,
+}  # fmt: skip
 """The order of the directives of a .func, as ranks."""
 EXCLUSIVE = ((".maxntid", ".reqntid"), (".reqnctapercluster", ".maxclusterrank"))
 REQUIRED = {".blocksareclusters": (".reqntid", ".reqnctapercluster")}
@@ -132,6 +141,8 @@ OTHERS: dict[str, Directive] = {
     ".loc": Directive(
         _at(*BODY), words={"function_name": _at(*BODY, since="7.0"), "inlined_at": _at(*BODY, since="7.0")}
     ),
+    ".loc_intermediate": Directive(_at(*BODY, since="9.4")),
+    SOURCE_SECTION: Directive(_at("module", since="9.4")),
     ".branchtargets": Directive(_at(*BODY, since="5.1")),
     ".calltargets": Directive(_at(*BODY, since="2.1")),
     ".callprototype": Directive(
@@ -180,6 +191,12 @@ UNSIZED_PARAMETER = need("6.0")
 ALIGNED = ("global", "shared", "const", "local", "reg", "entry param", "func param")
 
 
+def is_directive(word: str) -> bool:
+    """Whether a word with a dot is a directive, a state space or a word of declarations."""
+    known = word in DECLARATIONS or word in PERFORMANCE or word in LINKING or word in OTHERS or word in OPAQUE
+    return known or word in (".align", ".func", ".entry", ".v2", ".v4")
+
+
 def judge_directive(name: str, arguments: Sequence[str], place: str, version: Version, target: str) -> Problem | None:
     """Why a directive (`.maxntid`, `.reg`, `.pragma`, `.weak`, ...) is not legal in a place, or None."""
     if place not in PLACES:
@@ -224,9 +241,14 @@ def _numbers(name: str, directive: Directive, arguments: Sequence[str]) -> Probl
     if most == 0:
         return None
     if not least <= len(arguments) <= most:
-        wanted = "one number" if most == 1 else f"{least} to {most} numbers"
+        wanted = "one number" if most == 1 else f"{least} to {most} numbers" if most < 1 << 32 else "one or more"
         return Problem(f"{name} takes {wanted}, not {len(arguments)}")
     for text in arguments:
+        if name == ".language" and text[:1] == '"':
+            if text[1:-1].lower() not in filter(None, LANGUAGES):
+                known = ", ".join(f'"{n}"' for n in LANGUAGES if n)
+                return Problem(f"{name} knows no language {text}", hint=f"known: {known}")
+            continue
         value = _integer(text)
         if value is None or not directive.lowest <= value <= directive.highest:
             upto = (

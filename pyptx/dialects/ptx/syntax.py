@@ -24,6 +24,8 @@ from .special_registers import is_special_register as is_special_register
 
 _COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
 _STRING = r'"[^"]*"'  # ptxas knows no escapes
+_SOURCE = r"\.source_begin[ \t]*\n(?:[^\n]*\n)*?[ \t]*\.source_end[ \t]*(?:\n|\Z)"
+"""The program in a `.code_block` (PTX ISA 11.5.6): any lines between two words that have a line of their own."""
 _FRACTION = r"(?<![\w)$%])\.\d+(?![\w:])(?:[eE][+-]?\d+)?"
 _NUMBER = (
     r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
@@ -33,14 +35,14 @@ _MODIFIER = r"\.[A-Za-z_]\w*(?:::\w+(?::\d+)?)*|\.\d\w*(?:::\w+)*"
 _IDENTIFIER = r"(?:[A-Za-z_$]|%[\w$])[\w$]*(?:::\w+)*"
 _PUNCTUATION = r"<<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$]"
 TOKEN = re.compile(
-    rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING})|(?P<num>{_NUMBER}|{_FRACTION})"
+    rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING}|{_SOURCE})|(?P<num>{_NUMBER}|{_FRACTION})"
     rf"|(?P<mod>{_MODIFIER})|(?P<id>{_IDENTIFIER})|(?P<p>{_PUNCTUATION})|(?P<bad>.)",
     re.S,
 )
 """One PTX token: whitespace, comment, string, number, `.modifier`, identifier or punctuation."""
 _PIECES = re.compile(
     rf"((?:\s+|{'|'.join(_COMMENTS)})*+)"
-    rf"(?:({_IDENTIFIER}|{_NUMBER}|(?!{_FRACTION})(?:{_STRING}|{_MODIFIER}|{_PUNCTUATION}|.))|({_FRACTION})|\Z)",
+    rf"(?:({_IDENTIFIER}|{_NUMBER}|(?!{_FRACTION})(?:{_STRING}|{_SOURCE}|{_MODIFIER}|{_PUNCTUATION}|.))|({_FRACTION})|\Z)",
     re.S,
 ).findall
 """(the gap before a token, the token, or else a number that may also be a modifier); both are empty at the end."""
