@@ -691,7 +691,10 @@ class Reader:
             return
         if first in (".file", ".section", ".pragma", ".alias", ".loc", ".loc_intermediate", SOURCE_SECTION):
             shape = directive_shape(DirectiveOp, words, gaps)
-        elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
+        elif any(
+            w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref")
+            for w in words[: 12 if first == ".attribute" else 6]
+        ):
             shape = declaration_shape(VariableOp, read_declaration(tokens, start, end - 1), words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)

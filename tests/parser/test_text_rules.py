@@ -68,6 +68,10 @@ LEGAL_MODULES = (
     ("9.5", "sm_90", PER_CTA.format(".minperctamemory 4", "ld.global.u32 %r1, [%perctamemoryoffset+4];")),
     ("9.4", "sm_80", PER_CTA.format("", "mov.u32 %r1, %perctamemorysize;").replace(".entry", ".func")),
     ("9.2", "sm_50", '.entry k() .language "ptx", "CUDA C++", 0x7 .maxntid 3 { ret; }'),
+    *(("9.3", "sm_75", f'.entry k() {{ .pragma "{words}"; ret; }}') for words in (
+        "mma_throughput", "frequency 010", "frequency32", "used_bytes_mask", "enable_smem_spilling",
+    )),
+    ("9.3", "sm_75", ".attribute(.managed) .attribute(.managed) .global .u32 b = 1;"), ("9.3", "sm_75", ".global .align 2147483648 .b8 x;"),
     ("9.2", "sm_50", ".func f() .noreturn .local_maxnreg 8 .language 0 { trap; }"),
     ("9.4", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", LOCATED.format(".loc_intermediate 7 0 0")),
     ("9.4", "sm_50", f"{FILES}{SOURCE % (2, 'f(x) {')}\n{SOURCE % (1, '/* ' + chr(34) + ' x .source_end y')}\n.entry k() {{ ret; }}"),
@@ -90,6 +94,11 @@ ILLEGAL_MODULES = (
     *(("9.2", "sm_50", f".entry k() .language {words} {{ ret; }}") for words in (
         "", "11", '"foo"', '""', "ptx", '"ptx",', '"ptx" "nvvm"', '"ptx";', "1.0",
     )),
+    *(("9.3", "sm_75", f'.entry k() {{ .pragma "{words}"; ret; }}') for words in (
+        "frequency", "frequency -1", "frequency x", "frequency 1 2", "frequency 1U",
+    )),
+    *(("9.3", "sm_75", f'.pragma "{words}";') for words in ("mma_throughput", "frequency 1", "used_bytes_mask0", "enable_smem_spilling")),
+    ("9.2", "sm_75", '.entry k() { .pragma "mma_throughput"; ret; }'), ("9.3", "sm_75", ".global .align 4294967296 .b8 x;"),
     ("9.1", "sm_50", '.entry k() .language "ptx" { ret; }'), ("9.2", "sm_50", '.func f() .language "ptx";'),
     ("9.2", "sm_50", '.func f() .language "ptx" .noreturn { trap; }'),
     ("9.3", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", f"{FILES}.loc_intermediate 2 3 4"),

@@ -125,6 +125,7 @@ OTHERS: dict[str, Directive] = {
         words={
             "enable_smem_spilling": _at("entry body", since="8.7", sm="75+"),
             "frequency": _at(*BODY, since="9.0"),
+            "mma_throughput": _at(*BODY, since="9.3"),
             "used_bytes_mask": _at(*BODY, since="8.3", sm="50+"),
         },
     ),
@@ -215,6 +216,9 @@ def judge_directive(name: str, arguments: Sequence[str], place: str, version: Ve
     )
 
 
+_FREQUENCY = re.compile(r"frequency\s*\+?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)").fullmatch
+
+
 def judge_together(names: Sequence[str]) -> Problem | None:
     """Why the performance directives of one function do not go together, or None. Writing one twice is fine."""
     for first, second in EXCLUSIVE:
@@ -267,9 +271,12 @@ def _words(
     for word in arguments:
         if choices is not None and word not in choices:
             return Problem(f"{name} has no argument {word}", hint=f"legal: {' '.join(choices)}")
-        places = directive.words.get(word.partition(" ")[0])
+        key = word if name != ".pragma" else next((k for k in directive.words if word.startswith(k)), "")
+        places = directive.words.get(key)
         if places is not None and (problem := _standing(f"{name} {word}", places, place, version, target)):
             return problem
+        if key == "frequency" and not _FREQUENCY(word):
+            return Problem(f"{name} {word}: a frequency is a whole number", hint='write "frequency 100"')
     if name == ".target" and {"texmode_unified", "texmode_independent"} <= set(arguments):
         return Problem("texmode_unified and texmode_independent exclude each other")
     return None
@@ -304,7 +311,7 @@ def _alignment(arguments: Sequence[str], place: str, version: Version, target: s
     if place not in ALIGNED:
         return Problem(f".align may not stand in {PLACES[place]}", hint=f"it goes in {_listed(ALIGNED)}")
     value = _integer(arguments[0]) if len(arguments) == 1 else None
-    if value is None or value < 1 or value & (value - 1):
+    if value is None or value < 1 or value >> 32 or value & (value - 1):
         return Problem(f".align takes a power of two, not {' '.join(arguments) or 'nothing'}")
     if place == "func param" and value > 128:
         return Problem(f".align of a .func parameter is at most 128, not {value}")
