@@ -342,6 +342,11 @@ def _value(
     if any(w[0] == "." and not w[1:2].isdecimal() and w not in (".s64", ".u64") for w in words):
         yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
         return
+    if "[" in words:
+        yield Fault(
+            f"the initial value of {name} may not be an element of an array", "write the variable plus bytes", word=name
+        )
+        return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:
         try:

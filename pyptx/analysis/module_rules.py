@@ -95,9 +95,8 @@ class ModuleRules:
         labels: dict[int, dict[str, int]], directives: Sequence[str],
     ) -> Names:  # fmt: skip
         """The names in a function's body; its parameters are declared."""
-        said = {
-            w for w, number in zip(directives, (*directives[1:], ""), strict=False) if not _ZERO(number)
-        }  # 0 asks for none
+        behind = zip(directives, (*directives[1:], ""), strict=False)
+        said = frozenset(w for w, number in behind if not _ZERO(number))  # 0 asks for nothing
         names = Names(self.known, labels, said if entry else None)
         for declarations, place in ((returns, "output"), (params, "entry" if entry else "input")):
             for declaration in declarations:

@@ -190,6 +190,11 @@ class Names:
                 return self._address(use, entity)
             case "value" | "displaced":
                 return self._value(use, entity)
+            case "array":
+                formal = entity.formal
+                if formal is not None and entity.kind == "variable" and formal.extents:
+                    return None
+                return Fault(f"only an array has elements, and {entity.what}", operand=use.operand)
             case "number":
                 return None if entity.kind == "variable" else self._wrong(use, entity.what)
             case "constant":

@@ -106,6 +106,8 @@ class Place:
     name: str
     size: int = 0
     frame: Reg | None = None
+    element: int = 1
+    """Bytes of an element, of a scalar where the elements are vectors."""
 
 
 @dataclass(frozen=True, slots=True)

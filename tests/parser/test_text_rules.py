@@ -35,11 +35,21 @@ LEGAL = (
     "mov.f64 %d1, 2.2250738585072014e-308;", "mov.f64 %d1, 0e400;", "mov.b64 %d1, 0x0000000000000000000000001;",
     # strings
     r'.pragma "a\\";', '.pragma "a\nb";', '.pragma "a", "b";',
+    # elements of arrays
+    "mov.u64 %d1, s[1];", "mov.u32 %r1, s[%r2];", "ld.shared.b32 %r1, s[%d1+4];", "st.shared.b32 s[%r1+-1], %r2;",
+    "ld.shared.v2.b32 {%r1, _}, s[WARP_SZ];", "@%p1 ld.shared.b8 %r1, s[%laneid+2];", "mov.b64 {%r1, %r2}, s[-1];",
+    "cvta.shared.u64 %d1, s[3*4];", "mapa.shared::cluster.u32 %r1, s[%r2], %r3;", "{ .local .b16 x[4]; ld.local.b16 %r1, x [ 3 ] ; }",
+    "{ .param .b32 x[4]; st.param.b32 x[1], %r1; }",
     # a label or variable hides an outer register
     "{ %r1: bra %r1; }", "{ a: bra a; }", "{ .shared .b32 a; mov.u32 %r1, a; }", "{ .shared .b32 %r1; } mov.b32 %r1, 1;",
     "{ %r1: } mov.b32 %r1, 1;", "{ a: } mov.b32 a, 1;",
 )  # fmt: skip
 ILLEGAL = (
+    "mov.u64 %d1, p[0];", "mov.u64 %d1, s[1]+4;", "mov.u64 %d1, s[1.0];", "mov.u64 %d1, s[];", "mov.u64 %d1, s[1][2];",
+    "mov.u64 %d1, s[%r1-4];", "mov.u64 %d1, s[%p1];", "mov.u64 %d1, s[%tid.x];", "mov.u64 %d1, s[4+%r1];", "mov.u64 %d1, k[0];",
+    "ld.shared.b32 %r1, [s[1]];", "ld.shared.b32 %r1, [s][1];", "ld.global.b32 %r1, s[1];", "ld.shared.b32 %r1, %d1[0];",
+    "atom.shared.add.u32 %r1, s[1], 1;", "add.u64 %d1, s[1], 4;", "mov.b64 %d1, {s[1], %r2};", "cvta.to.shared.u64 %d1, s[1];",
+    "mbarrier.init.shared.b64 s[0], 1;", "mov.f32 %r1, s[1];", "mov.u64 %d1, -s[1];", "st.shared.b32 [s], s[1];",
     "add. s32 %r1, %r2, %r3;", "mul .lo.s32 %r1, %r2, %r3;", "mul/* c */.lo.s32 %r1, %r2, %r3;", "pmevent .mask 3;",
     "mbarrier .init.shared.b64 [s], %r1;", "cp .async.ca.shared.global [%r1], [%d2], 4;", "cvta .to.shared.u64 %d1, %d2;",
     "wmma.store .d.sync.aligned.row.m16n16k16.shared.f16 [%d1], {%r1, %r2, %r3, %r4};", "setmaxnreg.inc.sync.aligned.b32 64;",
@@ -71,6 +81,8 @@ LEGAL_MODULES = (
     *(("9.3", "sm_75", f'.entry k() {{ .pragma "{words}"; ret; }}') for words in (
         "mma_throughput", "frequency 010", "frequency32", "used_bytes_mask", "enable_smem_spilling",
     )),
+    ("6.0", "sm_50", ".func f(.param .b32 a[4], .param .b8 z[]) { .reg .b32 %r<3>; ld.param.b32 %r1,a[1]; ld.param.b8 %r1,z[1]; ret; }"),
+    ("6.0", "sm_50", ".extern .shared .b8 x[]; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, x[1]; ret; }"),
     ("9.3", "sm_75", ".attribute(.managed) .attribute(.managed) .global .u32 b = 1;"), ("9.3", "sm_75", ".global .align 2147483648 .b8 x;"),
     ("9.2", "sm_50", ".func f() .noreturn .local_maxnreg 8 .language 0 { trap; }"),
     ("9.4", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", LOCATED.format(".loc_intermediate 7 0 0")),
@@ -98,6 +110,8 @@ ILLEGAL_MODULES = (
         "frequency", "frequency -1", "frequency x", "frequency 1 2", "frequency 1U",
     )),
     *(("9.3", "sm_75", f'.pragma "{words}";') for words in ("mma_throughput", "frequency 1", "used_bytes_mask0", "enable_smem_spilling")),
+    ("6.0", "sm_50", ".global .b32 x[4]; .global .u64 y = x[1];"),
+    ("6.0", "sm_50", ".global .v4 .f32 v; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, v[0]; ret; }"),
     ("9.2", "sm_75", '.entry k() { .pragma "mma_throughput"; ret; }'), ("9.3", "sm_75", ".global .align 4294967296 .b8 x;"),
     ("9.1", "sm_50", '.entry k() .language "ptx" { ret; }'), ("9.2", "sm_50", '.func f() .language "ptx";'),
     ("9.2", "sm_50", '.func f() .language "ptx" .noreturn { trap; }'),

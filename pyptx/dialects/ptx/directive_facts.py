@@ -249,7 +249,7 @@ def _numbers(name: str, directive: Directive, arguments: Sequence[str]) -> Probl
         return Problem(f"{name} takes {wanted}, not {len(arguments)}")
     for text in arguments:
         if name == ".language" and text[:1] == '"':
-            if text[1:-1].lower() not in filter(None, LANGUAGES):
+            if not text[1:-1] or text[1:-1].lower() not in LANGUAGES:
                 known = ", ".join(f'"{n}"' for n in LANGUAGES if n)
                 return Problem(f"{name} knows no language {text}", hint=f"known: {known}")
             continue

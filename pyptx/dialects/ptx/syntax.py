@@ -176,7 +176,20 @@ class Address:
     unified: bool = False
 
 
-Operand = Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`a[3]`, `a[%r1]` or `a[%r1+3]`: the address of an element of an array (PTX ISA 6.4.2). `offset` belongs to the
+    index.
+    """
+
+    array: Operand
+    index: Operand
+    offset: str = ""
+
+
+Operand = (
+    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address | Element
+)  # fmt: skip
 Layout = tuple[Operand, ...]
 
 PLACEHOLDERS = {"=": Register("="), "$": Register("$"), "~": Register("~")}
@@ -247,6 +260,12 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
             yield "]"
             if unified:
                 yield ".unified"
+        case Element(array, index, offset):
+            yield from operand_tokens(array)
+            yield "["
+            yield from operand_tokens(index)
+            yield from _spelled(offset) if offset else ()
+            yield "]"
 
 
 def layout_tokens(layout: Layout) -> Iterator[str]:
@@ -285,6 +304,8 @@ def _collect(layout: Layout, found: list[Register]) -> None:
                 _collect(elements, found)
             case Address(base, _, rest):
                 _collect((base, *rest), found)
+            case Element(array, index):
+                _collect((array, index), found)
             case _:
                 pass
 
@@ -304,6 +325,8 @@ def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
                 return Arguments(tuple(walk(e) for e in elements))
             case Address(base, offset, rest, unified):
                 return Address(walk(base), offset, tuple(walk(e) for e in rest), unified)
+            case Element(array, index, offset):
+                return Element(walk(array), walk(index), offset)
             case _:
                 return change(operand)
 
@@ -427,7 +450,20 @@ class OperandParser:
             return SpecialRegister(operand.name + member)
         if isinstance(operand, Symbol) and self._peek() in ("+", "-"):
             return Symbol(operand.name, self._offset())
+        if isinstance(operand, Symbol) and self._peek() == "[":
+            return self._element(operand)
         return operand
+
+    def _element(self, array: Symbol) -> Operand:
+        self._expect("[")
+        index = self._operand()
+        offset = ""
+        if isinstance(index, Symbol) and index.offset:
+            index, offset = Symbol(index.name), index.offset
+        elif self._peek() in ("+", "-"):
+            offset = self._offset()
+        self._expect("]")
+        return Element(array, index, offset)
 
     def _member(self, register: Register) -> Operand:
         if self._kind() == "mod":
