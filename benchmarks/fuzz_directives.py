@@ -72,7 +72,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "parameters of a function without body",
         True,
         r"\.func|\.entry",
-        r"a register cannot be an array|is for \.global variables|only a register can",
+        r"a register cannot be an array|is for \.global variables|only a register can|^\.param \.b128 needs",
         "ptxas looks at them in definitions only",
     ),
     Explained(

@@ -12,7 +12,7 @@ from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
 from ..dialects.ptx.structure import DeclarationAttr
 from ..dialects.ptx.target import Version
 from .declarations import declaration_faults, function_faults, prototype_faults
-from .entities import Entity, Fault, Signature, formals, prototype_difference, signature_of
+from .entities import Entity, Fault, Signature, call_table, formals, prototype_difference, signature_of
 from .sections import section_faults
 from .source_lines import SourceLines
 from .symbols import Names
@@ -42,8 +42,9 @@ class ModuleRules:
         for index, formal in enumerate(formals(declaration)):
             tail = declaration.items[index][1]
             entity = Entity(
-                formal.name, "variable", declaration.space, formal, linking=linking, defined=linking != ".extern"
-            )
+                formal.name, "variable", declaration.space, formal, None, call_table(formal, tail), linking,
+                linking != ".extern",
+            )  # fmt: skip
             if tail[:1] == ("<",):
                 if formal.name in self._ranges:
                     yield Fault(f"the range {formal.name}<> is declared twice", word=formal.name)

@@ -71,6 +71,10 @@ SOURCE = """.nv_intermediate_source_section {
         .source_end
     }
 }"""
+TABLE = """.func (.reg .u32 r) f (.reg .u32 a) {{ mov.u32 r, a; ret; }} .func (.reg .u32 r) g (.reg .u32 a) {{ mov.u32 r, a; ret; }}
+.func h (.reg .u32 a) {{ ret; }}
+{}
+.entry k() {{ .reg .u64 %d<2>; .reg .u32 %r<3>; call (%r1), %d1, (%r2), t; ret; }}"""
 LOCATED = f"{FILES}.entry k() {{{{\n.loc 1 1 1\n{{}}\nret;\n}}}}"
 LEGAL_MODULES = (
     ("9.4", "sm_80", PER_CTA.format(".minperctamemory 0x800", "mov.u64 %d1, %perctamemoryoffset;")),
@@ -83,6 +87,10 @@ LEGAL_MODULES = (
     )),
     ("6.0", "sm_50", ".func f(.param .b32 a[4], .param .b8 z[]) { .reg .b32 %r<3>; ld.param.b32 %r1,a[1]; ld.param.b8 %r1,z[1]; ret; }"),
     ("6.0", "sm_50", ".extern .shared .b8 x[]; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, x[1]; ret; }"),
+    *(("4.0", "sm_50", TABLE.format(text)) for text in (
+        ".global .u64 t[2] = { f, g };", ".const .u64 t[] = { f, g };", ".global .u64 t[8] = { g };",
+        ".visible .global .u64 u[1] = {h}, t[1] = {g};", ".global .u32 t[2] = { f, f };",
+    )),
     ("9.3", "sm_75", ".attribute(.managed) .attribute(.managed) .global .u32 b = 1;"), ("9.3", "sm_75", ".global .align 2147483648 .b8 x;"),
     ("9.2", "sm_50", ".func f() .noreturn .local_maxnreg 8 .language 0 { trap; }"),
     ("9.4", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", LOCATED.format(".loc_intermediate 7 0 0")),
@@ -110,6 +118,12 @@ ILLEGAL_MODULES = (
         "frequency", "frequency -1", "frequency x", "frequency 1 2", "frequency 1U",
     )),
     *(("9.3", "sm_75", f'.pragma "{words}";') for words in ("mma_throughput", "frequency 1", "used_bytes_mask0", "enable_smem_spilling")),
+    *(("4.0", "sm_50", TABLE.format(text)) for text in (
+        ".global .u64 t[2];", ".extern .global .u64 t[2];", ".global .u64 t = f;", ".global .u64 t[2] = { f, h };", ".shared .u64 t[2];",
+        ".global .u64 t[2] = { f, 0 };", ".global .u64 t[2] = { 0, f };", ".global .u64 t[2][1] = { {f}, {g} };",
+        ".global .u64 x; .global .u64 t[2] = { f, x };", ".global .v2 .u64 t[1] = { {f, g} };",
+    )),
+    ("6.0", "sm_50", ".global .v4 .u32 .u32 f[1];"), ("6.0", "sm_50", ".entry k() { L: L: .branchtargets L; ret; }"),
     ("6.0", "sm_50", ".global .b32 x[4]; .global .u64 y = x[1];"),
     ("6.0", "sm_50", ".global .v4 .f32 v; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, v[0]; ret; }"),
     ("9.2", "sm_75", '.entry k() { .pragma "mma_throughput"; ret; }'), ("9.3", "sm_75", ".global .align 4294967296 .b8 x;"),

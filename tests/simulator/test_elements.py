@@ -96,3 +96,27 @@ def test_distances_wrap_as_ptxas_makes_them() -> None:
     out = np.zeros(4, np.int64)
     load(kernel)["k"].simulate(out, grid=1, block=1)
     assert out.tolist() == [-8, 4, 0xFFFF_FFFC, 4]
+
+
+def test_calls_through_a_table() -> None:
+    """An array that functions initialise lists what an indirect call may reach (PTX ISA 9.7.14.5)."""
+    kernel = """.version 7.0
+.target sm_80
+.address_size 64
+.func (.reg .u32 r) more (.reg .u32 a) { add.u32 r, a, 5; ret; }
+.func (.reg .u32 r) times (.reg .u32 a) { mul.lo.u32 r, a, 3; ret; }
+.const .u64 table[2] = { more, times };
+.visible .entry k(.param .u64 out)
+{
+    .reg .u64 %d<6>; .reg .u32 %r<4>;
+    ld.param.u64 %d1, [out]; mov.u32 %r2, %tid.x; and.b32 %r3, %r2, 1;
+    ld.const.u64 %d2, table[%r3];
+    call (%r1), %d2, (%r2), table;
+    mul.wide.u32 %d3, %r2, 4; add.u64 %d1, %d1, %d3; st.global.u32 [%d1], %r1;
+    ret;
+}
+"""
+    out = np.zeros(32, np.uint32)
+    assembled(kernel).simulate(out, grid=1, block=32)
+    lanes = np.arange(32)
+    assert np.array_equal(out, np.where(lanes % 2, 3 * lanes, lanes + 5))

@@ -299,6 +299,8 @@ def _declaration(name: str, words: Sequence[str], place: str, version: Version, 
         return Problem(f"no variable has the type {scalar}", hint=f"types: {' '.join('.' + c for c in declarable)}")
     if scalar == ".pred" and name != ".reg":
         return Problem("only a register can be a predicate", hint="use .reg .pred")
+    if len(words) > 2:
+        return Problem(f"a variable has one type, not {' '.join(words[1:])}")
     if len(words) > 1:
         vector = words[0]
         if vector not in (".v2", ".v4") or name == ".param" or known.bits * int(vector[2:]) > 128:
