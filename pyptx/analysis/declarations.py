@@ -124,6 +124,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         return Fault("there are no vectors of predicates", word=".pred")
     if len(type_words) > 1 and type_words[-1][1:] in OPAQUE:
         return Fault(f"there are no vectors of {type_words[-1]}", word=type_words[-1])
+    if linking == ".common" and type_words[-1][1:] in OPAQUE:
+        return Fault(f"a {type_words[-1]} cannot be .common", word=linking)
     if linking:
         if not in_module:
             return Fault(f"{linking} is for module scope", word=linking)
