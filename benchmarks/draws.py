@@ -39,7 +39,7 @@ FLOATS = (
 ODD = (
     "_ %tid.x %tid %laneid %clock64 %envreg3 %pm0 %is_explicit_cluster %tid.w {%r1} {%r1,%r2} {%h1,%h2} {%d1,%d2} {_,%r2} {1,2}"
     " {%r1,%r2,%r3,%r4} {} !%p1 -%r1 !%r1 %w1 %w1.x %y1.z %r1.b0 %r1.h1 %p1|%p2 %r1|%p2 _|%p1 [%d1] [gb] [%r1+4] [gb+4] (%r1) gb+4"
-    " sb+0x10 fn+4 Lx+4 gb gb+-4 %p1 %b1 %h1 %r1 %d1 %q1 %u1 %s1 %f1 %g1 %v1 %i1 %e1 %x1 Lx fn tx nosuch"
+    " sb+0x10 fn+4 Lx+4 gb gb+-4 gb[1] gb[%r1] sb[%d1+4] cb[WARP_SZ] lb[%laneid+-1] gb[%p1] prm[0] %p1 %b1 %h1 %r1 %d1 %q1 %u1 %s1 %f1 %g1 %v1 %i1 %e1 %x1 Lx fn tx nosuch"
 ).split()
 OFFSETS = (
     "+8",
@@ -58,6 +58,7 @@ OFFSETS = (
     "-8",
     "+1.0",
 )
+INDICES = "0 3 %r1 %d1 %h1 %r2+4 %d1+-1 WARP_SZ 1U -1 %laneid %clock64+2 %tid.x %f1 1.0 %r1-4 {%r1}".split()
 GUARDS = ("@%p1 ", "@!%p2 ")
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 WORDS = (
@@ -173,6 +174,8 @@ class Draw:
         if choose.random() < 0.01:
             offset = choose.choice(OFFSETS)
         rest = "".join(", " + self.operand(cls, form, part, slots) for part in spec.parts[1:])
+        if base.isidentifier() and not rest and choose.random() < 0.03:
+            return f"{base}[{choose.choice(INDICES)}]"
         unified = ".unified" if "." in spec.flags and choose.random() < 0.1 else ""
         return f"[{base}{offset}{rest}]{unified}"
 

@@ -32,9 +32,22 @@ NAMES = "a b c f g h k".split()
 LINKING = ".visible .extern .weak .common".split()
 PERFORMANCE = (
     ".maxntid .reqntid .minnctapersm .maxnctapersm .maxnreg .local_maxnreg .reqnctapercluster .maxclusterrank .explicitcluster"
-    " .blocksareclusters .noreturn .abi_preserve .abi_preserve_control .pragma"
+    " .blocksareclusters .noreturn .abi_preserve .abi_preserve_control .pragma .minperctamemory .language"
 ).split()
-PRAGMAS = ("nounroll", "used_bytes_mask 0xf", "enable_smem_spilling", "frequency 100", "foo", "noinline", "")
+PRAGMAS = (
+    "nounroll", "used_bytes_mask 0xf", "enable_smem_spilling", "frequency 100", "foo", "noinline", "", "mma_throughput",
+    "frequency", "frequency -1", "used_bytes_mask", "mma_throughput 2",
+)  # fmt: skip
+LANGUAGES = ('"ptx"', '"NVVM"', '"cuda c++"', '"foo"', "5", "0xA", "11", '""')
+SOURCE = """.nv_intermediate_source_section {{
+.code_block {{
+.ir_name: {}
+.sourceFileName: {}
+.source_begin
+{}
+.source_end
+}}
+}}"""
 WORDS = [*("." + t for t in TYPES), *LINKING, *PERFORMANCE, *NAMES, *NUMBERS,
          *".global .shared .const .local .param .reg .align .ptr .v2 .v4 .v8 .func .entry .attribute .unified .managed".split(),
          *".alias .section .file .loc .branchtargets .calltargets .callprototype .target .version .address_size".split(),
@@ -59,7 +72,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "parameters of a function without body",
         True,
         r"\.func|\.entry",
-        r"a register cannot be an array|is for \.global variables|only a register can",
+        r"a register cannot be an array|is for \.global variables|only a register can|^\.param \.b128 needs",
         "ptxas looks at them in definitions only",
     ),
     Explained(
@@ -227,6 +240,8 @@ class Draw:
         name = choose.choice(fitting if choose.random() < 0.9 else PERFORMANCE)
         if name == ".pragma":
             return f'.pragma "{choose.choice(PRAGMAS)}";'
+        if name == ".language" and choose.random() < 0.9:
+            return f"{name} {choose.choice(LANGUAGES)}{self.maybe(0.3, ', ' + choose.choice(LANGUAGES))}"
         if name in (".explicitcluster", ".blocksareclusters", ".noreturn") and choose.random() < 0.9:
             return name
         count = choose.choice((1, 1, 2, 3)) if name in (".maxntid", ".reqntid", ".reqnctapercluster") else 1
@@ -242,6 +257,8 @@ class Draw:
                 lambda: [f"{self.declaration(self.pick('.shared', '.local', '.param', '.global', '.const'))};"],
                 lambda: [f'.pragma "{choose.choice(PRAGMAS)}";'],
                 lambda: [f".loc {self.number()} {self.number()} {self.number()}" + self.maybe(0.3, ", function_name " + self.pick("a", "a+4", "L") + self.maybe(0.7, f", inlined_at {self.number()} 2 3"))],
+                lambda: [f".loc_intermediate {self.number()} {self.number()} {self.number()}"],
+                lambda: [self.pick("mov.u64 %rd1, %perctamemoryoffset;", "mov.u32 %r1, %perctamemorysize;")],
                 lambda: [f"{self.pick('L', 'M', 'a')}:"],
                 lambda: [f"{self.pick('L', 'M', 'T')}: .branchtargets {self.pick('L', 'M', 'L, M', 'a', '')};"],
                 lambda: [f"{self.pick('T', 'U')}: .calltargets {self.pick('f', 'g', 'f, g', 'a', '')};"],
@@ -260,8 +277,9 @@ class Draw:
             f".alias {choose.choice(NAMES)}, {choose.choice(NAMES)};",
             f'.file {self.number()} "x.cu"' + self.maybe(0.3, ", " + self.pick("1, 2", "1", "1, 2, 3", "1.0, 2")),
             f'.pragma "{choose.choice(PRAGMAS)}";',
-            f".section .{self.pick('debug_info', 'debug_str', 'foo')} {{ {self.pick('L: .b8 1', '.b8 1, 2', '.b32 L', '.b64 .debug_info+4', '')} }}",
+            f".section .{self.pick('debug_info', 'debug_str', 'foo')} {{ {self.pick('L: .b8 1', '.b8 1, 2', '.b32 L', '.b64 .debug_info+4', '', 'L: M: .b32 L-M', '.b8 -3', '.b16 65537')} }}",
             f".attribute({self.pick('.managed', '.unified(1,2)')})",
+            SOURCE.format(self.pick('"TileIR"', '"a"', "TileIR"), self.number(), self.pick("x = {", "", "/* }", '"')),
             f".global {self.pick('.texref', '.surfref', '.samplerref')} {choose.choice(NAMES)}{self.maybe(0.2, self.pick('[4]', ' = {addr_mode_0 = wrap}', ' = 1'))};",
         ))]  # fmt: skip
 

@@ -124,6 +124,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         return Fault("there are no vectors of predicates", word=".pred")
     if len(type_words) > 1 and type_words[-1][1:] in OPAQUE:
         return Fault(f"there are no vectors of {type_words[-1]}", word=type_words[-1])
+    if linking == ".common" and type_words[-1][1:] in OPAQUE:
+        return Fault(f"a {type_words[-1]} cannot be .common", word=linking)
     if linking:
         if not in_module:
             return Fault(f"{linking} is for module scope", word=linking)
@@ -341,6 +343,11 @@ def _value(
         return
     if any(w[0] == "." and not w[1:2].isdecimal() and w not in (".s64", ".u64") for w in words):
         yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
+        return
+    if "[" in words:
+        yield Fault(
+            f"the initial value of {name} may not be an element of an array", "write the variable plus bytes", word=name
+        )
         return
     symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
     if not symbols:

@@ -105,7 +105,7 @@ class Entity:
     formal: Formal | None = None
     signature: Signature | None = None
     targets: tuple[str, ...] = ()
-    """The functions of a `.calltargets` list."""
+    """The functions of a `.calltargets` list, or the initial values of an array that may be a call table."""
     linking: str = ""
     defined: bool = True
 
@@ -118,6 +118,18 @@ class Entity:
             opaque = self.formal is not None and self.formal.type in OPAQUE
             return f"{self.name} is a .{self.formal.type if opaque and self.formal else self.place} variable"
         return f"{self.name} is {KIND_NAMES[self.kind]}"
+
+
+def call_table(formal: Formal, tail: Sequence[str]) -> tuple[str, ...]:
+    """The names that an array of addresses begins with (`tail` is what stands behind its name); empty if it cannot list
+    the functions of an indirect call (PTX ISA 9.7.14.5).
+    """
+    if formal.type not in ("u32", "u64") or len(formal.extents) != 1 or formal.vector > 1 or "=" not in tail:
+        return ()
+    values = tail[tail.index("=") + 1 :]
+    if len(values) < 3 or values[0] != "{" or not (values[1][0].isalpha() or values[1][0] in "_$%"):
+        return ()
+    return tuple(values[1:-1:2])
 
 
 def _bytes(scalar: str) -> int:

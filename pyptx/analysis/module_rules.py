@@ -5,17 +5,19 @@ PTX ISA 4.4 (identifiers), 5 (variables), 7.1 (functions), 11.6 (linking).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from ..dialects.ptx.directive_facts import judge_directive
+from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
 from ..dialects.ptx.structure import DeclarationAttr
 from ..dialects.ptx.target import Version
 from .declarations import declaration_faults, function_faults, prototype_faults
-from .entities import Entity, Fault, Signature, formals, prototype_difference, signature_of
+from .entities import Entity, Fault, Signature, call_table, formals, prototype_difference, signature_of
 from .sections import section_faults
 from .source_lines import SourceLines
 from .symbols import Names
 
+_ZERO = re.compile(r"0[xXbB]?0*U?").fullmatch
 _LINKING = (".visible", ".extern", ".weak", ".common")
 
 
@@ -40,8 +42,9 @@ class ModuleRules:
         for index, formal in enumerate(formals(declaration)):
             tail = declaration.items[index][1]
             entity = Entity(
-                formal.name, "variable", declaration.space, formal, linking=linking, defined=linking != ".extern"
-            )
+                formal.name, "variable", declaration.space, formal, None, call_table(formal, tail), linking,
+                linking != ".extern",
+            )  # fmt: skip
             if tail[:1] == ("<",):
                 if formal.name in self._ranges:
                     yield Fault(f"the range {formal.name}<> is declared twice", word=formal.name)
@@ -90,10 +93,12 @@ class ModuleRules:
 
     def body(
         self, params: Sequence[DeclarationAttr], returns: Sequence[DeclarationAttr], entry: bool,
-        labels: dict[int, dict[str, int]],
+        labels: dict[int, dict[str, int]], directives: Sequence[str],
     ) -> Names:  # fmt: skip
         """The names in a function's body; its parameters are declared."""
-        names = Names(self.known, labels)
+        behind = zip(directives, (*directives[1:], ""), strict=False)
+        said = frozenset(w for w, number in behind if not _ZERO(number))  # 0 asks for nothing
+        names = Names(self.known, labels, said if entry else None)
         for declarations, place in ((returns, "output"), (params, "entry" if entry else "input")):
             for declaration in declarations:
                 for _ in names.declare(declaration, "reg" if declaration.space == "reg" else place):
@@ -127,7 +132,7 @@ class ModuleRules:
     def directive(self, words: Sequence[str], place: str) -> Iterator[Fault]:
         """`.pragma`, `.alias`, `.section`, ... in a place such as `module` or `entry body`."""
         name = words[0]
-        if name in (".alias", ".pragma", ".section", ".file", ".loc"):
+        if name in (".alias", ".pragma", ".section", ".file", ".loc", ".loc_intermediate", SOURCE_SECTION):
             arguments = [w.strip('"') for w in words[1:-1:2]] if name == ".pragma" else ()
             problem = judge_directive(name, arguments, place, self.version, self.target)
             if problem is not None:
@@ -141,6 +146,10 @@ class ModuleRules:
             yield from self.lines.file(words)
         if name == ".loc":
             yield from self.lines.loc(words)
+        if name == ".loc_intermediate":
+            yield from self.lines.loc_intermediate(words)
+        if name == SOURCE_SECTION:
+            yield from self.lines.source_section(words)
         if name == ".alias":
             yield from self._alias(words)
 

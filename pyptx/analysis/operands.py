@@ -13,6 +13,7 @@ from ..dialects.ptx.instruction import Instruction, silent_registers
 from ..dialects.ptx.syntax import (
     Address,
     Arguments,
+    Element,
     Immediate,
     Not,
     Operand,
@@ -50,7 +51,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`{a, b}`, `(a, b)` or `p|q`."""
+    """`{a, b}`, `(a, b)`, `p|q` or `a[b]`."""
 
     elements: tuple[Bound, ...]
 
@@ -85,6 +86,8 @@ def bound_operands(op: Instruction) -> tuple[Bound, ...]:
                 return Group(tuple(bind(e) for e in elements))
             case Address(base, offset, rest):
                 return Memory(bind(base), offset_value(offset), tuple(bind(e) for e in rest))
+            case Element(array, index):
+                return Group((bind(array), bind(index)))
             case Immediate() | Symbol() | SpecialRegister() | Sink() | Target():
                 return operand
 

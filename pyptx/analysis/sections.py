@@ -8,38 +8,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ..dialects.ptx.directive_facts import is_directive
 from ..dialects.ptx.syntax import literal
 from ..dialects.ptx.target import Version, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import Fault
 
-_NAME = re.compile(r"\.[A-Za-z_]\w*(?:::\w+)*").fullmatch
+_NAME = re.compile(r"\.[A-Za-z]\w*(?:::\w+)*").fullmatch
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
 _TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
 LABELS_SINCE: Version = (7, 0)
+NEGATIVE_SINCE: Version = (7, 5)
+DIFFERENCE_SINCE: Version = (7, 5)
+OFFSET_SINCE: Version = (3, 2)
 _LEGAL = ".b8 .b16 .b32 .b64, followed by numbers, a label or a section"
 
 
 def section_faults(words: Sequence[str], labels: set[str], version: Version) -> Iterator[Fault]:
     """What is wrong with `.section .name { ... }`, given as its tokens; `labels` are those of all sections so far."""
-    if len(words) < 4 or not _NAME(words[1]) or words[1][1:] in SCALAR_TYPES or words[2] != "{":
+    if len(words) < 4 or not _is_name(words[1]) or words[2] != "{":
         yield Fault("a .section has a name with a dot, and its data in braces", ".section .debug_info { .b8 1 }")
         return
     at, end = 3, len(words) - 1
     while at < end:
         word = words[at]
-        if _IDENTIFIER(word) and words[at + 1] == ":":
+        if _IDENTIFIER(word) and word != "WARP_SZ" and words[at + 1] == ":":
             if word in labels:
                 yield Fault(f"label {word} stands twice in the sections of this module", word=word)
             labels.add(word)
             at += 2
             if version < LABELS_SINCE:
-                since = version_text(LABELS_SINCE)
-                yield Fault(
-                    f"labels in a .section need PTX {since} or newer, and .version is {version_text(version)}",
-                    word=word,
-                )
+                yield _too_old("labels in a .section need", LABELS_SINCE, version, word)
                 return
             continue
         if word not in _TYPES:
@@ -50,26 +50,49 @@ def section_faults(words: Sequence[str], labels: set[str], version: Version) -> 
         if length:
             if bits < 32:
                 yield Fault(f"the address {words[at]} in a .section needs .b32 or .b64, not {word}", word=words[at])
+            since = (DIFFERENCE_SINCE if words[at + 1] == "-" else OFFSET_SINCE) if length > 1 else (0, 0)
+            if version < since:
+                yield _too_old("a sum or difference in a .section needs", since, version, words[at])
             at += length
             continue
         while True:
             sign = words[at] == "-"
             number = words[at + sign] if at + sign < end else ""
-            if not _NUMBER(number):
+            if not _NUMBER(number) or (sign and number[-1] == "U"):
                 yield Fault(f"{word} in a .section needs a number, not {number or 'its end'}", _LEGAL, word=word)
                 return
             try:
-                value = -int(literal(number)) if sign else int(literal(number))
+                value = int(literal(number)) % (1 << 64)
             except (ValueError, OverflowError) as error:
                 yield Fault(str(error), word=number)
                 return
-            lowest = -(1 << bits - 1) + (bits == 64)
-            if value < lowest or (bits < 32 and value >= 1 << bits):  # .b32 and .b64 take the low bits
+            if sign and version < NEGATIVE_SINCE:
+                yield _too_old("negative numbers in a .section need", NEGATIVE_SINCE, version, number)
+            if not _fits(value, bool(sign), bits):
                 yield Fault(f"{'-' * sign}{number} does not fit in {word}", word=number)
             at += sign + 1
             if words[at] != ",":
                 break
             at += 1
+
+
+def _is_name(word: str) -> bool:
+    """Whether it may be the name of a section: no type and no directive of PTX."""
+    return bool(_NAME(word)) and word[1:] not in SCALAR_TYPES and not is_directive(word)
+
+
+def _fits(value: int, negative: bool, bits: int) -> bool:
+    """Whether a number of 64 bits, or its negative, may stand behind a type of so many bits. ptxas looks at the low 32
+    bits of what is not negative, and takes no -0 but behind .b64.
+    """
+    if negative:
+        return value < 1 << 63 if bits == 64 else 0 < value <= 1 << bits - 1
+    return bits >= 32 or value % (1 << 32) < 1 << bits
+
+
+def _too_old(what: str, since: Version, version: Version, word: str) -> Fault:
+    message = f"{what} PTX {version_text(since)} or newer, and .version is {version_text(version)}"
+    return Fault(message, word=word)
 
 
 def _reference(words: Sequence[str], at: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, VariableOp
-from ..dialects.ptx.syntax import Address, Arguments, Layout, Not, Pair, Symbol, Vector
+from ..dialects.ptx.syntax import Address, Arguments, Element, Layout, Not, Pair, Symbol, Vector
 from ..dialects.ptx.types import SCALAR_TYPES
 
 
@@ -86,6 +86,8 @@ def symbols(layout: Layout) -> Iterator[str]:
                 yield name
             case Address(base, _, rest):
                 yield from symbols((base, *rest))
+            case Element(array, index):
+                yield from symbols((array, index))
             case Vector(elements) | Arguments(elements):
                 yield from symbols(elements)
             case Pair(first, second):

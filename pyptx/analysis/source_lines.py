@@ -14,6 +14,7 @@ from .entities import Fault
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
 _LABEL = re.compile(r"\.?[A-Za-z_$%][\w$]*").fullmatch
 FILE = '.file 1 "folder/name.cu"'
+BLOCK = '.code_block { .ir_name: "TileIR" .sourceFileName: 2 .source_begin (lines) .source_end }'
 LOC = ".loc file line column {, function_name label{+offset}, inlined_at file line column}"
 
 
@@ -52,6 +53,27 @@ class SourceLines:
             yield from self._inlined(words[5:])
         self._places.add(place)
 
+    def loc_intermediate(self, words: Sequence[str]) -> Iterator[Fault]:
+        """`.loc_intermediate file line column`: the place in the intermediate language (PTX ISA 11.5.5). ptxas asks
+        neither for the `.loc` before it nor for its `.file`.
+        """
+        if len(words) != 4 or None in [_number(w, 32) for w in words[1:]]:
+            message = ".loc_intermediate takes three whole numbers below 2**32: file, line and column"
+            yield Fault(message, ".loc_intermediate 2 23 6", word=words[0])
+
+    def source_section(self, words: Sequence[str]) -> Iterator[Fault]:
+        """`.nv_intermediate_source_section { .code_block { .ir_name: "TileIR" .sourceFileName: 2 .source_begin ...
+        .source_end } ... }`: the text of intermediate programs (PTX ISA 11.5.6).
+        """
+        blocks = words[2:-1]
+        for start in range(0, len(blocks), 10):
+            block = blocks[start : start + 10]
+            if len(block) < 10 or not _is_block(block):
+                yield Fault("a block of an intermediate source is not as it should be", BLOCK, word=words[0])
+                return
+            if _number(block[7], 32) not in self._files:
+                yield Fault(f"there is no .file {block[7]} before this", FILE, word=block[7])
+
     def _inlined(self, words: Sequence[str]) -> Iterator[Fault]:
         if "+" in words and words.index("+") == 2 and len(words) > 3 and _NUMBER(words[3]):
             words = [*words[:2], *words[4:]]
@@ -66,6 +88,18 @@ class SourceLines:
         elif outer not in self._places:
             where = " ".join(words[4:])
             yield Fault(f"inlined_at {where}: no .loc before this one says {where}", word="inlined_at")
+
+
+def _is_block(words: Sequence[str]) -> bool:
+    """Whether the ten words are those of a `.code_block`."""
+    name, number, source = words[4], words[7], words[8]
+    return (
+        [*words[:4], *words[5:7], words[9]] == [".code_block", "{", ".ir_name", ":", ".sourceFileName", ":", "}"]
+        and name[0] == '"'
+        and _number(number, 32) is not None
+        and source.startswith(".source_begin")
+        and source != ".source_begin"
+    )
 
 
 @lru_cache(maxsize=16384)

@@ -21,6 +21,7 @@ from .entities import (
     Formal,
     Signature,
     call_problem,
+    call_table,
     formals,
 )
 
@@ -34,8 +35,12 @@ class Names:
     `labels` has the labels of each scope (0: the body itself), which may be used before they stand.
     """
 
-    def __init__(self, module: dict[str, Entity], labels: dict[int, dict[str, int]]):
+    def __init__(
+        self, module: dict[str, Entity], labels: dict[int, dict[str, int]], directives: frozenset[str] | None = None
+    ):
+        """`directives` are the names of a kernel's directives; None in a function, whose callers may have any."""
         self.module = module
+        self.directives = directives
         self.labels = labels
         self.path: list[int] = [0]
         self.visible: dict[str, Entity] = dict(module)
@@ -79,7 +84,10 @@ class Names:
             if tail[:1] == ("<",):
                 fault = self._declare_range(formal, declaration.count(index) or 0, register, place)
             else:
-                fault = self.add(Entity(formal.name, "register" if register else "variable", place, formal))
+                targets = call_table(formal, tail)
+                fault = self.add(
+                    Entity(formal.name, "register" if register else "variable", place, formal, None, targets)
+                )
             if fault is not None:
                 yield fault
 
@@ -141,6 +149,9 @@ class Names:
     def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
         """`label: .branchtargets L0, L1` or another list behind a label."""
         names = [w for w in words if w not in (",", ";")]
+        if label and self.labels[self.path[-1]].get(label):
+            yield Fault(f"label {label} stands twice in this scope", word=label)
+            return
         if not label:
             yield Fault(f"{directive} needs a label before it", f"name: {directive} ...;", word=directive)
         if not names:
@@ -170,6 +181,10 @@ class Names:
             return None
         if use.wanted == "label":
             return self.branch(use.name, use.operand)
+        if use.wanted[:1] == ".":
+            if self.directives is None or use.wanted in self.directives:
+                return None
+            return Fault(f"a kernel that reads {use.name} needs {use.wanted}", operand=use.operand)
         entity = self.visible.get(use.name)
         if entity is None:
             if self.has_label(use.name):
@@ -182,6 +197,11 @@ class Names:
                 return self._address(use, entity)
             case "value" | "displaced":
                 return self._value(use, entity)
+            case "array":
+                formal = entity.formal
+                if formal is not None and entity.kind == "variable" and formal.extents:
+                    return None
+                return Fault(f"only an array has elements, and {entity.what}", operand=use.operand)
             case "number":
                 return None if entity.kind == "variable" else self._wrong(use, entity.what)
             case "constant":
@@ -274,15 +294,18 @@ class Names:
         classes = [c for i, c in enumerate(classes) if i != len(used)]  # without the register that holds the address
         if entity.signature is not None and entity.kind == "prototype":
             callees = [(prototype.name, entity.signature)]
-        elif entity.kind == "call targets":
+        elif entity.kind == "call targets" or (entity.targets and entity.place in ("global", "const")):
             reached = [(n, self.module.get(n)) for n in entity.targets]
             callees = [
                 (n, e.signature)
                 for n, e in reached
                 if e is not None and e.signature is not None and e.kind == "function"
             ]
+            other = next((n for n, e in reached if e is None or e.kind != "function"), None)
+            if entity.kind == "variable" and other is not None:
+                return Fault(f"a call table lists functions, and {entity.name} has {other}", operand=last)
         else:
-            message = f"an indirect call needs a .callprototype or .calltargets, and {entity.what}"
+            message = f"an indirect call needs a .callprototype, .calltargets or a call table, and {entity.what}"
             return Fault(message, operand=last)
         for name, signature in callees:
             message = call_problem(name, signature, results, arguments, classes, self.visible)

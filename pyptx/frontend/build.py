@@ -31,6 +31,7 @@ from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, version_text
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused
 from ..ssa.statement import Kind, Shape, Statement
+from . import words as spelling
 from .instructions import opcode
 from .lines import with_lines
 from .parameters import EntryParameter
@@ -43,6 +44,7 @@ DIRECTIVES: dict[str, Version] = {
     "maxnreg": (1, 3), "maxntid": (1, 3), "minnctapersm": (2, 0), "maxnctapersm": (1, 3), "reqntid": (2, 1),
     "noreturn": (6, 4), "reqnctapercluster": (7, 8), "explicitcluster": (7, 8), "maxclusterrank": (7, 8),
     "blocksareclusters": (9, 0), "abi_preserve": (9, 0), "abi_preserve_control": (9, 0), "pragma": (2, 0),
+    "minperctamemory": (9, 4), "language": (9, 2),
 }  # fmt: skip
 """Performance directives of an entry and the PTX version they came with (PTX ISA 11.4, 11.7)."""
 
@@ -114,7 +116,7 @@ def _build(
     properties: dict[str, Attribute] = {
         "head": TokensAttr((".visible", ".entry")),
         "sym_name": string_attr(name),
-        "directives": TokensAttr(_directive_words(directives)),
+        "directives": TokensAttr(spelling.directives([(name, *values) for name, values in directives])),
     }
     properties["params"] = ArrayAttr([p.declaration for p in parameters])
     source = FunctionSource(EntryOp, properties, {"lead": StringAttr("\n")}, statements, locations=trace.locations)
@@ -245,19 +247,6 @@ def _note_directives(trace: Trace, directives: Directives) -> None:
                 f"there is no directive .{name} for a kernel", f"known: {' '.join('.' + d for d in DIRECTIVES)}", at=0
             )
         trace.needs = max(trace.needs, since)
-
-
-def _directive_words(directives: Directives) -> tuple[str, ...]:
-    words: list[str] = []
-    for name, values in directives:
-        words.append("." + name)
-        for i, value in enumerate(values):
-            if i:
-                words.append(",")
-            words.append(f'"{value}"' if name == "pragma" else str(value))
-        if name == "pragma":
-            words.append(";")
-    return tuple(words)
 
 
 def _check_version(trace: Trace, version: Version) -> None:

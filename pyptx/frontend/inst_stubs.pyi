@@ -433,8 +433,9 @@ class _call(Opcode):
     """Call a function, by name or through a register that holds its address.
 
     Operands: (d) the results, registers, `.param` variables or `_`; function; (a) the arguments, registers,
-    constants or `.param` variables; prototype, for a register: the name of a `.callprototype` or of a
-    `.calltargets` list. Empty lists may be left out.
+    constants or `.param` variables; prototype, for a register: the name of a `.callprototype`, of a
+    `.calltargets` list or of a call table, an array in `.global` or `.const` memory whose initial values are
+    functions. Empty lists may be left out.
 
         call{.uni} (d), function:symbol, (a)
         call{.uni} (d), function:symbol
@@ -1283,7 +1284,7 @@ class _ld(Opcode):
     """Load a scalar or a vector from memory: d = memory[a].
 
     Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are
-    extended, `_` skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint`
+    extended, `_` skips an element); a, the address, or an element of an array, `x[3]` or `x[%r1+3]`; policy, a 64-bit cache policy, with `.L2::cache_hint`
     only. Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire`
     and `.mmio` order the access, the last three at a scope; `.nc` reads global memory that nobody writes
     meanwhile.
@@ -1306,10 +1307,12 @@ class _ldmatrix(Opcode):
     Operands: r, one 32-bit register per 8x8 matrix of 16-bit elements (or its equivalent); p, in each thread,
     the address of one row. `.x1 .x2 .x4` is the number of matrices; threads 0-7 give the rows of the first,
     8-15 of the second, and so on. `.trans` transposes. The `.b8x16` types expand 4-bit or 6-bit elements,
-    padded in memory, to bytes.
+    padded in memory to rows of 16 bytes, to bytes; `.s8.s4` (PTX 9.4) expands signed 4-bit integers, packed in
+    rows of 8 bytes, to bytes of the same value.
 
         ldmatrix.sync.aligned.shape.num{.trans}{.ss}.b16 r=:frag?_, [p]
         ldmatrix.sync.aligned.shape.num{.ss}.dtype.source r=:frag?_, [p]
+        ldmatrix.sync.aligned.shape.num{.ss}.s8.s4 r=:frag?_, [p]
         ldmatrix.sync.aligned.shape.num.trans{.ss}.b8 r=:frag?_, [p]
         ldmatrix.sync.aligned.shape.num.trans{.ss}.dtype.source r=:frag?_, [p]
 
@@ -1696,7 +1699,7 @@ class _mov(Opcode):
     """Copy a register, a constant, a special register or an address into d.
 
     A variable's or function's name stands for its address in its state space (`mov.u64 d, name+8`; `cvta`
-    makes it generic). With a bit type, a vector of smaller registers packs into d or unpacks from a: `mov.b64
+    makes it generic), and so does an element of an array, `name[3]` or `name[%r1+3]`. With a bit type, a vector of smaller registers packs into d or unpacks from a: `mov.b64
     {lo, hi}, a`, where elements of d may be the sink. `.v2` and `.v4` copy element by element. A predicate is
     moved with `mov.pred`.
 
@@ -2321,7 +2324,7 @@ class _st_bulk(Opcode):
 class _st(Opcode):
     """Store a scalar or a vector to memory: memory[a] = b.
 
-    Operands: a, the address; b, a register or constant of the type (a wider register is truncated), or
+    Operands: a, as for `ld`; b, a register or constant of the type (a wider register is truncated), or
     `{...}` of as many as `.vec` says; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Without a
     space the address is generic. `.volatile`, `.relaxed`, `.release` and `.mmio` order the access.
 

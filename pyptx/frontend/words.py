@@ -100,14 +100,17 @@ def parameter(
 
 
 def directives(items: Sequence[Sequence[Any]]) -> Words:
-    """`.maxntid 128, 1, 1` for ("maxntid", 128, 1, 1); a `.pragma` takes strings and ends with a semicolon."""
+    """`.maxntid 128, 1, 1` for ("maxntid", 128, 1, 1); a `.pragma` takes strings and ends with a semicolon, a `.language`
+    takes strings and numbers.
+    """
     found: list[str] = []
     for name, *values in items:
         found.append("." + name)
         for i, value in enumerate(values):
             if i:
                 found.append(",")
-            found.append(quoted(str(value)) if name == "pragma" else str(value))
+            string = name == "pragma" or (name == "language" and isinstance(value, str))
+            found.append(quoted(str(value)) if string else str(value))
         if name == "pragma":
             found.append(";")
     return tuple(found)

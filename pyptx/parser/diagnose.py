@@ -132,7 +132,7 @@ class _Judge:
         yield from self._placed(faults, source.line)
         if not source.has_body:
             return
-        names = self.rules.body(params or (), returns or (), entry, _labels(source.statements))
+        names = self.rules.body(params or (), returns or (), entry, _labels(source.statements), directives)
         yield from self._statements(source.statements, names, entry)
 
     def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..dialects.ptx.syntax import Token
+from ..dialects.ptx.syntax import Token, lex
 
-LINE_DIRECTIVES = frozenset({".loc", ".file", ".version", ".target", ".address_size"})
+LINE_DIRECTIVES = frozenset({".loc", ".loc_intermediate", ".file", ".version", ".target", ".address_size"})
 
 
 class Incomplete(Exception):
@@ -13,6 +13,8 @@ class Incomplete(Exception):
 
 def open_comment(text: str) -> bool:
     at = text.rfind("/*")
+    if at >= 0 and ".source_begin" in text:
+        return any(kind == "p" and token == "/" for kind, token in lex(text)[0])
     if at < 0 or text.find("*/", at + 2) >= 0:
         return False
     line_start = text.rfind("\n", 0, at) + 1
@@ -51,7 +53,7 @@ def matching(tokens: list[Token], at: int) -> int:
 
 
 def line_directive_end(tokens: list[Token], at: int) -> int:
-    """`.loc`, `.file`, `.version`, `.target`, `.address_size` end with their operands, not with a semicolon."""
+    """`.loc`, `.loc_intermediate`, `.file`, `.version`, `.target`, `.address_size` end with their operands, not with a semicolon."""
     first = tokens[at][1]
     i = at + 1
     if first == ".version":
@@ -82,7 +84,10 @@ _LOC_WORDS = frozenset({"function_name", "inlined_at"})
 def section_end(tokens: list[Token], at: int) -> int:
     for i in range(at, len(tokens)):
         if tokens[i][1] == "{":
-            return matching(tokens, i)
+            end = matching(tokens, i)
+            if any(token == ".source_begin" for _, token in tokens[i:end]):
+                break  # the brackets behind it are the program's
+            return end
     raise Incomplete
 
 

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
 from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.directive_facts import SOURCE_SECTION
 from ..dialects.ptx.instruction import unknown_opcode
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -234,6 +235,8 @@ class Reader:
         """
         if "/*" in chunk:
             return True
+        if ".source_begin" in chunk:  # the brackets in the program do not count
+            return "}" in line and chunk.rfind(".source_end") > chunk.rfind(".source_begin")
         balance, ends, closes = _ending(line)
         self.opened += balance
         return ends or (self.opened <= 0 and closes)
@@ -327,7 +330,10 @@ class Reader:
     def _hopeless(self, chunk: str) -> bool:
         """Whether a chunk that was tried many times is garbage rather than a long initialiser or section."""
         head = chunk.lstrip()[:400]
-        return not re.match(r"(?:\.\w+\s+)*\.(?:section|global|const|visible|extern|weak|common|func|entry)\b", head)
+        return not re.match(
+            r"(?:\.\w+\s+)*\.(?:section|nv_intermediate_source_section|global|const|visible|extern|weak|common|func|entry)\b",
+            head,
+        )
 
     def _unfinished(self, chunk: str, line: int) -> None:
         where = chunk.rstrip()
@@ -419,7 +425,7 @@ class Reader:
             return at + 2, depth
         if token in LINE_DIRECTIVES:
             return line_directive_end(tokens, at), depth
-        if token == ".section":
+        if token in (".section", SOURCE_SECTION):
             return section_end(tokens, at), depth
         if depth == 0:
             return self._module_statement_end(tokens, at)
@@ -625,7 +631,7 @@ class Reader:
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):
             self._label_list(words, gaps, line, list_at)
             return
-        if first in (".pragma", ".file", ".section", ".alias", ".attribute"):
+        if first in (".pragma", ".file", ".section", ".alias", ".attribute", ".loc_intermediate"):
             self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
         raise SyntaxProblem(f"unknown directive {first}", start)
@@ -683,9 +689,12 @@ class Reader:
         if first in (".version", ".target", ".address_size"):
             self._header(words, gaps, line, start)
             return
-        if first in (".file", ".section", ".pragma", ".alias", ".loc"):
+        if first in (".file", ".section", ".pragma", ".alias", ".loc", ".loc_intermediate", SOURCE_SECTION):
             shape = directive_shape(DirectiveOp, words, gaps)
-        elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:6]):
+        elif any(
+            w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref")
+            for w in words[: 12 if first == ".attribute" else 6]
+        ):
             shape = declaration_shape(VariableOp, read_declaration(tokens, start, end - 1), words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ..dialects.ptx.attributes import layout_attr
 from ..dialects.ptx.structure import LocOp, TokensAttr
-from ..dialects.ptx.syntax import Address, Immediate, Layout, Not, Operand, Pair, Symbol, Vector
+from ..dialects.ptx.syntax import Address, Element, Immediate, Layout, Not, Operand, Pair, Symbol, Vector
 from ..ssa.statement import Kind, Shape
 
 _NUMBERS = re.compile(
@@ -83,6 +83,9 @@ def _filled(operand: Operand, constants: Iterator[str]) -> Operand:
             base = _filled(base, constants)
             offset = _sign(offset) + next(constants) if offset else offset
             return Address(base, offset, tuple(_filled(o, constants) for o in rest), unified)
+        case Element(array, index, offset):
+            index = _filled(index, constants)
+            return Element(array, index, _sign(offset) + next(constants) if offset else offset)
         case Vector(elements):
             return Vector(tuple(_filled(o, constants) for o in elements))
         case Not(inner, mark):
@@ -111,6 +114,10 @@ def _constants(operand: Operand) -> Iterator[str]:
                 yield offset.lstrip("+-")
             for item in rest:
                 yield from _constants(item)
+        case Element(_, index, offset):
+            yield from _constants(index)
+            if offset:
+                yield offset.lstrip("+-")
         case Vector(elements):
             for item in elements:
                 yield from _constants(item)

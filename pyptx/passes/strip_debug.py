@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from xdsl.ir import Block
 
+from ..dialects.ptx.directive_facts import SOURCE_SECTION
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import (
     DirectiveOp,
@@ -58,9 +59,9 @@ def strip_debug(module: ModuleOp) -> None:
 
 
 def is_debug_directive(op: DirectiveOp) -> bool:
-    """`.loc`, `.file`, and sections named `.debug...`."""
+    """`.loc`, `.loc_intermediate`, `.file`, sections named `.debug...` and of intermediate sources."""
     words = op.words
-    if isinstance(op, LocOp) or words[:1] == (".file",):
+    if isinstance(op, LocOp) or words[0] in (".file", ".loc_intermediate", SOURCE_SECTION):
         return True
     return len(words) > 1 and words[0] == ".section" and words[1].strip('"').startswith(".debug")
 

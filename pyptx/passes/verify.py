@@ -96,7 +96,7 @@ def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target:
         return
     entry = function.is_entry
     ops = [op for inner in cfg.ops for op in inner]
-    names = rules.body(params or (), returns or (), entry, labels_of(_scopes(ops)))
+    names = rules.body(params or (), returns or (), entry, labels_of(_scopes(ops)), function.directives)
     ordinal = 0
     label = ""
     for op in ops:

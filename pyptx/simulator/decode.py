@@ -20,8 +20,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..diagnostics import SimulationError
 from ..dialects.ptx import syntax
 from ..dialects.ptx.control import Branch, BranchIndexed, Call, Exit
-from ..dialects.ptx.instruction import Instruction, silent_registers
+from ..dialects.ptx.instruction import Instruction, find_opcode, silent_registers
 from ..dialects.ptx.misc import Trap
+from ..dialects.ptx.special_registers import own_bits
 from ..dialects.ptx.stack import Alloca
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -36,7 +37,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
 from ..printer.ptx import print_op
-from .image import Image, align, code_address, natural_alignment
+from .image import Image, align, code_address, element_bytes, natural_alignment
 from .program import (
     LOCAL_BASE,
     PARAMETER_BASE,
@@ -97,6 +98,9 @@ def _symbols(operand: syntax.Operand) -> Iterator[str]:
         case syntax.Pair(first, second):
             yield from _symbols(first)
             yield from _symbols(second)
+        case syntax.Element(array, index):
+            yield from _symbols(array)
+            yield from _symbols(index)
         case syntax.Vector(elements) | syntax.Arguments(elements):
             for e in elements:
                 yield from _symbols(e)
@@ -156,6 +160,7 @@ class _Decoder:
                 ".maxclusterrank",
                 ".maxnreg",
                 ".minnctapersm",
+                ".minperctamemory",
             )
             if (words := self.entry.directive(name)) is not None
         }
@@ -256,10 +261,11 @@ class _Decoder:
         size = declaration.size(index)
         if not size and tail[:1] == ("[",):
             self.dynamic_alignment = max(self.dynamic_alignment, alignment)
-            return self.placed.setdefault(name, Place("shared", 0, name, -1))  # after all static variables
+            place = Place("shared", 0, name, -1, None, element_bytes(declaration.type))
+            return self.placed.setdefault(name, place)  # after all static variables
         address = align(self.shared_top, alignment)
         self.shared_top = address + size
-        place = Place("shared", address, name, size)
+        place = Place("shared", address, name, size, None, element_bytes(declaration.type))
         self.placed.setdefault(name, place)
         return place
 
@@ -329,6 +335,8 @@ class _FunctionDecoder:
         self.starts: dict[Block, int] = {}
         self.fixes: list[tuple[Segment, list[tuple[Block, list[tuple[Reg, Reg]]]], Block | None]] = []
         self.cc = Reg("p", -1)
+        self.before: list[Inst] = []
+        """What the instruction being decoded needs done before it."""
         self.pool_start = dict(decoder.pools)
 
     #
@@ -345,7 +353,7 @@ class _FunctionDecoder:
         elif space in ("local", "param"):
             self.top = align(self.top, max(natural_alignment(declaration), 1))
             size = declaration.size(index)
-            place = Place("local", self.top, name, size, self.function.frame)
+            place = Place("local", self.top, name, size, self.function.frame, element_bytes(declaration.type))
             self.top += size
             self.limit = max(self.limit, self.top)
         else:
@@ -366,7 +374,7 @@ class _FunctionDecoder:
             return replace(place, address=place.address + offset)
         if name in image.variables:
             v = image.variables[name]
-            return Place(v.space, v.address + offset, name, v.size)
+            return Place(v.space, v.address + offset, name, v.size, None, element_bytes(v.declaration.type))
         if name in image.functions:
             return Place("code", code_address(image.functions[name]), name)
         return Name(name)
@@ -416,7 +424,8 @@ class _FunctionDecoder:
         self.cc = decoder.new_reg("p")
         if self.op.is_entry:
             for p in _parameters(self.op):
-                self.names[0][p.name] = Place("param", PARAMETER_BASE + p.offset, p.name, p.size)
+                place = Place("param", PARAMETER_BASE + p.offset, p.name, p.size, None, element_bytes(p.type))
+                self.names[0][p.name] = place
         else:
             self._formals()
         blocks = self.op.blocks
@@ -515,6 +524,8 @@ class _FunctionDecoder:
                     self._terminator(op, body, following)
                     return
                 moves, inst = self._instruction(op)
+                body += self.before
+                self.before.clear()
                 if moves:
                     body.append(self._copies(moves))
                 if isinstance(op, Call):
@@ -633,6 +644,8 @@ class _FunctionDecoder:
                     return Args(tuple(map(operand, elements)))
                 case syntax.Address(base, offset, rest):
                     return Address(operand(base), _offset(offset), tuple(map(operand, rest)))
+                case syntax.Element(array, index, offset):
+                    return self._element(op, operand(array), operand(index), _offset(offset))
                 case syntax.Target(name):
                     return Name(name)
 
@@ -666,6 +679,45 @@ class _FunctionDecoder:
         inst.written, inst.read = tuple(written), tuple(read)
         self._place(inst, op)
         return moves, self._number(inst)
+
+    def _element(self, op: Instruction, array: Operand, index: Operand, offset: int) -> Operand:
+        """The address of an element of an array. Of the index times the size of an element the low 32 bits count: with a
+        sign where the index is a constant, without one where it is a register. That is what ptxas makes of it.
+        """
+        assert isinstance(array, Place)
+        size = array.element
+        if isinstance(index, Imm):
+            distance = size * (int(index.value) + offset) & 0xFFFF_FFFF
+            address = replace(array, address=array.address + distance - (distance >> 31 << 32))
+            return Address(address, 0) if op.access else address
+        bits = own_bits(index.name) if isinstance(index, Special) else int(cast(Reg, index).pool)
+        low = self._step(op, f"cvt.u32.u{bits}", "32", index)
+        scaled = self._step(op, "mad.lo.u32", "32", low, Imm(size), Imm(offset * size & 0xFFFF_FFFF))
+        wide = self._step(op, "cvt.u64.u32", "64", scaled)
+        start = self._step(op, "mov.u64", "64", array)
+        address = self._step(op, "add.u64", "64", wide, start)
+        if op.access:
+            return Address(address, 0)
+        narrow = SCALAR_TYPES[op.modifiers[-1]].bits
+        return address if narrow >= 64 else self._step(op, f"cvt.u{narrow}.u64", pool_of(narrow), address)
+
+    def _step(self, op: Instruction, spelled: str, pool: str, *operands: Operand) -> Reg:
+        """The result of an instruction that is done before the one being decoded."""
+        result = self.decoder.new_reg(pool)
+        root, *words = spelled.split(".")
+        key, used = find_key(root, words)
+        family = find_opcode(root, words)
+        assert key is not None and family is not None
+        modifiers = tuple(words[used:])
+        types = tuple(m for m in modifiers if m in SCALAR_TYPES)
+        read = tuple(o for o in operands if isinstance(o, Reg))
+        inst = Inst(
+            key, modifiers, types, (result, *operands), (result,), read, text=_text(op), family=family[0], cc=self.cc
+        )
+        inst.frame = self.function.frame
+        self._place(inst, op)
+        self.before.append(self._number(inst))
+        return result
 
     def _place(self, inst: Inst, op: Operation) -> None:
         location = op.location

@@ -127,6 +127,11 @@ def _items(words: Sequence[str]) -> list[tuple[int, list[str]]]:
     return items
 
 
+def element_bytes(scalar: str) -> int:
+    """The bytes that an index of an array of this type counts in (PTX ISA 6.4.2)."""
+    return (SCALAR_TYPES[scalar].bits + 7) // 8 if scalar in SCALAR_TYPES else 8
+
+
 def align(value: int, alignment: int) -> int:
     return (value + alignment - 1) // alignment * alignment
 

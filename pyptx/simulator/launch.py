@@ -22,13 +22,13 @@ from .arithmetic import Arithmetic
 from .endpoint import Endpoint, Members
 from .engine import Engine
 from .engines import body_binder, chosen_engine
-from .image import Image, build_image
+from .image import Image, align, build_image
 from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
 from .numerics import quiet
 from .observe import Observer
 from .profile import Profile
-from .program import ARGUMENT_BASE, PARAMETER_BASE, Parameter, Program
+from .program import ARGUMENT_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
 from .report import Line, Report
 from .sanitizer import Sanitizer
 from .tensor_map import TensorArgument
@@ -142,6 +142,9 @@ def simulate_entry(
     engine = chosen_engine(engine)
     parameters, finish = _place_arguments(program, args, memory, uninitialised)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
+    if launch.per_cta:
+        slices = np.zeros(launch.per_cta * launch.grid_size, np.uint8)
+        memory.add(Allocation("the CTAs' own memory", PER_CTA_BASE, slices, False, True))
     ctas = _batch_size(program, launch)
     report = Report(name, launch.grid, launch.block, launch.cluster)
     sanitizer = Sanitizer() if check else None
@@ -250,7 +253,21 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
-    return Launch(g, b, c, smem, explicit)
+    return Launch(g, b, c, smem, explicit, _per_cta_bytes(program, g[0] * g[1] * g[2]))
+
+
+def _per_cta_bytes(program: Program, ctas: int) -> int:
+    """The bytes of each CTA's own slice of global memory: what `.minperctamemory` asks for, rounded up to the 1024 that
+    the size is a multiple of (PTX ISA 10.35); a driver may give more. Slices follow each other in the order of CTAs.
+    """
+    wanted = program.directives.get(".minperctamemory")
+    size = max((align(int(w.rstrip("U"), 0), 1024) for w in wanted or ()), default=0)
+    if size * ctas > MOST_BYTES:
+        raise SimulationError(
+            f"{program.entry} has .minperctamemory {', '.join(wanted or ())}, for {ctas} CTAs: "
+            f"at most {MOST_BYTES >> 30} GiB are allowed"
+        )
+    return size
 
 
 def _batch_size(program: Program, launch: Launch) -> int:

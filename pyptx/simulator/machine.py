@@ -24,6 +24,7 @@ from .pending import Pending
 from .program import (
     CLUSTER_SHIFT,
     LOCAL_BASE,
+    PER_CTA_BASE,
     Imm,
     Inst,
     Name,
@@ -66,6 +67,8 @@ class Launch:
     cluster: tuple[int, int, int]
     dynamic_shared: int
     explicit_cluster: bool = False
+    per_cta: int = 0
+    """Bytes of global memory that each CTA has for itself."""
 
     @property
     def threads(self) -> int:
@@ -409,6 +412,12 @@ class Machine:
                 return np.array([self.cluster_size], u32)
             case "is_explicit_cluster":
                 return np.array([launch.explicit_cluster])
+            case "perctamemorysize":
+                return np.array([launch.per_cta], u32)
+            case "perctamemoryoffset":
+                x, y, z = self.cta_index(self.cta_of_lane)
+                number = x + launch.grid[0] * (y + launch.grid[1] * z)
+                return (PER_CTA_BASE + launch.per_cta * number.astype(np.uint64)).astype(np.uint64)
             case "reserved_smem_offset_end" | "reserved_smem_offset_cap" | "reserved_smem_offset_1":
                 return np.array([0x400], u32)
             case _:

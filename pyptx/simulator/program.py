@@ -44,6 +44,8 @@ same).
 """
 ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
+PER_CTA_BASE = 0x0000_7480_0000_0000
+"""Where the CTAs' own slices of global memory lie (`.minperctamemory`)."""
 HEAP_BASE = 0x0000_7500_0000_0000
 HANDLE_BASE = 0x0000_7700_0000_0000
 """First handle of a texture, sampler or surface given as an argument; those of module variables are their addresses."""
@@ -104,6 +106,8 @@ class Place:
     name: str
     size: int = 0
     frame: Reg | None = None
+    element: int = 1
+    """Bytes of an element, of a scalar where the elements are vectors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -685,3 +685,35 @@ def test_what_stands_before_a_cluster_barrier_runs_once() -> None:
     out = poison(64)
     k.simulate(out, grid=1, block=64)
     assert out.tolist() == [7] * 64
+
+
+PER_CTA = """.version 9.4
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 sizes) .minperctamemory 1500 .language "ptx"
+{
+.reg .b32 %r<9>; .reg .b64 %d<9>;
+ld.param.u64 %d1, [out]; ld.param.u64 %d5, [sizes];
+mov.u32 %r1, %ctaid.x; mov.u32 %r5, %nctaid.x; mov.u32 %r6, %ctaid.y; mad.lo.u32 %r1, %r6, %r5, %r1;
+mov.u64 %d2, %perctamemoryoffset; mov.u32 %r2, %perctamemorysize;
+cvt.u64.u32 %d3, %r2; add.u64 %d4, %d2, %d3;
+st.global.u32 [%d2], %r1; st.global.u32 [%d4+-4], %r1;
+ld.global.u32 %r3, [%d2]; ld.global.u32 %r4, [%d4+-4]; add.u32 %r3, %r3, %r4;
+mul.wide.u32 %d6, %r1, 4; add.u64 %d1, %d1, %d6; add.u64 %d5, %d5, %d6;
+st.global.u32 [%d1], %r3; st.global.u32 [%d5], %r2;
+ret;
+}
+"""
+
+
+def test_each_cta_has_global_memory_of_its_own() -> None:
+    """.minperctamemory: a slice of at least that, a multiple of 1024 bytes, that no other CTA writes to."""
+    out, sizes = np.full(6, 99, np.uint32), np.full(6, 99, np.uint32)
+    load(PER_CTA)["k"].simulate(out, sizes, grid=(3, 2), block=1)
+    assert np.array_equal(out, 2 * np.arange(6))
+    assert (sizes >= 1500).all() and not (sizes % 1024).any()
+    beyond = PER_CTA.replace("[%d4+-4], %r1", "[%d4], %r1").replace("ld.global.u32 %r4, [%d4+-4]", "mov.u32 %r4, 0")
+    with pytest.raises(SimulationError, match="the CTAs' own memory"):
+        load(beyond)["k"].simulate(out, sizes, grid=(1, 1), block=1)
+    with pytest.raises(SimulationError, match="minperctamemory"):
+        load(PER_CTA.replace("1500", "4294966272"))["k"].simulate(out, sizes, grid=(1 << 20, 1), block=1)

@@ -514,3 +514,39 @@ def test_ldmatrix_and_stmatrix(op: dict[str, Any]) -> None:
             else:
                 want[row, byte] = rows[thread, i]
     assert np.array_equal(out[:, : 4 * count] if loads else out, want[:, : 4 * count] if loads else want)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_ldmatrix_of_packed_signed_nibbles(count: int) -> None:
+    """m8n16, .s8.s4: element j of row i of matrix n is, as a byte, byte j % 4 of register n of thread 4i + j / 4. Rows
+    are 8 bytes, elements in order from the low bits. That is what vLLM's test of the instruction finds on the hardware."""
+    packed = np.random.default_rng().integers(0, 256, (8 * count, 8)).astype(np.uint8)
+    registers = "{" + ", ".join(f"%r{10 + i}" for i in range(count)) + "}"
+    stores = "\n".join(f"st.global.u32 [%rd4+{4 * i}], %r{10 + i};" for i in range(count))
+    kernel = f""".version 9.4
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 src, .param .u64 dst)
+{{
+    .reg .b32 %r<20>; .reg .b64 %rd<8>; .reg .pred %p1;
+    .shared .align 8 .b8 s[256];
+    ld.param.u64 %rd1, [src]; ld.param.u64 %rd2, [dst];
+    mov.u32 %r9, %tid.x; mov.u32 %r4, s; shl.b32 %r6, %r9, 3; add.s32 %r5, %r4, %r6;
+    mul.wide.u32 %rd5, %r9, 8; add.s64 %rd3, %rd1, %rd5; mul.wide.u32 %rd5, %r9, {4 * count}; add.s64 %rd4, %rd2, %rd5;
+    setp.lt.u32 %p1, %r9, {8 * count};
+    @%p1 ld.global.b64 %rd6, [%rd3];
+    @%p1 st.shared.b64 [%r5], %rd6;
+    bar.sync 0;
+    ldmatrix.sync.aligned.m8n16.x{count}.shared::cta.s8.s4 {registers}, [%r5];
+    {stores}
+    ret;
+}}
+"""
+    out = np.full((32, count, 4), 77, np.int8)
+    load(kernel)["k"].simulate(packed, out, grid=1, block=32)
+    values = np.stack([packed & 15, packed >> 4], axis=-1).reshape(count, 8, 16).astype(np.int64)
+    values = np.where(values > 7, values - 16, values)  # two's complement of 4 bits
+    for n in range(count):
+        for i in range(8):
+            for j in range(16):
+                assert out[4 * i + j // 4, n, j % 4] == values[n, i, j]

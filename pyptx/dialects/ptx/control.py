@@ -43,8 +43,9 @@ class Call(Instruction):
     """Call a function, by name or through a register that holds its address.
 
     Operands: (d) the results, registers, `.param` variables or `_`; function; (a) the arguments, registers,
-    constants or `.param` variables; prototype, for a register: the name of a `.callprototype` or of a
-    `.calltargets` list. Empty lists may be left out.
+    constants or `.param` variables; prototype, for a register: the name of a `.callprototype`, of a
+    `.calltargets` list or of a call table, an array in `.global` or `.const` memory whose initial values are
+    functions. Empty lists may be left out.
     """
 
     name = "ptx.call"

@@ -81,11 +81,20 @@ PERFORMANCE: dict[str, Directive] = {
     ".maxclusterrank": Directive(_at("entry", since="7.8", sm="90+"), (1, 1)),
     ".explicitcluster": Directive(_at("entry", since="7.8", sm="90+")),
     ".blocksareclusters": Directive(_at("entry", since="9.0", sm="90+")),
+    ".minperctamemory": Directive(_at("entry", since="9.4", sm="80+"), (1, 1)),
+    ".language": Directive(_at("entry", "func", since="9.2"), (1, 1 << 32), highest=10),
     ".noreturn": Directive(_at("func", "func decl", since="6.4")),
     ".abi_preserve": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1)),
     ".abi_preserve_control": Directive(_at("func", "func decl", since="9.0", sm="80+"), (1, 1), highest=11),
 }
-FUNCTION_ORDER = {".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2}
+SOURCE_SECTION = ".nv_intermediate_source_section"
+LANGUAGES = (
+    "unknown", "", "", "ptx", "nvvm", "cuda c++", "cuda c++ tile", "tile ir", "python-cutile", "fortran", "optix",
+)  # fmt: skip
+"""The names that a `.language` may have (in any case of letters), at their numbers."""
+FUNCTION_ORDER = {
+    ".noreturn": 0, ".abi_preserve": 1, ".abi_preserve_control": 1, ".local_maxnreg": 2, ".language": 3,
+}  # fmt: skip
 """The order of the directives of a .func, as ranks."""
 EXCLUSIVE = ((".maxntid", ".reqntid"), (".reqnctapercluster", ".maxclusterrank"))
 REQUIRED = {".blocksareclusters": (".reqntid", ".reqnctapercluster")}
@@ -116,6 +125,7 @@ OTHERS: dict[str, Directive] = {
         words={
             "enable_smem_spilling": _at("entry body", since="8.7", sm="75+"),
             "frequency": _at(*BODY, since="9.0"),
+            "mma_throughput": _at(*BODY, since="9.3"),
             "used_bytes_mask": _at(*BODY, since="8.3", sm="50+"),
         },
     ),
@@ -132,6 +142,8 @@ OTHERS: dict[str, Directive] = {
     ".loc": Directive(
         _at(*BODY), words={"function_name": _at(*BODY, since="7.0"), "inlined_at": _at(*BODY, since="7.0")}
     ),
+    ".loc_intermediate": Directive(_at(*BODY, since="9.4")),
+    SOURCE_SECTION: Directive(_at("module", since="9.4")),
     ".branchtargets": Directive(_at(*BODY, since="5.1")),
     ".calltargets": Directive(_at(*BODY, since="2.1")),
     ".callprototype": Directive(
@@ -180,6 +192,12 @@ UNSIZED_PARAMETER = need("6.0")
 ALIGNED = ("global", "shared", "const", "local", "reg", "entry param", "func param")
 
 
+def is_directive(word: str) -> bool:
+    """Whether a word with a dot is a directive, a state space or a word of declarations."""
+    known = word in DECLARATIONS or word in PERFORMANCE or word in LINKING or word in OTHERS or word in OPAQUE
+    return known or word in (".align", ".func", ".entry", ".v2", ".v4")
+
+
 def judge_directive(name: str, arguments: Sequence[str], place: str, version: Version, target: str) -> Problem | None:
     """Why a directive (`.maxntid`, `.reg`, `.pragma`, `.weak`, ...) is not legal in a place, or None."""
     if place not in PLACES:
@@ -196,6 +214,9 @@ def judge_directive(name: str, arguments: Sequence[str], place: str, version: Ve
         or _numbers(name, directive, arguments)
         or _words(name, directive, arguments, place, version, target)
     )
+
+
+_FREQUENCY = re.compile(r"frequency\s*\+?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)").fullmatch
 
 
 def judge_together(names: Sequence[str]) -> Problem | None:
@@ -224,9 +245,14 @@ def _numbers(name: str, directive: Directive, arguments: Sequence[str]) -> Probl
     if most == 0:
         return None
     if not least <= len(arguments) <= most:
-        wanted = "one number" if most == 1 else f"{least} to {most} numbers"
+        wanted = "one number" if most == 1 else f"{least} to {most} numbers" if most < 1 << 32 else "one or more"
         return Problem(f"{name} takes {wanted}, not {len(arguments)}")
     for text in arguments:
+        if name == ".language" and text[:1] == '"':
+            if not text[1:-1] or text[1:-1].lower() not in LANGUAGES:
+                known = ", ".join(f'"{n}"' for n in LANGUAGES if n)
+                return Problem(f"{name} knows no language {text}", hint=f"known: {known}")
+            continue
         value = _integer(text)
         if value is None or not directive.lowest <= value <= directive.highest:
             upto = (
@@ -245,9 +271,12 @@ def _words(
     for word in arguments:
         if choices is not None and word not in choices:
             return Problem(f"{name} has no argument {word}", hint=f"legal: {' '.join(choices)}")
-        places = directive.words.get(word.partition(" ")[0])
+        key = word if name != ".pragma" else next((k for k in directive.words if word.startswith(k)), "")
+        places = directive.words.get(key)
         if places is not None and (problem := _standing(f"{name} {word}", places, place, version, target)):
             return problem
+        if key == "frequency" and not _FREQUENCY(word):
+            return Problem(f"{name} {word}: a frequency is a whole number", hint='write "frequency 100"')
     if name == ".target" and {"texmode_unified", "texmode_independent"} <= set(arguments):
         return Problem("texmode_unified and texmode_independent exclude each other")
     return None
@@ -270,6 +299,8 @@ def _declaration(name: str, words: Sequence[str], place: str, version: Version, 
         return Problem(f"no variable has the type {scalar}", hint=f"types: {' '.join('.' + c for c in declarable)}")
     if scalar == ".pred" and name != ".reg":
         return Problem("only a register can be a predicate", hint="use .reg .pred")
+    if len(words) > 2:
+        return Problem(f"a variable has one type, not {' '.join(words[1:])}")
     if len(words) > 1:
         vector = words[0]
         if vector not in (".v2", ".v4") or name == ".param" or known.bits * int(vector[2:]) > 128:
@@ -282,7 +313,7 @@ def _alignment(arguments: Sequence[str], place: str, version: Version, target: s
     if place not in ALIGNED:
         return Problem(f".align may not stand in {PLACES[place]}", hint=f"it goes in {_listed(ALIGNED)}")
     value = _integer(arguments[0]) if len(arguments) == 1 else None
-    if value is None or value < 1 or value & (value - 1):
+    if value is None or value < 1 or value >> 32 or value & (value - 1):
         return Problem(f".align takes a power of two, not {' '.join(arguments) or 'nothing'}")
     if place == "func param" and value > 128:
         return Problem(f".align of a .func parameter is at most 128, not {value}")

@@ -20,7 +20,7 @@ Operands. `name:type[count]flags`
           `frag` (the op class's `fragment(name, slots)` tells (type, count))
   count   a number, or a slot whose value ends or starts with one (`v4`, `x2`, `2d`); absent optional slot: a scalar
   flags   `+` a wider register is fine   `_` may be the sink (a vector: its elements; `__` all of it)   `!` may be
-  negated, `-` with a minus   `%` no constant   `&` a symbol's address is fine
+  negated, `-` with a minus   `%` no constant   `&` the address of a symbol or of an array's element is fine
           `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may
           stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
@@ -45,12 +45,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
+from typing import ClassVar
 
 from .special_registers import SPECIAL_REGISTERS, own_bits, read_problem
 from .syntax import (
     PLACEHOLDERS,
     Address,
     Arguments,
+    Element,
     Immediate,
     Layout,
     Not,
@@ -428,7 +430,12 @@ def form(
 
 
 class Fragments:
-    """What a form may ask of its op class: sizes of operands that depend on several modifiers at once."""
+    """What a form may ask of its op class: sizes of operands that depend on several modifiers at once, ..."""
+
+    takes_elements: ClassVar[bool] = False
+    """Whether an element of an array, `a[3]`, may stand for an address in brackets, as it may where a variable's address
+    is a value.
+    """
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
@@ -497,7 +504,7 @@ def count_in(value: str) -> int:
 
 _KINDS: dict[type, str] = {
     Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
-    Address: "an address", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
+    Address: "an address", Element: "an element of an array", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
 
 
@@ -542,7 +549,36 @@ class _OperandMatcher:
         second = self.operand(spec.parts[1], operand.second)
         return second if isinstance(second, str) else Pair(first, second)
 
+    def _element(self, spec: OperandSpec, operand: Element) -> Operand | str:
+        """An element of an array as an address."""
+        index = operand.index
+        if isinstance(index, Register):
+            index = Register()
+            register_class = self.classes[self.at]
+            self.at += 1
+            found = SCALAR_TYPES.get(register_class)
+            if found is None or found.kind not in ("bits", "unsigned", "signed") or found.bits > 64:
+                return f"the index in operand {spec.name} must be an integer register, not .{register_class}"
+        elif isinstance(index, SpecialRegister):
+            special = SPECIAL_REGISTERS.get(index.name)
+            if special is None or special.elements or special.predicate:
+                return f"{index.name} is no index"
+            self.needs.append((index.name, special.need))
+        elif not isinstance(index, Immediate):
+            return f"the index in operand {spec.name} must be a constant or a register, not {_KINDS.get(type(index), 'this')}"
+        elif index.is_float:
+            return f"the index in operand {spec.name} must be an integer"
+        if isinstance(operand.index, Register) and operand.index.member:
+            return f"the index in operand {spec.name} may not be a vector element"
+        if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
+            return f"operand {spec.name}: {problem}"
+        if operand.offset[:1] == "-":
+            return f"operand {spec.name}: an offset is added, write +{operand.offset}"
+        return Element(operand.array, index, operand.offset)
+
     def _address(self, spec: OperandSpec, operand: Operand) -> Operand | str:
+        if isinstance(operand, Element) and self.owner.takes_elements:
+            return self._element(spec, operand)
         if not isinstance(operand, Address):
             return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
         base = operand.base
@@ -749,6 +785,8 @@ class _OperandMatcher:
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
+            case Element() if "&" in spec.flags:
+                return self._element(spec, operand)
             case Symbol():
                 if wanted in ("symbol", "label"):
                     return (

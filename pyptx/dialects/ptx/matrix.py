@@ -556,7 +556,8 @@ class Ldmatrix(Instruction):
     Operands: r, one 32-bit register per 8x8 matrix of 16-bit elements (or its equivalent); p, in each thread,
     the address of one row. `.x1 .x2 .x4` is the number of matrices; threads 0-7 give the rows of the first,
     8-15 of the second, and so on. `.trans` transposes. The `.b8x16` types expand 4-bit or 6-bit elements,
-    padded in memory, to bytes.
+    padded in memory to rows of 16 bytes, to bytes; `.s8.s4` (PTX 9.4) expands signed 4-bit integers, packed in
+    rows of 8 bytes, to bytes of the same value.
     """
 
     name = "ptx.ldmatrix"
@@ -586,6 +587,14 @@ class Ldmatrix(Instruction):
             source="b6x16_p32 b4x16_p64",
             ptx="8.6",
             sm=BLACKWELL,
+            **_MATRICES,
+        ),
+        form(
+            "ldmatrix.sync.aligned.shape.num{.ss}.s8.s4 r=:frag?_, [p]",
+            shape="m8n16",
+            ss=SHARED,
+            ptx="9.4",
+            sm="90a " + BLACKWELL,
             **_MATRICES,
         ),
         form(

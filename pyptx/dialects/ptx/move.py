@@ -22,7 +22,7 @@ class Mov(Instruction):
     """Copy a register, a constant, a special register or an address into d.
 
     A variable's or function's name stands for its address in its state space (`mov.u64 d, name+8`; `cvta`
-    makes it generic). With a bit type, a vector of smaller registers packs into d or unpacks from a: `mov.b64
+    makes it generic), and so does an element of an array, `name[3]` or `name[%r1+3]`. With a bit type, a vector of smaller registers packs into d or unpacks from a: `mov.b64
     {lo, hi}, a`, where elements of d may be the sink. `.v2` and `.v4` copy element by element. A predicate is
     moved with `mov.pred`.
     """

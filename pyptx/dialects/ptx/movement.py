@@ -104,13 +104,14 @@ class Load(Instruction):
     """Load a scalar or a vector from memory: d = memory[a].
 
     Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are
-    extended, `_` skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint`
+    extended, `_` skips an element); a, the address, or an element of an array, `x[3]` or `x[%r1+3]`; policy, a 64-bit cache policy, with `.L2::cache_hint`
     only. Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire`
     and `.mmio` order the access, the last three at a scope; `.nc` and `.proxy::readonly` read global memory that
     nobody writes meanwhile (the latter as long as the kernel runs).
     """
 
     name = "ptx.ld"
+    takes_elements = True
     section = "9.7.10.8"
     result_name = "v"
     access = "load"
@@ -178,6 +179,7 @@ class LoadUniform(Instruction):
     """
 
     name = "ptx.ldu"
+    takes_elements = True
     section = "9.7.10.10"
     result_name = "v"
     access = "load"
@@ -197,12 +199,13 @@ class LoadUniform(Instruction):
 class Store(Instruction):
     """Store a scalar or a vector to memory: memory[a] = b.
 
-    Operands: a, the address; b, a register or constant of the type (a wider register is truncated), or
+    Operands: a, as for `ld`; b, a register or constant of the type (a wider register is truncated), or
     `{...}` of as many as `.vec` says; policy, a 64-bit cache policy, with `.L2::cache_hint` only. Without a
     space the address is generic. `.volatile`, `.relaxed`, `.release` and `.mmio` order the access.
     """
 
     name = "ptx.st"
+    takes_elements = True
     section = "9.7.10.11"
     access = "store"
     takes_references = False

@@ -23,6 +23,8 @@ class Predefined:
     elements: bool
     need: Need
     meaning: str
+    directive: str = ""
+    """The directive that a kernel whose body reads it must have."""
 
     @property
     def predicate(self) -> bool:
@@ -33,10 +35,13 @@ SPECIAL_REGISTERS: dict[str, Predefined] = {}
 ELEMENTS = frozenset(".x .y .z .w .r .g .b .a".split())
 
 
-def _add(names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = "") -> None:
+def _add(
+    names: str, meaning: str, bits: str = "32", *, elements: bool = False, ptx: str = "1.0", sm: str = "",
+    directive: str = "",
+) -> None:  # fmt: skip
     sizes = tuple(map(int, bits.split()))
     for name in names.split():
-        SPECIAL_REGISTERS[name] = Predefined(name, sizes, elements, need(ptx, sm), meaning)
+        SPECIAL_REGISTERS[name] = Predefined(name, sizes, elements, need(ptx, sm), meaning, directive)
 
 
 _add("%tid", "thread index in the CTA", "32 16", elements=True)
@@ -91,6 +96,21 @@ _add(
 _add("%cluster_ctarank %cluster_nctarank", "the same as one number", ptx="7.8", sm="90+")
 _add("%is_explicit_cluster", "whether the launch gave a cluster size", "1", ptx="7.8", sm="90+")
 _add("%current_graph_exec", "identifier of the graph being executed, 0 if none", "64", ptx="8.0", sm="50+")
+_add(
+    "%perctamemoryoffset",
+    "address of the CTA's own slice of global memory",
+    "64",
+    ptx="9.4",
+    sm="80+",
+    directive=".minperctamemory",
+)
+_add(
+    "%perctamemorysize",
+    "bytes of that slice, a multiple of 1024; 0 if the driver has no such memory",
+    ptx="9.4",
+    sm="80+",
+    directive=".minperctamemory",
+)
 _add("%locality_domain_id %locality_domain_supplemental_sm", "locality domain of the SM", ptx="9.5", sm="100+")
 
 

@@ -7,7 +7,8 @@ from typing import cast
 
 from .forms import OperandSpec, Use
 from .instruction import OPCODES
-from .syntax import Address, Not, Operand, Pair, Symbol, Vector
+from .special_registers import SPECIAL_REGISTERS
+from .syntax import Address, Element, Not, Operand, Pair, SpecialRegister, Symbol, Vector
 from .types import SCALAR_TYPES
 
 
@@ -16,8 +17,8 @@ class SymbolUse:
     """A symbol in an instruction: its operand, and what it must be.
 
     `wanted` is `address` (in brackets), `value` (a variable's address), `displaced` (a variable's address plus an
-    offset), `constant` (a symbol plus an offset, a mere number), `number` (that of a variable), `label`, `branch targets`, `call`, or a kind of
-    reference such as `texref`. `places` are those of legal variables, `references` whether a texture or surface
+    offset), `constant` (a symbol plus an offset, a mere number), `number` (that of a variable), `array`, `label`, `branch targets`, `call`, a kind of
+    reference such as `texref`, or, for a special register, the directive that it needs in a kernel. `places` are those of legal variables, `references` whether a texture or surface
     reference will do too.
     """
 
@@ -51,6 +52,10 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
         found.append(SymbolUse(symbol.name, index, wanted, places, references, cls.opcode, cls.takes_functions))
 
     match operand:
+        case SpecialRegister(name):
+            special = SPECIAL_REGISTERS.get(name)
+            if special is not None and special.directive:  # as an address ptxas takes it without
+                found.append(SymbolUse(name, index, special.directive, frozenset(), False, cls.opcode))
         case Address(base, _, rest):
             if isinstance(base, Symbol) and cls.reference and "&" in spec.parts[0].flags:
                 add(base, cls.reference)
@@ -58,6 +63,10 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
                 add(base, "address", *cls.variables(spec.name, use.slots, alone))
             for part, item in zip(spec.parts[1:], rest, strict=False):
                 _collect(use, part, item, index, alone, found)
+        case Element(Symbol() as array):
+            add(array, "array")
+            wanted = "address" if spec.kind == "address" else "value"
+            add(array, wanted, *cls.variables(spec.name, use.slots, alone))
         case Symbol(_, offset):
             if spec.type == "label":
                 add(operand, "label")

@@ -24,6 +24,8 @@ from .special_registers import is_special_register as is_special_register
 
 _COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
 _STRING = r'"[^"]*"'  # ptxas knows no escapes
+_SOURCE = r"\.source_begin[ \t]*\n(?:[^\n]*\n)*?[ \t]*\.source_end[ \t]*(?:\n|\Z)"
+"""The program in a `.code_block` (PTX ISA 11.5.6): any lines between two words that have a line of their own."""
 _FRACTION = r"(?<![\w)$%])\.\d+(?![\w:])(?:[eE][+-]?\d+)?"
 _NUMBER = (
     r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
@@ -33,14 +35,14 @@ _MODIFIER = r"\.[A-Za-z_]\w*(?:::\w+(?::\d+)?)*|\.\d\w*(?:::\w+)*"
 _IDENTIFIER = r"(?:[A-Za-z_$]|%[\w$])[\w$]*(?:::\w+)*"
 _PUNCTUATION = r"<<|>>|<=|>=|==|!=|&&|\|\||[-{}()\[\],;:@!|+<>=*/&^~?.%$]"
 TOKEN = re.compile(
-    rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING})|(?P<num>{_NUMBER}|{_FRACTION})"
+    rf"(?P<ws>\s+)|(?P<lc>{_COMMENTS[0]})|(?P<bc>{_COMMENTS[1]})|(?P<str>{_STRING}|{_SOURCE})|(?P<num>{_NUMBER}|{_FRACTION})"
     rf"|(?P<mod>{_MODIFIER})|(?P<id>{_IDENTIFIER})|(?P<p>{_PUNCTUATION})|(?P<bad>.)",
     re.S,
 )
 """One PTX token: whitespace, comment, string, number, `.modifier`, identifier or punctuation."""
 _PIECES = re.compile(
     rf"((?:\s+|{'|'.join(_COMMENTS)})*+)"
-    rf"(?:({_IDENTIFIER}|{_NUMBER}|(?!{_FRACTION})(?:{_STRING}|{_MODIFIER}|{_PUNCTUATION}|.))|({_FRACTION})|\Z)",
+    rf"(?:({_IDENTIFIER}|{_NUMBER}|(?!{_FRACTION})(?:{_STRING}|{_SOURCE}|{_MODIFIER}|{_PUNCTUATION}|.))|({_FRACTION})|\Z)",
     re.S,
 ).findall
 """(the gap before a token, the token, or else a number that may also be a modifier); both are empty at the end."""
@@ -174,7 +176,20 @@ class Address:
     unified: bool = False
 
 
-Operand = Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`a[3]`, `a[%r1]` or `a[%r1+3]`: the address of an element of an array (PTX ISA 6.4.2). `offset` belongs to the
+    index.
+    """
+
+    array: Operand
+    index: Operand
+    offset: str = ""
+
+
+Operand = (
+    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address | Element
+)  # fmt: skip
 Layout = tuple[Operand, ...]
 
 PLACEHOLDERS = {"=": Register("="), "$": Register("$"), "~": Register("~")}
@@ -245,6 +260,12 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
             yield "]"
             if unified:
                 yield ".unified"
+        case Element(array, index, offset):
+            yield from operand_tokens(array)
+            yield "["
+            yield from operand_tokens(index)
+            yield from _spelled(offset) if offset else ()
+            yield "]"
 
 
 def layout_tokens(layout: Layout) -> Iterator[str]:
@@ -283,6 +304,8 @@ def _collect(layout: Layout, found: list[Register]) -> None:
                 _collect(elements, found)
             case Address(base, _, rest):
                 _collect((base, *rest), found)
+            case Element(array, index):
+                _collect((array, index), found)
             case _:
                 pass
 
@@ -302,6 +325,8 @@ def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
                 return Arguments(tuple(walk(e) for e in elements))
             case Address(base, offset, rest, unified):
                 return Address(walk(base), offset, tuple(walk(e) for e in rest), unified)
+            case Element(array, index, offset):
+                return Element(walk(array), walk(index), offset)
             case _:
                 return change(operand)
 
@@ -425,7 +450,20 @@ class OperandParser:
             return SpecialRegister(operand.name + member)
         if isinstance(operand, Symbol) and self._peek() in ("+", "-"):
             return Symbol(operand.name, self._offset())
+        if isinstance(operand, Symbol) and self._peek() == "[":
+            return self._element(operand)
         return operand
+
+    def _element(self, array: Symbol) -> Operand:
+        self._expect("[")
+        index = self._operand()
+        offset = ""
+        if isinstance(index, Symbol) and index.offset:
+            index, offset = Symbol(index.name), index.offset
+        elif self._peek() in ("+", "-"):
+            offset = self._offset()
+        self._expect("]")
+        return Element(array, index, offset)
 
     def _member(self, register: Register) -> Operand:
         if self._kind() == "mod":

@@ -123,12 +123,13 @@ def _row_lanes(machine: Machine, mask: Mask, count: int) -> tuple[np.ndarray, np
 
 
 def unpacked(rows: np.ndarray, source: str | None) -> np.ndarray:
-    """Rows of 16 bytes, those of 4 or 6 bit elements with each element in a byte of its own."""
+    """Rows of 16 bytes, those of 4 or 6 bit elements with each element in a byte of its own (signed for s4)."""
     if source is None:
         return rows
-    if source == "b4x16_p64":
+    if source in ("b4x16_p64", "s4"):
         packed = rows[..., :8]
-        return np.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(rows.shape)
+        nibbles = np.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(*rows.shape[:-1], 16)
+        return nibbles if source != "s4" else nibbles | (nibbles >> np.uint8(3)) * np.uint8(0xF0)
     bits = np.unpackbits(rows[..., :12], axis=-1, bitorder="little").reshape(*rows.shape[:-1], 16, 6)
     return (bits << np.arange(6, dtype=np.uint8)).sum(axis=-1, dtype=np.uint8)
 
@@ -142,11 +143,12 @@ def _bind_ldmatrix(machine: Machine, inst: Inst) -> Action:
     count = _matrices(inst)
     address = inst.operands[1]
     assert isinstance(address, Address)
-    access = Access(machine, inst, address, space_of(inst), np.dtype(np.uint32), 4)
+    source = inst.one_of("b4x16_p64", "b6x16_p32", "s4")
+    words = 2 if source == "s4" else 4  # of a row
+    access = Access(machine, inst, address, space_of(inst), np.dtype(np.uint32), words)
     targets = [o if isinstance(o, Reg) else None for o in registers_of(inst.operands[0])]
     lane = np.arange(32)
     transposed = inst.has("trans")
-    source = inst.one_of("b4x16_p64", "b6x16_p32")
     tall = inst.has("m16n16")
     per = 16 if tall else 8
 
