@@ -257,10 +257,13 @@ def _labels(statements: Sequence[Statement]) -> dict[int, dict[str, int]]:
 
 
 def issue_at(shape: Shape, regs: Sequence[Reg], problem: Problem, line: int) -> Issue:
-    """A problem with the line and column of the operand it is about."""
+    """A problem with the line and column of the operand or modifier it is about."""
     at = guard_tokens(shape.guard_mark)
     if problem.operand >= 0:
         at = _operand_token(shape, problem.operand)
+    elif problem.word:
+        words = (f".{problem.word}", problem.word)  # a modifier, or a special register
+        at = next((i for i in range(len(shape.tokens) - 1, at, -1) if shape.tokens[i] in words), at)
     return _issue(shape, regs, at, problem.message, line, problem.hint)
 
 

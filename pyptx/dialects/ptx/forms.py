@@ -139,6 +139,8 @@ class Problem:
     """How far the operand fits, to find the closest form: 1, it is a vector as wanted; 2, of the right length; 3, all
     fit and a rule objects.
     """
+    word: str = ""
+    """The modifier that it is about, if it is about one."""
 
 
 @dataclass(slots=True)
@@ -327,16 +329,23 @@ class Form:
 
     def _bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
         """`bind` where the order of the modifiers counts, or one fits several slots."""
+        slots = self.places(modifiers)
+        if slots is None or any(s.required and s.name not in slots for s in self.slots):
+            return None
+        if any(s.first and s.name in slots and slots[s.name] != modifiers[0] for s in self.slots):
+            return None
+        return slots if self._whole_groups(slots) else None
+
+    def places(self, modifiers: Sequence[str]) -> dict[str, str] | None:
+        """The slots that these modifiers take if more of them may come; None where one of them has no place."""
         used = [False] * len(modifiers)
         slots: dict[str, str] = {}
         last: dict[str, int] = {}  # kind of modifier whose order counts -> where the last one stood
         for slot in self.slots:
+            kind = slot.ordered
             for i, token in enumerate(modifiers):
                 if used[i] or token not in slot.values:
                     continue
-                if slot.first and i:
-                    return None
-                kind = slot.ordered
                 if kind:
                     if i < last.get(kind, -1):
                         return None
@@ -344,11 +353,6 @@ class Form:
                 used[i] = True
                 slots[slot.name] = token
                 break
-            else:
-                if slot.required:
-                    return None
-        if not self._whole_groups(slots):
-            return None
         repeated = _REPEATABLE.intersection(slots.values())
         return slots if all(u or m in repeated for u, m in zip(used, modifiers, strict=True)) else None
 
