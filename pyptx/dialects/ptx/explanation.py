@@ -171,13 +171,10 @@ class _Explanation:
         """The kind of modifier whose order counts that a word is, or the empty string."""
         return next((s.ordered for f in self.family.forms for s in f.slots if word in s.values), "")
 
-    def _kept(self, words: set[str]) -> list[str]:
-        return [w for w in self.words if w in words]
-
     def _foreign(self, foreign: list[str]) -> Problem:
         """Modifiers that do not go with the types."""
         first = foreign[0]
-        culprit = next((t for t in self.types if not self._fits(self._kept({first, t}))), None)
+        culprit = next((t for t in self.types if not self._fits([first, t])), None)
         types = [culprit] if culprit is not None else list(self.types)
         listed = "".join(f".{t}" for t in types)
         rest = [w for w in self.words if w not in foreign]
@@ -195,7 +192,7 @@ class _Explanation:
     def _together(self, words: list[str], failing: list[list[str]], types: Sequence[str] = ()) -> Problem:
         """The smallest sets of modifiers that fit no form: `words` is the first of them."""
         for pair in failing:
-            if len(pair) == 2 and any(set(pair) <= set(s.values) for f in self.family.forms for s in f.slots):
+            if len(pair) == 2 and any(set(pair) <= self._rivals(s) for f in self.family.forms for s in f.slots):
                 rest = [w for w in self.words if w != pair[1]]
                 if pair[0] != pair[1] and not self._fits(pair[::-1]):
                     return self._problem(f".{pair[0]} and .{pair[1]} exclude each other", pair[1], rest)

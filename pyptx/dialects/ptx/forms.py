@@ -373,7 +373,7 @@ class Form:
                     yield f".{slots[key[1:]]} on {self.opcode}", value
             elif key[0] == "/":
                 if any(_present(key[1:], spec, operand) for spec, operand in zip(specs, layout, strict=True)):
-                    yield f"the operand {key[1:]} of {self.opcode}", value
+                    yield f"operand {key[1:]} of {self.opcode}", value
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
 
@@ -503,6 +503,33 @@ _KINDS: dict[type, str] = {
     Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
     Address: "an address", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
+
+
+def _what(spec: OperandSpec, operand: Operand) -> str:
+    """What stands where a form wants something else, and what to do about it."""
+    kind = _KINDS.get(type(operand), "this")
+    if isinstance(operand, SpecialRegister):
+        return f"{kind}: move {operand.name} to a register first" if spec.role == "$" else f"{kind}, which is read-only"
+    if isinstance(operand, Pair) and spec.role == "=":
+        return f"{kind}: there is one result"
+    return kind
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'s' if count != 1 else ''}"
+
+
+@cache
+def _selectors(pattern: str) -> str:
+    """The selectors that a regular expression takes, in words: `b[0-3]|h[01]` -> `.b0 to .b3 or .h0 to .h1`."""
+    named: list[str] = []
+    for letter, highest in (("b", 7), ("h", 3)):
+        for digits in (1, 2, 3, 4):
+            numbers = product("01234567"[: highest + 1], repeat=digits)
+            legal = [one for number in numbers if re.fullmatch(pattern, one := f"{letter}{''.join(number)}")]
+            if legal:
+                named.append(f".{legal[0]} to .{legal[-1]}" if len(legal) > 1 else f".{legal[0]}")
+    return " or ".join(named)
 
 
 _PLAIN = Register()
@@ -650,13 +677,19 @@ class _OperandMatcher:
         if isinstance(operand, Sink) and "__" in spec.flags:
             return operand
         if not isinstance(operand, Vector):
-            return f"operand {spec.name} must be a vector of {count} elements in braces"
+            return f"operand {spec.name} must be a vector of {_elements(count)} in braces, not {_what(spec, operand)}"
         given = len(operand.elements)
         if given != count and not (loose and given > count and given in (2, 4)):
             self.depth = 1
-            return f"operand {spec.name} must have {count} elements, not {given}"
+            return f"operand {spec.name} must have {_elements(count)}, not {given}{self._vector_modifier(spec, given)}"
         self.depth = 2
         return self._vector(spec, wanted, operand)
+
+    def _vector_modifier(self, spec: OperandSpec, given: int) -> str:
+        """Which modifier would make a vector of that many elements legal, in words; empty if none would."""
+        slot = next((s for s in self.form.slots if s.name == spec.count), None)
+        fitting = [v for v in slot.values if count_in(v) == given] if slot is not None else []
+        return f" (that takes .{fitting[0]})" if fitting else ""
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
         given = operand.elements
@@ -773,7 +806,7 @@ class _OperandMatcher:
                     return self._special(spec, wanted, operand)
             case _:
                 pass
-        return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
+        return f"operand {spec.name} must be {describe(wanted, spec)}, not {_what(spec, operand)}"
 
     def _special(
         self, spec: OperandSpec, wanted: str, operand: SpecialRegister, count: int | None = None
@@ -795,8 +828,8 @@ class _OperandMatcher:
         selector = self.form.selectors.get(spec.name)
         if operand.member and self.form.selectors:  # there are no elements of vectors beside selectors
             if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
-                legal = f"legal is {selector}" if selector else "it is read whole"
-                return f"operand {spec.name} has no part {operand.member}, {legal}"
+                legal = f"it may have {_selectors(selector)}" if selector else "it is read whole"
+                return f"operand {spec.name} has no part {operand.member}: {legal}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
             if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:

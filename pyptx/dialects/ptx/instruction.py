@@ -464,7 +464,7 @@ def unknown_opcode(root: str, modifiers: Sequence[str]) -> Problem:
         near = suggest(root, _LONGEST)
         hint = f"did you mean {' or '.join(near)}?" if near else None
         return Problem(f"unknown instruction {root}", -1, hint)
-    problem = torn_opcode(root, modifiers) or misspelled_opcode((root, *modifiers), 1)
+    problem = torn_opcode(root, modifiers, 0) or misspelled_opcode((root, *modifiers), 1)
     if problem is None:
         names = [o for o in OPCODES if o.partition(".")[0] == root]
         spelled = ".".join((root, *modifiers[:1]))
@@ -474,9 +474,7 @@ def unknown_opcode(root: str, modifiers: Sequence[str]) -> Problem:
 
 def misspelled_opcode(words: Sequence[str], known: int) -> Problem | None:
     """The problem where one word spoils an opcode that starts with more than these `known` words, or is nearly one."""
-    names = [o.split(".") for o in OPCODES if o.partition(".")[0] == words[0]]
-    same = max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(n, words, strict=False))) for n in names)
-    nexts = dict.fromkeys(n[same] for n in names if n[:same] == list(words[:same]) and len(n) > same)
+    same, nexts = _longest_start(words)
     near = suggest(words[same], nexts) if same < len(words) else []
     if not near and same <= known:
         return None
@@ -485,12 +483,13 @@ def misspelled_opcode(words: Sequence[str], known: int) -> Problem | None:
     return Problem(f"unknown instruction {'.'.join(words[: same + 1])}", -1, hint)
 
 
-def torn_opcode(root: str, modifiers: Sequence[str], known: int = 0) -> Problem | None:
+def torn_opcode(root: str, modifiers: Sequence[str], known: int) -> Problem | None:
     """The problem where the words of an opcode, more than `known` of them behind its root, do not stand together in
     front: `mbarrier.shared.try_wait`.
     """
     whole = [o.split(".")[1:] for o in OPCODES if o.partition(".")[0] == root]
-    whole = [words for words in whole if len(words) > known and set(words) <= set(modifiers)]
+    same, _ = _longest_start((root, *modifiers))
+    whole = [words for words in whole if len(words) >= max(same, known + 1) and set(words) <= set(modifiers)]
     if not whole:
         return None
     words = max(whole, key=len)
@@ -500,6 +499,13 @@ def torn_opcode(root: str, modifiers: Sequence[str], known: int = 0) -> Problem 
     opcode = ".".join((root, *words))
     message = f"{'.'.join((root, *modifiers))}: the words of {opcode} stand together, in front of all modifiers"
     return Problem(message, -1, f"write {'.'.join((opcode, *rest))}")
+
+
+def _longest_start(words: Sequence[str]) -> tuple[int, list[str]]:
+    """How many of the words start an opcode, and the words that may come next."""
+    names = [o.split(".") for o in OPCODES if o.partition(".")[0] == words[0]]
+    same = max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(n, words, strict=False))) for n in names)
+    return same, list(dict.fromkeys(n[same] for n in names if n[:same] == list(words[:same]) and len(n) > same))
 
 
 # ------------------------------------------------------------------------------------------------------------
