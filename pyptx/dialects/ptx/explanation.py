@@ -181,13 +181,13 @@ class _Explanation:
         message = f"{_listed(foreign)} {'does' if len(foreign) == 1 else 'do'} not go with {listed}"
         legal = self._instead_of([first], 0, rest)
         if legal:
-            return self._problem(f"{message}, which takes {one_of(legal)}", first, [*rest, legal[0]])
+            message = f"{message}, which takes {one_of(legal)}"
         if len(types) == 1:
             beside = [w for w in self.words if w not in types]
-            legal = self._instead_of(types, 0, beside)
-            if legal:
-                message = f"{message}; {'it goes' if len(foreign) == 1 else 'they go'} with {one_of(legal)}"
-        return self._problem(message, first, rest)
+            goes = self._instead_of(types, 0, beside)
+            if goes:
+                message = f"{message}; {'it goes' if len(foreign) == 1 else 'they go'} with {one_of(goes)}"
+        return self._problem(message, first, [*rest, *legal[:1]])
 
     def _together(self, words: list[str], failing: list[list[str]], types: Sequence[str] = ()) -> Problem:
         """The smallest sets of modifiers that fit no form: `words` is the first of them."""

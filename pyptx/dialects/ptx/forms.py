@@ -377,6 +377,14 @@ class Form:
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
 
+    def _ruled_out(self, message: str, slots: Slots, specs: tuple[OperandSpec, ...]) -> Problem:
+        """The problem of what a rule says, at the operand or modifier that it names first (`operand b ...`, `.sat ...`)."""
+        name = re.search(r"operand (\w+)", message)
+        place = next((i for i, spec in enumerate(specs) if name is not None and _named(name[1], spec)), -1)
+        words = re.findall(r"\.([a-zA-Z][\w:]*)", message) if place < 0 else []
+        word = next((w for w in words if w in slots.values()), "")
+        return Problem(message, place, f"syntax: {self.syntax}", depth=3, word=word)
+
     def match_operands(
         self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]
     ) -> Use | Problem:
@@ -400,9 +408,13 @@ class Form:
             placed.append(result)
         use = Use(self, slots, tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
-            return Problem(message, depth=3)
+            return self._ruled_out(message, slots, specs)
         use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
         return use
+
+
+def _named(name: str, spec: OperandSpec) -> bool:
+    return name in (spec.name, *(part.name for part in spec.parts))
 
 
 def form(
@@ -500,7 +512,7 @@ def count_in(value: str) -> int:
 
 
 _KINDS: dict[type, str] = {
-    Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
+    Immediate: "a constant", Not: "a negated operand", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
     Address: "an address", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
 
@@ -509,7 +521,10 @@ def _what(spec: OperandSpec, operand: Operand) -> str:
     """What stands where a form wants something else, and what to do about it."""
     kind = _KINDS.get(type(operand), "this")
     if isinstance(operand, SpecialRegister):
-        return f"{kind}: move {operand.name} to a register first" if spec.role == "$" else f"{kind}, which is read-only"
+        advice = ": move it to a register first" if spec.role == "$" else ", which is read-only"
+        return f"the special register {operand.name}{advice}"
+    if isinstance(operand, Symbol):
+        return f"the symbol {operand.name}"
     if isinstance(operand, Pair) and spec.role == "=":
         return f"{kind}: there is one result"
     return kind
@@ -861,7 +876,7 @@ class _OperandMatcher:
 
     def _immediate(self, spec: OperandSpec, wanted: str, operand: Immediate) -> Operand | str:
         if spec.role != "$":
-            return f"operand {spec.name} is written and cannot be a constant"
+            return f"operand {spec.name} is written and cannot be a constant ({operand.text})"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
         if not operand.text.isalnum() and (problem := constant_problem(operand.text)) is not None:
