@@ -590,7 +590,7 @@ class _OperandMatcher:
 
     def _address(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         if not isinstance(operand, Address):
-            return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
+            return f"operand {spec.name} must be an address in brackets, not {_what(spec, operand)}"
         base = operand.base
         exact, wanted = "?" in spec.parts[0].flags, spec.parts[1:]
         if isinstance(base, Register):
