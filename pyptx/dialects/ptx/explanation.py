@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Protocol
 
 from ...diagnostics import suggest
-from .forms import Form, Problem, Slot
+from .forms import Form, Problem, Slot, order_of
 from .types import SCALAR_TYPES
 
 
@@ -83,7 +83,9 @@ class _Explanation:
         missing = [v for f in fitting for _, values in _completions(f, others) for v in values]
         if missing and all(f.bind(tuple(others)) is None for f in fitting):
             return f"there should be {one_of(missing)}"
-        legal = sorted({v for f in fitting for s in _free(f, others) for v in s.values})
+        free = [s for f in fitting for s in _free(f, others)]
+        alike = [s for s in free if s.ordered and s.ordered == order_of((word,))]  # another space for a space
+        legal = sorted({v for s in alike or free for v in s.values})
         if not legal:
             legal = sorted(known)
         return f"legal: {' '.join('.' + w for w in legal[:24])}{' ...' if len(legal) > 24 else ''}" if legal else None
@@ -238,7 +240,8 @@ class _Explanation:
                 lines[form.syntax] = None
                 counted = counted or _count(form, slot.ordered) > 1
         if lines and not counted:
-            return Problem(f"{self.spelled} needs {one_of(values)}", -1, f"syntax: {' | '.join(list(lines)[:3])}")
+            message = f"{self.spelled} needs {one_of(values)}{self._or_another_shape()}"
+            return Problem(message, -1, f"syntax: {' | '.join(list(lines)[:3])}")
         form = min(fitting, key=lambda f: _want(_lacking(f, self.words)))
         syntax = f"syntax: {form.syntax}"
         lacking = _lacking(form, self.words)
@@ -256,6 +259,19 @@ class _Explanation:
             word = filled[first.name]
             return Problem(f"{self.spelled}: .{word} must follow {self.opcode} directly", -1, syntax, word=word)
         return Problem(f"{self.spelled} is not a legal order of these modifiers", -1, syntax)
+
+    def _or_another_shape(self) -> str:
+        """The shapes with which nothing lacks, in words: they decide what else a matrix operation must have."""
+        for i, word in enumerate(self.words):
+            shapes = [s.values for f in self.family.forms for s in f.slots if s.name == "shape" and word in s.values]
+            legal = [v for v in dict.fromkeys(v for values in shapes for v in values) if self._binds(i, v)]
+            if legal:
+                return f", or instead of .{word} {one_of(legal)}"
+        return ""
+
+    def _binds(self, at: int, value: str) -> bool:
+        words = (*self.words[:at], value, *self.words[at + 1 :])
+        return any(f.bind(words) is not None for f in self.family.knowing(words))
 
     def _needs(self, form: Form, lacking: list[Slot]) -> str:
         """What a form lacks, in words: of types it says how many it takes."""

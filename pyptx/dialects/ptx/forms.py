@@ -94,7 +94,7 @@ class Slot:
     """The kind of modifier whose order ptxas checks, or the empty string."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ordered", _ordered(self.values))
+        object.__setattr__(self, "ordered", order_of(self.values))
 
     @property
     def literal(self) -> bool:
@@ -102,7 +102,8 @@ class Slot:
 
 
 @cache
-def _ordered(values: tuple[str, ...]) -> str:
+def order_of(values: tuple[str, ...]) -> str:
+    """The kind of modifier whose order counts that all these are; empty if none."""
     if all(v in SCALAR_TYPES and v != "b1024" for v in values):  # .b1024 may stand anywhere
         return "type"
     if all(v in SPACES for v in values):
@@ -141,6 +142,8 @@ class Problem:
     """
     word: str = ""
     """The modifier that it is about, if it is about one."""
+    element: int = -1
+    """The index of the element of the operand, a vector, if it is about one."""
 
 
 @dataclass(slots=True)
@@ -401,10 +404,10 @@ class Form:
         matcher = _OperandMatcher(self, slots, classes, owner)
         placed: list[Operand] = []
         for i, (spec, operand) in enumerate(zip(specs, layout, strict=True)):
-            matcher.depth = 0
+            matcher.depth, matcher.element = 0, -1
             result = matcher.operand(spec, operand)
             if isinstance(result, str):
-                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth)
+                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth, element=matcher.element)
             placed.append(result)
         use = Use(self, slots, tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
@@ -557,6 +560,7 @@ class _OperandMatcher:
         self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
         self.needs: list[tuple[str, Need]] = []  # of special registers
         self.depth = 0  # see Problem.depth
+        self.element = -1  # see Problem.element
 
     def operand(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         """The operand with its registers' roles set, or a message."""
@@ -717,7 +721,9 @@ class _OperandMatcher:
                 return result if isinstance(result, str) else Vector((result,) * len(given))
         classes = iter(self.classes[self.at :])
         members: list[str] = []  # the class of each register; `int`, `float` or `float32` for a constant
-        for element in operand.elements:
+        places: list[int] = []  # where each of them stands
+        for self.element, element in enumerate(given):
+            places.append(self.element)
             if isinstance(element, Register):
                 vector, _, scalar = next(classes).rpartition(".")
                 if vector and not element.member:
@@ -731,10 +737,14 @@ class _OperandMatcher:
                 if (problem := constant_problem(element.text)) is not None:
                     return f"operand {spec.name}: {element.text} is no constant: {problem}"
                 members.append("float32" if element.is_single else "float" if element.is_float else "int")
+            else:
+                places.pop()
+        self.element = -1
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
         common = _common_class(members)
         if common is None:
+            self.element = places[_odd_one(members)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
         floating = members[:1] in (["float"], ["float32"])
@@ -750,7 +760,7 @@ class _OperandMatcher:
         if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
             mixed = SCALAR_TYPES[wanted].bits == 32 and self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
-        for element in operand.elements:
+        for self.element, element in enumerate(given):
             if isinstance(element, Register):
                 result = self._register(spec, wanted, element, common)
             elif mixed and isinstance(element, SpecialRegister):
@@ -762,6 +772,7 @@ class _OperandMatcher:
             if isinstance(result, str):
                 return result
             elements.append(result)
+        self.element = -1
         return Vector(tuple(elements))
 
     def _arguments(self, spec: OperandSpec, operand: Operand) -> Operand | str:
@@ -962,6 +973,11 @@ def _common_class(members: Sequence[str]) -> str | None:
         return None
     kinds = set(members)
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
+
+
+def _odd_one(members: Sequence[str]) -> int:
+    """The first of these classes without a common one that is not like those before it."""
+    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i]) is None) - 1
 
 
 _CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
