@@ -100,7 +100,9 @@ def main() -> None:
     for rank, (kind, many) in enumerate(count.most_common(options.top), 1):
         print(f"| {rank} | {kind} | {many} | {places.get(kind, '')} |")
         for version, target, line, said in choose.sample(kinds[kind], min(options.beside, many)):
-            print(f"    {version} {target}  {line}\n      ptxas: {said}\n      pyptx: {ours([line], version, target)[0][:1]}")
+            print(
+                f"    {version} {target}  {line}\n      ptxas: {said}\n      pyptx: {ours([line], version, target)[0][:1]}"
+            )
     print(f"{count.total()} mistakes, {len(count)} kinds")
 
 

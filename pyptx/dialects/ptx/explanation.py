@@ -33,6 +33,12 @@ def explain(family: Family, written: Sequence[str]) -> Problem:
     return _Explanation(family, tuple(written)).problem()
 
 
+def completions(family: Family, written: Sequence[str], operands: int = -1) -> list[str]:
+    """The modifiers one of which more makes another form of these; of a form with that many operands, if given."""
+    forms = [f for f in family.knowing(written) if operands < 0 or any(len(a) == operands for a in f.alternatives)]
+    return list(dict.fromkeys(v for f in forms for _, values in _completions(f, written) for v in values))
+
+
 def one_of(values: Iterable[str], dot: str = ".") -> str:
     """`.a`, or `one of .a .b`."""
     words = [dot + v for v in dict.fromkeys(values)]
@@ -246,7 +252,7 @@ class _Explanation:
         syntax = f"syntax: {form.syntax}"
         lacking = _lacking(form, self.words)
         if lacking:
-            return Problem(f"{self.spelled} needs {self._needs(form, lacking)}", -1, syntax)
+            return Problem(f"{self.spelled} needs {self._needs(form, lacking, values)}", -1, syntax)
         filled = form.places(self.words) or {}
         for group in form.groups:
             absent = [s for s in group if s.name not in filled]
@@ -273,13 +279,14 @@ class _Explanation:
         words = (*self.words[:at], value, *self.words[at + 1 :])
         return any(f.bind(words) is not None for f in self.family.knowing(words))
 
-    def _needs(self, form: Form, lacking: list[Slot]) -> str:
-        """What a form lacks, in words: of types it says how many it takes."""
+    def _needs(self, form: Form, lacking: list[Slot], values: Sequence[str]) -> str:
+        """What a form lacks, in words: of types it says how many it takes. `values`: what completes any form."""
         kind = lacking[0].ordered
         required = [s for s in form.slots if s.required and s.ordered == kind]
         has = len(required) - sum(s.ordered == kind for s in lacking)
         if kind and has:
-            return f"{len(required)} {kind}s, {''.join(f'.{s.name}' for s in required)}, and has {has}"
+            names = "".join(f".{s.name}" for s in required)
+            return f"{len(required)} {kind}s, {names}, and has {has}: add {one_of(values or lacking[0].values)}"
         more = " and more" if len(lacking) > 3 else ""
         return " and ".join(one_of(s.values) for s in lacking[:3]) + more
 
@@ -319,7 +326,9 @@ def _completions(form: Form, words: Sequence[str]) -> Iterator[tuple[Slot, list[
     """The slot without which these words are a form's, and the values that make them complete."""
     lacking = _lacking(form, words)
     if len(lacking) == 1:
-        values = [v for v in lacking[0].values if form.bind((*words, v)) is not None or form.bind((v, *words)) is not None]
+        values = [
+            v for v in lacking[0].values if form.bind((*words, v)) is not None or form.bind((v, *words)) is not None
+        ]
         if values:
             yield lacking[0], values
 

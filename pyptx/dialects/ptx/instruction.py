@@ -22,6 +22,7 @@ the instruction may leave them (guarded, or `~` in the layout); results are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
@@ -32,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...diagnostics import suggest
 from .attributes import LayoutAttr, layout_attr, string_attr
-from .explanation import explain, one_of
+from .explanation import completions, explain, one_of
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .syntax import Layout, Register, registers, transform
 from .target import Need, TargetAttr, Version, all_met
@@ -53,20 +54,23 @@ class Resolution:
     """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one.
 
     The problem may be given as a function, called when somebody wants to know. `needs` yields what keeps an instruction
-    that fits no form from being there at all: each of a list of alternatives is a list of (what, need).
+    that fits no form from being there at all: each of a list of alternatives is a list of (what, need). `successor` tells
+    what to write for a form that was removed.
     """
 
-    __slots__ = ("uses", "_problem", "_needs")
+    __slots__ = ("uses", "_problem", "_needs", "_successor")
 
     def __init__(
         self,
         uses: list[Use],
         problem: Problem | Callable[[], Problem] | None,
         needs: Callable[[], Iterable[Alternatives]] | None = None,
+        successor: Callable[[], str | None] | None = None,
     ):
         self.uses = uses
         self._problem = problem
         self._needs = needs
+        self._successor = successor
 
     @property
     def problem(self) -> Problem | None:
@@ -77,9 +81,9 @@ class Resolution:
     def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
         """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
         if self.uses:
-            return _lack([use.needs for use in self.uses], version, target, options)
+            return _lack([use.needs for use in self.uses], version, target, options, self._successor)
         for alternatives in self._needs() if self._needs is not None else ():
-            missing = _lack(alternatives, version, target, options)
+            missing = _lack(alternatives, version, target, options, self._successor)
             if missing is not None:
                 return missing
         return self.problem
@@ -96,15 +100,22 @@ Alternatives = Sequence[Sequence[tuple[str, Need]]]
 """Ways to have something, each with (what, need) of its parts."""
 
 
-def _lack(alternatives: Alternatives, version: Version, target: str, options: Sequence[str]) -> Problem | None:
-    """None where one of the alternatives is there, else what the first of them lacks."""
+def _lack(
+    alternatives: Alternatives, version: Version, target: str, options: Sequence[str],
+    successor: Callable[[], str | None] | None,
+) -> Problem | None:  # fmt: skip
+    """None where one of the alternatives is there, else what the first of them lacks; `successor` says what to write
+    for what was removed.
+    """
     missing: Problem | None = None
     for needs in alternatives:
         if all_met((n for _, n in needs), version, target, options):
             return None
         if missing is None:
             what, lacking = next((w, n) for w, n in needs if not n.met(version, target, options))
-            missing = Problem(lacking.why_not(version, target, what), word=what.partition(" ")[0].lstrip("."))
+            removed = lacking.until is not None and version > lacking.until
+            hint = successor() if removed and successor is not None else None
+            missing = Problem(lacking.why_not(version, target, what), -1, hint, word=what.partition(" ")[0].lstrip("."))
     return missing
 
 
@@ -342,13 +353,12 @@ class Instruction(Operation, Fragments):
         if found is None:
             if len(cls._resolutions) > 50_000:
                 cls._resolutions.clear()
-            found = cls._resolutions[key] = cls._resolve(candidates, layout, classes)
+            found = cls._resolutions[key] = cls._resolve(modifiers, layout, classes)
         return found
 
     @classmethod
-    def _resolve(
-        cls, candidates: list[tuple[Form, dict[str, str]]], layout: Layout, classes: tuple[str, ...]
-    ) -> Resolution:
+    def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
+        candidates = cls.candidates(modifiers)
         uses: list[Use] = []
         closest: Problem | None = None
         nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does
@@ -361,9 +371,27 @@ class Instruction(Operation, Fragments):
             distance = (candidate.alternative(layout) is not None, fitting, result.depth)
             if closest is None or distance > nearest:
                 closest, nearest = result, distance
+
+        def successor() -> str | None:
+            more = completions(cls, modifiers)
+            return f"newer versions take it with {one_of(more)}" if more else None
+
         if uses:
-            return Resolution(uses, None)
-        return Resolution([], closest, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]])
+            return Resolution(uses, None, successor=successor)
+
+        def problem() -> Problem:
+            assert closest is not None
+            return closest if nearest[0] else cls._miscounted(closest, modifiers, len(layout))
+
+        return Resolution([], problem, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]], successor)
+
+    @classmethod
+    def _miscounted(cls, problem: Problem, modifiers: tuple[str, ...], operands: int) -> Problem:
+        """The problem of a wrong number of operands, with the modifier that would make it right."""
+        more = completions(cls, modifiers, operands)
+        if not more:
+            return problem
+        return replace(problem, message=f"{problem.message} (it takes {operands} with {one_of(more)})")
 
     @classmethod
     def _needs_of_words(cls, modifiers: tuple[str, ...]) -> Iterator[Alternatives]:
