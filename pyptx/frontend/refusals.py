@@ -21,7 +21,7 @@ def refused(cls: type[Instruction], modifiers: tuple[str, ...], operands: Sequen
     that is missing.
     """
     message = error.diagnostics[0].message
-    if "not a symbol" in message:
+    if "not the symbol" in message:
         for operand in operands:
             if isinstance(operand, NotAValue) and hasattr(operand, "__ptx_symbol__"):
                 return operand.refusal()

@@ -257,10 +257,15 @@ def _labels(statements: Sequence[Statement]) -> dict[int, dict[str, int]]:
 
 
 def issue_at(shape: Shape, regs: Sequence[Reg], problem: Problem, line: int) -> Issue:
-    """A problem with the line and column of the operand it is about."""
+    """A problem with the line and column of the operand or modifier it is about."""
     at = guard_tokens(shape.guard_mark)
     if problem.operand >= 0:
         at = _operand_token(shape, problem.operand)
+        if problem.element >= 0:
+            at = _element_token(shape, at, problem.element)
+    elif problem.word:
+        words = (f".{problem.word}", problem.word)  # a modifier, or a special register
+        at = next((i for i in range(len(shape.tokens) - 1, at, -1) if shape.tokens[i] in words), at)
     return _issue(shape, regs, at, problem.message, line, problem.hint)
 
 
@@ -280,6 +285,24 @@ def _issue(shape: Shape, regs: Sequence[Reg], at: int, message: str, line: int, 
     before = "".join(g + t for g, t in zip(shape.gaps[:at], tokens[:at], strict=True)) + shape.gaps[at]
     newline = before.rfind("\n")
     return Issue(message, line + before.count("\n"), len(before) - newline, hint)
+
+
+def _element_token(shape: Shape, at: int, element: int) -> int:
+    """Index of the first token of an element of the vector at token `at`; that itself if it is none."""
+    depth = 0
+    for i in range(at, len(shape.tokens)):
+        token = shape.tokens[i]
+        if token in "]})":
+            depth -= 1
+        if depth == 1 and element == 0:
+            return i
+        if token in "{[(":
+            depth += 1
+        elif token == "," and depth == 1:
+            element -= 1
+        if depth == 0:
+            break
+    return at
 
 
 def _operand_token(shape: Shape, operand: int) -> int:

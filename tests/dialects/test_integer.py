@@ -29,7 +29,7 @@ def test_legal(text: str):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("mul.s32.lo %r0, %r1, %r2;", "order"),
+        ("mul.s32.lo %r0, %r1, %r2;", ".lo must follow mul directly"),
         ("mul.s32 %r0, %r1, %r2;", "needs"),
         ("mad.lo.sat.s32 %r0, %r1, %r2, %r3;", ".sat"),
         ("add.sat.u64 %d0, %d1, %d2;", ".sat"),

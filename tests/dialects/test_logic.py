@@ -31,7 +31,7 @@ def test_legal(text: str):
         ("lop3.b32 %r0, %r1, %r2, %r3, %r4;", "constant"),
         ("lop3.xor.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1;", ".xor"),
         ("lop3.or.b32 %r0, %r1, %r2, %r3, 1, %p1;", "pair"),
-        ("shf.b32.l.wrap %r0, %r1, %r2, %r3;", "order"),
+        ("shf.b32.l.wrap %r0, %r1, %r2, %r3;", ".l must follow shf directly"),
         ("shl.b64 %d0, %d1, %d2;", "operand b must be .u32"),
         ("shl.s32 %r0, %r1, 1;", ".s32"),
         ("and.b32 %r0.x, %r1, %r2;", "no element .x"),

@@ -57,7 +57,7 @@ def test_legal(text: str):
         (SCALED + "{0,2}, %r9, {0,0};", "thread selector in operand selector_a must be 0 or 1, not 2"),
         ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r1];", "in braces"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0,%r1}, [%r2];", "4 elements"),
-        ("ldmatrix.sync.aligned.m8n16.x1.b6x16_p32.b8x16 {%r0}, [%r1];", "cannot stand as .dtype"),
+        ("ldmatrix.sync.aligned.m8n16.x1.b6x16_p32.b8x16 {%r0}, [%r1];", ".b8x16 must stand before .b6x16_p32"),
         ("wmma.load.a.sync.aligned.col.m8n8k32.u4 {%r0}, [%d0];", "col"),
     ],
 )

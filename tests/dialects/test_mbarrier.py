@@ -56,7 +56,7 @@ def test_illegal(text: str, reason: str):
     ("text", "version", "target", "reason"),
     [
         ("mbarrier.arrive.b64 _, [%r0];", "7.0", "sm_80", "PTX 7.1"),
-        ("mbarrier.arrive.b64 %d0, [%r0], %r1;", "8.0", "sm_80", "the operand count"),
+        ("mbarrier.arrive.b64 %d0, [%r0], %r1;", "8.0", "sm_80", "operand count of"),
         ("mbarrier.arrive.relaxed.cta.b64 %d0, [%r0];", "8.5", "sm_90", "PTX 8.6"),
         ("mbarrier.init.shared::cta.b64 [%r0], 1;", "7.7", "sm_80", "PTX 7.8"),
         ("mbarrier.try_wait.b64 %p0, [%r0], %d0;", "8.0", "sm_80", "sm_90 or newer"),

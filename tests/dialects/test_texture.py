@@ -34,7 +34,7 @@ def test_legal(text: str):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"tex.cube.v4.f32.s32 {D}, [tx, {{%r4,%r5,%r6,%r7}}];", "cannot stand as .ctype"),
+        (f"tex.cube.v4.f32.s32 {D}, [tx, {{%r4,%r5,%r6,%r7}}];", ".cube does not go with .f32.s32"),
         (f"tex.2d.v4.f32.f32 {D}, [tx, {{%f0}}];", "operand c must have 2 elements"),
         (f"tex.2d.v4.f32.f32 {D}, [%r9, {{%f0,%f1}}];", "the register is .b32"),
         (f"tex.2d.v4.f32.f32 {D}, [tx+4, {{%f0,%f1}}];", "no offset"),

@@ -31,7 +31,7 @@ def one(text: str) -> Diagnostic:
     ("body", "message", "hint", "column"),
     [
         ("ad.s32 %r1, %r2, %r3;", "unknown instruction ad", "add", 2),
-        ("add.s23 %r1, %r2, %r3;", "no modifier .s23", ".s32", 2),
+        ("add.s23 %r1, %r2, %r3;", "no modifier .s23", ".s32", 5),
         ("add.s32 %r1, %rd2, %r3;", "operand a must be .s32, and the register is .b64", "syntax: add", 15),
         ("add.s32 %r1, %r2;", "takes 3 operands, not 2", "syntax: add", None),
         ("ld.global.v2.u32 %r1, [%rd1];", "vector of 2 elements", "syntax: ld", 19),

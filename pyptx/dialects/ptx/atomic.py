@@ -50,7 +50,7 @@ def _hinted(use: Use) -> str | None:
 
 def _result(use: Use) -> str | None:
     if isinstance(use.operand("d"), Sink):
-        return "the destination may not be the sink '_' (only elements of a vector may)"
+        return "operand d may not be the sink '_' (only elements of a vector may)"
     return None
 
 

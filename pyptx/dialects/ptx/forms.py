@@ -96,7 +96,7 @@ class Slot:
     """The kind of modifier whose order ptxas checks, or the empty string."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ordered", _ordered(self.values))
+        object.__setattr__(self, "ordered", order_of(self.values))
 
     @property
     def literal(self) -> bool:
@@ -104,7 +104,8 @@ class Slot:
 
 
 @cache
-def _ordered(values: tuple[str, ...]) -> str:
+def order_of(values: tuple[str, ...]) -> str:
+    """The kind of modifier whose order counts that all these are; empty if none."""
     if all((v in SCALAR_TYPES and v != "b1024") or v in ("b2", "b4") for v in values):  # .b1024 may stand anywhere
         return "type"
     if all(v in SPACES for v in values):
@@ -141,6 +142,10 @@ class Problem:
     """How far the operand fits, to find the closest form: 1, it is a vector as wanted; 2, of the right length; 3, all
     fit and a rule objects.
     """
+    word: str = ""
+    """The modifier that it is about, if it is about one."""
+    element: int = -1
+    """The index of the element of the operand, a vector, if it is about one."""
 
 
 @dataclass(slots=True)
@@ -329,16 +334,23 @@ class Form:
 
     def _bind(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
         """`bind` where the order of the modifiers counts, or one fits several slots."""
+        slots = self.places(modifiers)
+        if slots is None or any(s.required and s.name not in slots for s in self.slots):
+            return None
+        if any(s.first and s.name in slots and slots[s.name] != modifiers[0] for s in self.slots):
+            return None
+        return slots if self._whole_groups(slots) else None
+
+    def places(self, modifiers: Sequence[str]) -> dict[str, str] | None:
+        """The slots that these modifiers take if more of them may come; None where one of them has no place."""
         used = [False] * len(modifiers)
         slots: dict[str, str] = {}
         last: dict[str, int] = {}  # kind of modifier whose order counts -> where the last one stood
         for slot in self.slots:
+            kind = slot.ordered
             for i, token in enumerate(modifiers):
                 if used[i] or token not in slot.values:
                     continue
-                if slot.first and i:
-                    return None
-                kind = slot.ordered
                 if kind:
                     if i < last.get(kind, -1):
                         return None
@@ -346,11 +358,6 @@ class Form:
                 used[i] = True
                 slots[slot.name] = token
                 break
-            else:
-                if slot.required:
-                    return None
-        if not self._whole_groups(slots):
-            return None
         repeated = _REPEATABLE.intersection(slots.values())
         return slots if all(u or m in repeated for u, m in zip(used, modifiers, strict=True)) else None
 
@@ -371,9 +378,17 @@ class Form:
                     yield f".{slots[key[1:]]} on {self.opcode}", value
             elif key[0] == "/":
                 if any(_present(key[1:], spec, operand) for spec, operand in zip(specs, layout, strict=True)):
-                    yield f"the operand {key[1:]} of {self.opcode}", value
+                    yield f"operand {key[1:]} of {self.opcode}", value
             elif all(part in present for part in key.split("+")):
                 yield f"{self.opcode}{''.join('.' + part for part in key.split('+'))}", value
+
+    def _ruled_out(self, message: str, slots: Slots, specs: tuple[OperandSpec, ...]) -> Problem:
+        """The problem of what a rule says, at the operand or modifier that it names first (`operand b ...`, `.sat ...`)."""
+        name = re.search(r"operand (\w+)", message)
+        place = next((i for i, spec in enumerate(specs) if name is not None and _named(name[1], spec)), -1)
+        words = re.findall(r"\.([a-zA-Z][\w:]*)", message) if place < 0 else []
+        word = next((w for w in words if w in slots.values()), "")
+        return Problem(message, place, f"syntax: {self.syntax}", depth=3, word=word)
 
     def match_operands(
         self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]
@@ -391,16 +406,20 @@ class Form:
         matcher = _OperandMatcher(self, slots, classes, owner)
         placed: list[Operand] = []
         for i, (spec, operand) in enumerate(zip(specs, layout, strict=True)):
-            matcher.depth = 0
+            matcher.depth, matcher.element = 0, -1
             result = matcher.operand(spec, operand)
             if isinstance(result, str):
-                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth)
+                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth, element=matcher.element)
             placed.append(result)
         use = Use(self, slots, tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
-            return Problem(message, depth=3)
+            return self._ruled_out(message, slots, specs)
         use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
         return use
+
+
+def _named(name: str, spec: OperandSpec) -> bool:
+    return name in (spec.name, *(part.name for part in spec.parts))
 
 
 def form(
@@ -503,9 +522,39 @@ def count_in(value: str) -> int:
 
 
 _KINDS: dict[type, str] = {
-    Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
+    Immediate: "a constant", Not: "a negated operand", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
     Address: "an address", Element: "an element of an array", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
+
+
+def _what(spec: OperandSpec, operand: Operand) -> str:
+    """What stands where a form wants something else, and what to do about it."""
+    kind = _KINDS.get(type(operand), "this")
+    if isinstance(operand, SpecialRegister):
+        advice = ": move it to a register first" if spec.role == "$" else ", which is read-only"
+        return f"the special register {operand.name}{advice}"
+    if isinstance(operand, Symbol):
+        return f"the symbol {operand.name}"
+    if isinstance(operand, Pair) and spec.role == "=":
+        return f"{kind}: there is one result"
+    return kind
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'s' if count != 1 else ''}"
+
+
+@cache
+def _selectors(pattern: str) -> str:
+    """The selectors that a regular expression takes, in words: `b[0-3]|h[01]` -> `.b0 to .b3 or .h0 to .h1`."""
+    named: list[str] = []
+    for letter, highest in (("b", 7), ("h", 3)):
+        for digits in (1, 2, 3, 4):
+            numbers = product("01234567"[: highest + 1], repeat=digits)
+            legal = [one for number in numbers if re.fullmatch(pattern, one := f"{letter}{''.join(number)}")]
+            if legal:
+                named.append(f".{legal[0]} to .{legal[-1]}" if len(legal) > 1 else f".{legal[0]}")
+    return " or ".join(named)
 
 
 _PLAIN = Register()
@@ -518,6 +567,7 @@ class _OperandMatcher:
         self.form, self.slots, self.classes, self.owner, self.at = form, slots, classes, owner, 0
         self.needs: list[tuple[str, Need]] = []  # of special registers
         self.depth = 0  # see Problem.depth
+        self.element = -1  # see Problem.element
 
     def operand(self, spec: OperandSpec, operand: Operand) -> Operand | str:
         """The operand with its registers' roles set, or a message."""
@@ -580,7 +630,7 @@ class _OperandMatcher:
         if isinstance(operand, Element) and self.owner.takes_elements:
             return self._element(spec, operand)
         if not isinstance(operand, Address):
-            return f"operand {spec.name} must be an address in brackets, not {_KINDS.get(type(operand), 'this')}"
+            return f"operand {spec.name} must be an address in brackets, not {_what(spec, operand)}"
         base = operand.base
         exact, wanted = "?" in spec.parts[0].flags, spec.parts[1:]
         if isinstance(base, Register):
@@ -682,13 +732,19 @@ class _OperandMatcher:
         if isinstance(operand, Sink) and "__" in spec.flags:
             return operand
         if not isinstance(operand, Vector):
-            return f"operand {spec.name} must be a vector of {count} elements in braces"
+            return f"operand {spec.name} must be a vector of {_elements(count)} in braces, not {_what(spec, operand)}"
         given = len(operand.elements)
         if given != count and not (loose and given > count and given in (2, 4)):
             self.depth = 1
-            return f"operand {spec.name} must have {count} elements, not {given}"
+            return f"operand {spec.name} must have {_elements(count)}, not {given}{self._vector_modifier(spec, given)}"
         self.depth = 2
         return self._vector(spec, wanted, operand)
+
+    def _vector_modifier(self, spec: OperandSpec, given: int) -> str:
+        """Which modifier would make a vector of that many elements legal, in words; empty if none would."""
+        slot = next((s for s in self.form.slots if s.name == spec.count), None)
+        fitting = [v for v in slot.values if count_in(v) == given] if slot is not None else []
+        return f" (that takes .{fitting[0]})" if fitting else ""
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
         given = operand.elements
@@ -701,7 +757,9 @@ class _OperandMatcher:
                 return result if isinstance(result, str) else Vector((result,) * len(given))
         classes = iter(self.classes[self.at :])
         members: list[str] = []  # the class of each register; `int`, `float` or `float32` for a constant
-        for element in operand.elements:
+        places: list[int] = []  # where each of them stands
+        for self.element, element in enumerate(given):
+            places.append(self.element)
             if isinstance(element, Register):
                 vector, _, scalar = next(classes).rpartition(".")
                 if vector and not element.member:
@@ -715,10 +773,14 @@ class _OperandMatcher:
                 if (problem := constant_problem(element.text)) is not None:
                     return f"operand {spec.name}: {element.text} is no constant: {problem}"
                 members.append("float32" if element.is_single else "float" if element.is_float else "int")
+            else:
+                places.pop()
+        self.element = -1
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
         common = _common_class(members)
         if common is None:
+            self.element = places[_odd_one(members)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
         floating = members[:1] in (["float"], ["float32"])
@@ -736,7 +798,7 @@ class _OperandMatcher:
         if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
             mixed = SCALAR_TYPES[wanted].bits == 32 and self._fits(spec, wanted, "f32")
         elements: list[Operand] = []
-        for element in operand.elements:
+        for self.element, element in enumerate(given):
             if isinstance(element, Register):
                 result = self._register(spec, wanted, element, common)
             elif mixed and isinstance(element, SpecialRegister):
@@ -748,6 +810,7 @@ class _OperandMatcher:
             if isinstance(result, str):
                 return result
             elements.append(result)
+        self.element = -1
         return Vector(tuple(elements))
 
     def _arguments(self, spec: OperandSpec, operand: Operand) -> Operand | str:
@@ -809,7 +872,7 @@ class _OperandMatcher:
                     return self._special(spec, wanted, operand)
             case _:
                 pass
-        return f"operand {spec.name} must be {describe(wanted, spec)}, not {_KINDS.get(type(operand), 'this')}"
+        return f"operand {spec.name} must be {describe(wanted, spec)}, not {_what(spec, operand)}"
 
     def _special(
         self, spec: OperandSpec, wanted: str, operand: SpecialRegister, count: int | None = None
@@ -831,8 +894,8 @@ class _OperandMatcher:
         selector = self.form.selectors.get(spec.name)
         if operand.member and self.form.selectors:  # there are no elements of vectors beside selectors
             if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
-                legal = f"legal is {selector}" if selector else "it is read whole"
-                return f"operand {spec.name} has no part {operand.member}, {legal}"
+                legal = f"it may have {_selectors(selector)}" if selector else "it is read whole"
+                return f"operand {spec.name} has no part {operand.member}: {legal}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
             if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
@@ -864,7 +927,7 @@ class _OperandMatcher:
 
     def _immediate(self, spec: OperandSpec, wanted: str, operand: Immediate) -> Operand | str:
         if spec.role != "$":
-            return f"operand {spec.name} is written and cannot be a constant"
+            return f"operand {spec.name} is written and cannot be a constant ({operand.text})"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
         if "?" in spec.flags and not operand.is_float:  # ptxas gives it 64 bits
@@ -952,6 +1015,11 @@ def _common_class(members: Sequence[str]) -> str | None:
         return None
     kinds = set(members)
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
+
+
+def _odd_one(members: Sequence[str]) -> int:
+    """The first of these classes without a common one that is not like those before it."""
+    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i]) is None) - 1
 
 
 _CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}

@@ -22,6 +22,8 @@ the instruction may leave them (guarded, or `~` in the layout); results are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
@@ -31,13 +33,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...diagnostics import suggest
 from .attributes import LayoutAttr, layout_attr, string_attr
+from .explanation import completions, explain, one_of
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .syntax import Layout, Register, registers, transform
 from .target import Need, TargetAttr, Version, all_met
 from .types import RegType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 UNIT = UnitAttr()
 
@@ -50,14 +53,24 @@ versions (synchronisation was 9.7.13 in 9.1). An instruction newer than it has t
 class Resolution:
     """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one.
 
-    The problem may be given as a function, called when somebody wants to know.
+    The problem may be given as a function, called when somebody wants to know. `needs` yields what keeps an instruction
+    that fits no form from being there at all: each of a list of alternatives is a list of (what, need). `successor` tells
+    what to write for a form that was removed.
     """
 
-    __slots__ = ("uses", "_problem")
+    __slots__ = ("uses", "_problem", "_needs", "_successor")
 
-    def __init__(self, uses: list[Use], problem: Problem | Callable[[], Problem] | None):
+    def __init__(
+        self,
+        uses: list[Use],
+        problem: Problem | Callable[[], Problem] | None,
+        needs: Callable[[], Iterable[Alternatives]] | None = None,
+        successor: Callable[[], str | None] | None = None,
+    ):
         self.uses = uses
         self._problem = problem
+        self._needs = needs
+        self._successor = successor
 
     @property
     def problem(self) -> Problem | None:
@@ -67,16 +80,13 @@ class Resolution:
 
     def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
         """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
-        if not self.uses:
-            return self.problem
-        missing: Problem | None = None
-        for use in self.uses:
-            if all_met((n for _, n in use.needs), version, target, options):
-                return None
-            if missing is None:
-                what, lacking = next((w, n) for w, n in use.needs if not n.met(version, target, options))
-                missing = Problem(lacking.why_not(version, target, what))
-        return missing
+        if self.uses:
+            return _lack([use.needs for use in self.uses], version, target, options, self._successor)
+        for alternatives in self._needs() if self._needs is not None else ():
+            missing = _lack(alternatives, version, target, options, self._successor)
+            if missing is not None:
+                return missing
+        return self.problem
 
     def use(self, version: Version, target: str) -> Use | None:
         """The form that applies on this version and target; the first that fits where none is available."""
@@ -84,6 +94,29 @@ class Resolution:
             if all_met((n for _, n in use.needs), version, target):
                 return use
         return self.uses[0] if self.uses else None
+
+
+Alternatives = Sequence[Sequence[tuple[str, Need]]]
+"""Ways to have something, each with (what, need) of its parts."""
+
+
+def _lack(
+    alternatives: Alternatives, version: Version, target: str, options: Sequence[str],
+    successor: Callable[[], str | None] | None,
+) -> Problem | None:  # fmt: skip
+    """None where one of the alternatives is there, else what the first of them lacks; `successor` says what to write
+    for what was removed.
+    """
+    missing: Problem | None = None
+    for needs in alternatives:
+        if all_met((n for _, n in needs), version, target, options):
+            return None
+        if missing is None:
+            what, lacking = next((w, n) for w, n in needs if not n.met(version, target, options))
+            removed = lacking.until is not None and version > lacking.until
+            hint = successor() if removed and successor is not None else None
+            missing = Problem(lacking.why_not(version, target, what), -1, hint, word=what.partition(" ")[0].lstrip("."))
+    return missing
 
 
 class Instruction(Operation, Fragments):
@@ -280,12 +313,12 @@ class Instruction(Operation, Fragments):
         """The forms these modifiers (in any legal order) select, with their slots."""
         found = cls._bindings.get(modifiers)
         if found is None:
-            found = [(f, slots) for f in cls._knowing(modifiers) if (slots := f.bind(modifiers)) is not None]
+            found = [(f, slots) for f in cls.knowing(modifiers) if (slots := f.bind(modifiers)) is not None]
             cls._bindings[modifiers] = found
         return found
 
     @classmethod
-    def _knowing(cls, modifiers: tuple[str, ...]) -> Iterator[Form]:
+    def knowing(cls, modifiers: Iterable[str]) -> Iterator[Form]:
         """The forms that know all these words."""
         words = cls._words
         if not words:
@@ -314,19 +347,18 @@ class Instruction(Operation, Fragments):
         """
         candidates = cls.candidates(modifiers)
         if not candidates:
-            return Resolution([], lambda: cls.explain_modifiers(modifiers))
+            return Resolution([], lambda: cls.explain_modifiers(modifiers), lambda: cls._needs_of_words(modifiers))
         key = (modifiers, layout, classes)
         found = cls._resolutions.get(key)
         if found is None:
             if len(cls._resolutions) > 50_000:
                 cls._resolutions.clear()
-            found = cls._resolutions[key] = cls._resolve(candidates, layout, classes)
+            found = cls._resolutions[key] = cls._resolve(modifiers, layout, classes)
         return found
 
     @classmethod
-    def _resolve(
-        cls, candidates: list[tuple[Form, dict[str, str]]], layout: Layout, classes: tuple[str, ...]
-    ) -> Resolution:
+    def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
+        candidates = cls.candidates(modifiers)
         uses: list[Use] = []
         closest: Problem | None = None
         nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does
@@ -339,78 +371,59 @@ class Instruction(Operation, Fragments):
             distance = (candidate.alternative(layout) is not None, fitting, result.depth)
             if closest is None or distance > nearest:
                 closest, nearest = result, distance
-        return Resolution(uses, None if uses else closest)
+
+        def successor() -> str | None:
+            more = completions(cls, modifiers)
+            return f"newer versions take it with {one_of(more)}" if more else None
+
+        if uses:
+            return Resolution(uses, None, successor=successor)
+
+        def problem() -> Problem:
+            assert closest is not None
+            return closest if nearest[0] else cls._miscounted(closest, modifiers, len(layout))
+
+        return Resolution([], problem, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]], successor)
+
+    @classmethod
+    def _miscounted(cls, problem: Problem, modifiers: tuple[str, ...], operands: int) -> Problem:
+        """The problem of a wrong number of operands, with the modifier that would make it right."""
+        more = completions(cls, modifiers, operands)
+        if not more:
+            return problem
+        return replace(problem, message=f"{problem.message} (it takes {operands} with {one_of(more)})")
+
+    @classmethod
+    def _needs_of_words(cls, modifiers: tuple[str, ...]) -> Iterator[Alternatives]:
+        """What the opcode needs, and each modifier, for modifiers that go with no form; nothing where one is unknown."""
+        if cls._unknown(modifiers) is not None:
+            return
+        yield sorted(([(cls.opcode, f.whole)] for f in cls.forms), key=_newness)
+        for word in modifiers:
+            ways = [
+                [(f".{word} of {cls.opcode}", n) for n in (f.whole, f.needs.get(word)) if n is not None]
+                for f in cls.knowing((word,))
+            ]
+            yield sorted(ways, key=_newness)
 
     @classmethod
     def explain_modifiers(cls, modifiers: tuple[str, ...]) -> Problem:
         """Why no form takes these modifiers: the unknown one, the ones that do not go together, or the missing one."""
-        known: set[str] = set().union(*(f.tokens for f in cls.forms)) if cls.forms else set()
-        for token in modifiers:
-            if token not in known:
-                near = suggest(token, known)
-                hint = f"did you mean {' or '.join('.' + n for n in near)}?" if near else _legal(known)
-                return Problem(f"{cls.opcode} has no modifier .{token}", -1, hint)
-        best, best_key = cls.forms[0], (-1, -99, 0)
-        for candidate in cls.forms:
-            fitting = sum(1 for token in set(modifiers) if token in candidate.tokens)
-            missing = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
-            key = fitting, -len(missing), max((len(s.values) for s in missing), default=0)
-            if key > best_key:
-                best, best_key = candidate, key
-        spelled = cls.opcode + "".join("." + m for m in modifiers)
-        lines: list[str] = []  # the syntax of each form that lacks one modifier
-        missing_values: list[str] = []
-        for candidate in cls.forms:
-            lacking = [s for s in candidate.slots if s.required and not set(s.values) & set(modifiers)]
-            if len(lacking) == 1 and (
-                values := [v for v in lacking[0].values if candidate.bind((*modifiers, v)) is not None]
-            ):
-                missing_values += values
-                lines.append(candidate.syntax)
-        if lines:
-            needed = _one_of(list(dict.fromkeys(missing_values)))
-            return Problem(f"{spelled} needs {needed}", -1, f"syntax: {' | '.join(dict.fromkeys(lines[:3]))}")
-        for slot in best.slots:
-            if slot.required and not set(slot.values) & set(modifiers):
-                wanted = _one_of(slot.values)
-                others = {v for f in cls.forms for s in f.slots if s.name == slot.name for v in s.values}
-                foreign = next((m for m in modifiers if m in others and m not in best.tokens), None)
-                if foreign is not None:
-                    message = f"{spelled}: .{foreign} does not go with the other modifiers, which want {wanted}"
-                    return Problem(message, -1, f"syntax: {best.syntax}")
-                return Problem(f"{spelled} needs {wanted}", -1, f"syntax: {best.syntax}")
-        for group in best.groups:
-            lacking = [s for s in group if not set(s.values) & set(modifiers)]
-            if 0 < len(lacking) < len(group):
-                there = next(m for m in modifiers if any(m in s.values for s in group))
-                return Problem(
-                    f"{spelled}: .{there} needs {_one_of(lacking[0].values)} too", -1, f"syntax: {best.syntax}"
-                )
-        extra = [m for m in modifiers if m not in best.tokens]
-        if extra:
-            return Problem(f"{spelled}: .{extra[0]} does not go with the other modifiers", -1, f"syntax: {best.syntax}")
-        for kind in ("layout", "type", "space", "format"):  # whose order counts
-            places = [s for s in best.slots if s.ordered == kind]
-            written = [m for m in modifiers if any(m in s.values for s in places)]
-            if len(written) > len(places):
-                continue
-            required = [s for s in places if s.required]
-            if written and len(written) < len(required):
-                names = "".join(f".{s.name}" for s in required)
-                message = f"{spelled} needs {len(required)} {kind}s, {names}, and has {len(written)}"
-                return Problem(message, -1, f"syntax: {best.syntax}")
-            for place, token in zip(places, written, strict=False):
-                if token not in place.values:
-                    message = f"{spelled}: .{token} cannot stand as .{place.name}, which is {_one_of(place.values)}"
-                    return Problem(message, -1, f"syntax: {best.syntax}")
-        doubled = next((m for m in modifiers if modifiers.count(m) > sum(m in s.values for s in best.slots)), None)
-        if doubled is not None:
-            return Problem(f"{spelled}: .{doubled} is written twice", -1, f"syntax: {best.syntax}")
-        for slot in best.slots:
-            both = [m for m in modifiers if m in slot.values]
-            if len(both) > 1:
-                return Problem(f"{spelled}: .{both[0]} and .{both[1]} exclude each other", -1, f"syntax: {best.syntax}")
-        return Problem(f"{spelled} is not a legal order of these modifiers", -1, f"syntax: {best.syntax}")
+        unknown = cls._unknown(modifiers)
+        if unknown is None:
+            return explain(cls, modifiers)
+        root, *own = cls.opcode.split(".")
+        torn = torn_opcode(root, (*own, *modifiers), len(own))
+        if torn is not None:
+            return torn
+        if modifiers[0] == unknown and not suggest(unknown, cls._words):  # a slip in a longer opcode
+            return misspelled_opcode((root, *own, *modifiers), len(own) + 1) or explain(cls, modifiers)
+        return explain(cls, modifiers)
+
+    @classmethod
+    def _unknown(cls, modifiers: Iterable[str]) -> str | None:
+        """The first modifier that no form knows."""
+        return next((word for word in modifiers if next(cls.knowing((word,)), None) is None), None)
 
     @classmethod
     def destination_count(cls, layout: Layout) -> int:
@@ -434,6 +447,10 @@ class Instruction(Operation, Fragments):
 
         head = transform(layout[:written], mark)  # pyright: ignore[reportArgumentType]
         return (*head, *layout[written:])
+
+
+def _newness(needs: Sequence[tuple[str, Need]]) -> Version:
+    return max(n.since for _, n in needs)
 
 
 _OpT = TypeVar("_OpT", bound=type[Instruction])
@@ -471,26 +488,52 @@ def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[type[Instruction],
 
 def unknown_opcode(root: str, modifiers: Sequence[str]) -> Problem:
     """The message for an opcode that does not exist."""
-    if root in _LONGEST:
+    if root not in _LONGEST:
+        near = suggest(root, _LONGEST)
+        hint = f"did you mean {' or '.join(near)}?" if near else None
+        return Problem(f"unknown instruction {root}", -1, hint)
+    problem = torn_opcode(root, modifiers, 0) or misspelled_opcode((root, *modifiers), 1)
+    if problem is None:
         names = [o for o in OPCODES if o.partition(".")[0] == root]
-        return Problem(
-            f"unknown instruction {'.'.join((root, *modifiers[:1]))}", -1, f"{root} has {_one_of(names, dot='')}"
-        )
-    near = suggest(root, _LONGEST)
-    hint = f"did you mean {' or '.join(near)}?" if near else None
-    return Problem(f"unknown instruction {root}", -1, hint)
+        spelled = ".".join((root, *modifiers[:1]))
+        problem = Problem(f"unknown instruction {spelled}", -1, f"{root} has {one_of(names, dot='')}")
+    return problem
 
 
-def _legal(values: Sequence[str] | set[str]) -> str | None:
-    words = sorted(values)
-    return f"legal: {' '.join('.' + w for w in words[:24])}{' ...' if len(words) > 24 else ''}" if words else None
+def misspelled_opcode(words: Sequence[str], known: int) -> Problem | None:
+    """The problem where one word spoils an opcode that starts with more than these `known` words, or is nearly one."""
+    same, nexts = _longest_start(words)
+    near = suggest(words[same], nexts) if same < len(words) else []
+    if not near and same <= known:
+        return None
+    start = ".".join(words[:same])
+    hint = f"did you mean {' or '.join(f'{start}.{n}' for n in near)}?" if near else f"{start} has {one_of(nexts)}"
+    return Problem(f"unknown instruction {'.'.join(words[: same + 1])}", -1, hint)
 
 
-def _one_of(values: Sequence[str], dot: str = ".") -> str:
-    words = [dot + v for v in values]
-    if len(words) == 1:
-        return words[0]
-    return f"one of {' '.join(words[:16])}{' ...' if len(words) > 16 else ''}"
+def torn_opcode(root: str, modifiers: Sequence[str], known: int) -> Problem | None:
+    """The problem where the words of an opcode, more than `known` of them behind its root, do not stand together in
+    front: `mbarrier.shared.try_wait`.
+    """
+    whole = [o.split(".")[1:] for o in OPCODES if o.partition(".")[0] == root]
+    same, _ = _longest_start((root, *modifiers))
+    whole = [words for words in whole if len(words) >= max(same, known + 1) and set(words) <= set(modifiers)]
+    if not whole:
+        return None
+    words = max(whole, key=len)
+    rest = list(modifiers)
+    for word in words:
+        rest.remove(word)
+    opcode = ".".join((root, *words))
+    message = f"{'.'.join((root, *modifiers))}: the words of {opcode} stand together, in front of all modifiers"
+    return Problem(message, -1, f"write {'.'.join((opcode, *rest))}")
+
+
+def _longest_start(words: Sequence[str]) -> tuple[int, list[str]]:
+    """How many of the words start an opcode, and the words that may come next."""
+    names = [o.split(".") for o in OPCODES if o.partition(".")[0] == words[0]]
+    same = max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(n, words, strict=False))) for n in names)
+    return same, list(dict.fromkeys(n[same] for n in names if n[:same] == list(words[:same]) and len(n) > same))
 
 
 # ------------------------------------------------------------------------------------------------------------

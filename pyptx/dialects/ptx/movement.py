@@ -48,9 +48,9 @@ ORDERED_NEEDS = {**ACCESS_NEEDS, "b128+sys": need("8.4", "70+")}
 def hinted(use: Use) -> str | None:
     """`.L2::cache_hint` and the policy operand come together."""
     if use.has("L2::cache_hint") and use.operand("policy") is None:
-        return "L2::cache_hint needs a 64-bit cache policy as last operand"
+        return ".L2::cache_hint needs a 64-bit cache policy as last operand"
     if use.operand("policy") is not None and not use.has("L2::cache_hint"):
-        return "a cache policy operand needs the modifier .L2::cache_hint"
+        return "operand policy, a cache policy, needs the modifier .L2::cache_hint"
     return None
 
 
@@ -70,7 +70,7 @@ def _access(use: Use) -> str | None:
     bits = _bits(use)
     space = slots.get("space", "global")
     if isinstance(use.operand("d"), Sink):
-        return "the destination may not be the sink '_' (only elements of a vector may)"
+        return "operand d may not be the sink '_' (only elements of a vector may)"
     if space == "param::func" and not isinstance(getattr(use.operand("a"), "base", None), Symbol):
         return ".param::func needs a parameter's name as address, not a register"
     if bits > 256 or (bits == 256 and slots["type"] == "b128"):
@@ -278,7 +278,7 @@ class StoreAsync(Instruction):
 def _multiple(use: Use, of: int) -> str | None:
     size = use.operand("size")
     if isinstance(size, Immediate) and (size.value % of or size.value < 0):
-        return f"the size in bytes must be a multiple of {of}, not {size.text}"
+        return f"operand size, in bytes, must be a multiple of {of}, not {size.text}"
     return None
 
 
@@ -403,7 +403,7 @@ def _fraction(use: Use) -> str | None:
     if isinstance(fraction, Vector):
         fraction = fraction.elements[0]
     if isinstance(fraction, Immediate) and not 0 < fraction.value <= 1:
-        return f"the fraction must be in (0, 1], not {fraction.text}"
+        return f"operand fraction must be in (0, 1], not {fraction.text}"
     return None
 
 
@@ -411,7 +411,7 @@ def _sizes(use: Use) -> str | None:
     primary, total = use.operand("primary_size"), use.operand("total_size")
     if isinstance(primary, Immediate) and isinstance(total, Immediate):
         if int(primary.value) % (1 << 32) > int(total.value) % (1 << 32):
-            return f"primary_size {primary.text} is larger than total_size {total.text}"
+            return f"operand primary_size, {primary.text}, is larger than total_size {total.text}"
     return None
 
 

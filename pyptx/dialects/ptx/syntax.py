@@ -340,6 +340,16 @@ Classify = Callable[[str], Operand]
 """Tells what an identifier is in its scope: a register placeholder, a special register or a symbol."""
 
 
+_AFTER_AN_OPERAND = {
+    "+": ": only an address and a symbol take an offset",
+    "|": ": only two results stand so, p|q",
+    "%": ": a comma is missing",
+    "[": ": a comma is missing",
+    "{": ": a comma is missing",
+}
+"""What a token with this first character means that stands where the operand list should go on."""
+
+
 class OperandParser:
     """Recursive-descent reader of an operand list over tokens `[start, end)`."""
 
@@ -362,7 +372,8 @@ class OperandParser:
         except RecursionError:
             raise SyntaxProblem("this operand is nested too deeply", self.at) from None
         if self.at != self.end:
-            raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand", self.at)
+            advice = _AFTER_AN_OPERAND.get(self._peek()[:1], "")
+            raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand{advice}", self.at)
         return items
 
     def _peek(self) -> str:
