@@ -336,9 +336,15 @@ class OperandParser:
             items = self._list()
         except RecursionError:
             raise SyntaxProblem("this operand is nested too deeply", self.at) from None
-        if self.at != self.end:
-            raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand", self.at)
-        return items
+        if self.at == self.end:
+            return items
+        if self._peek() == "[" and isinstance(items[-1], Symbol):
+            name = items[-1].name
+            raise SyntaxProblem(
+                f"an element of an array, {name}[i], is not supported: give its address in bytes, {name}+4 or [{name}+4]",
+                self.at,
+            )
+        raise SyntaxProblem(f"unexpected {self._peek()!r} after an operand", self.at)
 
     def _peek(self) -> str:
         return self.tokens[self.at][1] if self.at < self.end else ""
