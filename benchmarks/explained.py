@@ -91,8 +91,8 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "one register for a vector",
         True,
-        r"mov\.\S*v[24]",
-        r"must be a vector (of \d elements )?in braces",
+        r"mov\.\S*v[24].*\}, ?[^{]*;$",
+        r"must be a vector (of \d elements )?in braces|operand d must be",
         "mov.v2 {a, b}, c with a register c is accepted and documented nowhere",
     ),
     Explained(
