@@ -99,8 +99,8 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "one register for a vector",
         True,
-        r"mov\.\S*v[24]",
-        r"must be a vector (of \d elements )?in braces",
+        r"mov\.\S*v[24].*\}, ?[^{]*;$",
+        r"must be a vector (of \d elements )?in braces|operand d must be",
         "mov.v2 {a, b}, c with a register c is accepted and documented nowhere",
     ),
     Explained(
@@ -109,6 +109,13 @@ EXPLAINED: tuple[Explained, ...] = (
         r"testp",
         r"needs one of \.finite",
         "testp.f32 p, a asks nothing; ptxas takes it all the same",
+    ),
+    Explained(
+        "element of an array",
+        True,
+        r"\w ?\[",
+        r"an element of an array",
+        "mov, ld, st and cvta take gb[5] and gb[%r1+2] for an address: not yet in the dialect",
     ),
     Explained(
         "narrowing sum without .rz",

@@ -51,3 +51,8 @@ def test_results_are_written():
 def test_only_one_half_of_a_pair_is_the_sink():
     with pytest.raises(SyntaxProblem, match="not both"):
         refusal("setp.eq.u16 _|_, %h1, %h2;")
+
+
+def test_a_predicate_is_negated_once():
+    with pytest.raises(SyntaxProblem, match="negated once"):
+        refusal("selp.b32 %r0, %r1, %r2, !!%p0;")

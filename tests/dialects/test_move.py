@@ -2,6 +2,7 @@
 
 import pytest
 
+from pyptx.dialects.ptx.syntax import SyntaxProblem
 from tests.dialects.judge import refusal, roles
 
 
@@ -22,6 +23,8 @@ from tests.dialects.judge import refusal, roles
         "mov.b32 {%h0,%h1}, %laneid;",
         "mov.v2.f32 {%f0,%f1}, {%f2,1.0};",
         "prmt.b32.f4e %r0, %r1, %r2, %r3;",
+        "mov.b64 %d0, {%laneid,1};",
+        "mov.b128 %q0, {%r1,%clock,%r2,0f3F800000};",
     ],
 )
 def test_legal(text: str):
@@ -36,6 +39,7 @@ def test_legal(text: str):
         ("mov.u32 %r0, %tid;", "%tid.x"),
         ("mov.u32 %r0, %laneid.x;", "no elements"),
         ("mov.f32 %f0, %laneid;", "special register"),
+        ("mov.b64 %d0, {%tid.x,1};", "a constant and %tid.x side by side"),
         ("mov.u64 %d0, table-16;", "+-16"),
         ("mov.u32 {%h0,%h1}, %r1;", ""),
         ("mov.b64 {_,_}, %d1;", "sink"),
@@ -64,3 +68,9 @@ def test_special_registers_are_from_some_version_on():
 
 def test_vector_roles():
     assert roles("mov.b64 {%r0,_}, %d1;") == "{=, _}, $"
+
+
+@pytest.mark.parametrize("text", ["mov.u64 %d0, table[5];", "ld.global.b32 %r0, table[%r1+1];"])
+def test_an_element_of_an_array_is_answered_with_what_to_write(text: str):
+    with pytest.raises(SyntaxProblem, match=r"an element of an array, table\[i\]"):
+        refusal(text)

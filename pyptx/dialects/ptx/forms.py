@@ -789,9 +789,12 @@ class _OperandMatcher:
             return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
             return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
-        kinds = {type(e) for e in given}
-        if Immediate in kinds and SpecialRegister in kinds:
-            return f"operand {spec.name} has a constant and a special register side by side: put one of them into a register"
+        if any(isinstance(e, Immediate) for e in given):
+            for e in given:
+                if isinstance(e, SpecialRegister) and ("." in e.name or SPECIAL_REGISTERS[e.name].predicate):
+                    return (
+                        f"operand {spec.name} has a constant and {e.name} side by side: put one of them into a register"
+                    )
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)

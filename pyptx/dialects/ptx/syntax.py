@@ -423,6 +423,8 @@ class OperandParser:
             return Arguments(elements)
         if token == "!" and self._next_kind() in ("id", "p") and not self._is_number_after(1):
             self.at += 1
+            if self._peek() == "!":
+                raise SyntaxProblem("an operand is negated once", self.at)
             return Not(self._single())
         if token == "-" and self._next_kind() == "id" and not self._is_number_after(1):
             self.at += 1
