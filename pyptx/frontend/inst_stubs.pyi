@@ -86,6 +86,24 @@ class _and(Opcode):
 
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
+class _applypriority_async_bulk_tensor(Opcode):
+    """Give the cache lines of a box of a tensor in global memory the priority `evict_normal` again, asynchronously.
+
+    Operands: `[map, {c...}]` and offsets as for a load with `cp.async.bulk.tensor`. Part of the thread's bulk group.
+
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group{.mode}.L2::evict_normal [map, c:frag]
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group{.mode}.L2::evict_normal.override::global_address [map, base:u64%, c:frag]
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group{.mode}.L2::evict_normal.override::global_address.override::global_dim [map, base:u64%, extents:frag, c:frag]
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group{.mode}.L2::evict_normal.override::global_address.override::global_dim_stride [map, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag]
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group.mode.L2::evict_normal [map, c:frag], offsets:frag
+        applypriority.async.bulk.tensor.dim{.global}.bulk_group.mode.L2::evict_normal.override::global_address [map, base:u64%, c:frag], offsets:frag
+        ...
+
+    PTX ISA 9.7.10.19.
+    """
+
+    def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
+
 class _applypriority_async_bulk(Opcode):
     """Give the cache lines of a whole range the priority `evict_normal` again, without waiting.
 
@@ -97,6 +115,7 @@ class _applypriority_async_bulk(Opcode):
     PTX ISA 9.7.10.18.
     """
 
+    tensor: _applypriority_async_bulk_tensor
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _applypriority_async(Opcode):
@@ -623,16 +642,17 @@ class _cp_async_bulk(Opcode):
 
     Operands: dst and src, addresses in the two spaces, 16-byte aligned; size in bytes, a multiple of 16;
     mbar, the mbarrier that counts the bytes where dst is shared; mask, with `.multicast::cluster` a bit for
-    each CTA that gets a copy, at the same offset, with `.cp_mask` a bit for each byte of a 16-byte chunk that
-    is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both ends that may lie outside of
-    an allocation and arrive with any value; policy, with `.L2::cache_hint`.
+    each CTA that gets a copy, at the same offset (16 or, with `::32b`, 32 of them), with `.cp_mask` a bit for
+    each byte of a 16-byte chunk that is written; left and right, with `.ignore_oob`, 0 to 15 bytes at both
+    ends that may lie outside of an allocation and arrive with any value; policy, with `.L2::cache_hint`. The
+    accesses are weak; with `.b128` they may be `.relaxed` at a scope, atomic for each 16 bytes.
 
         cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
+        cp.async.bulk{.relaxed.scope}.dst.src.completion{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
+        cp.async.bulk{.relaxed.scope}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u32{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32, [mbar:u32+]
-        cp.async.bulk{.weak}.dst.src.completion{.L2::cache_hint} [dst], [src], size:u32{, policy:u64}
+        cp.async.bulk{.relaxed.scope}.dst.src.completion.multicast{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}
         ...
 
     PTX ISA 9.7.10.28.4.1.
@@ -796,10 +816,11 @@ class _createpolicy_range(Opcode):
     """Make a cache policy from an address range: the first bytes get the primary priority, the rest the
     secondary.
 
-    Operands: d, the policy (64 bits); a, a global or generic address; primary_size and total_size, 32-bit
-    byte counts.
+    Operands: d, the policy (64 bits); a, a global or generic address, or with `.fabric` the range's endpoint (.b32)
+    and its offset there (.b64); primary_size and total_size, 32-bit byte counts.
 
         createpolicy.range{.global}.primary{.secondary}.b64 d:u64, [a]{.unified}, primary_size:u32, total_size:u32
+        createpolicy.range.fabric.primary{.secondary}.b64 d:u64, [endpoint:u32?, offset:u64%], primary_size:u32, total_size:u32
 
     PTX ISA 9.7.10.21.
     """
@@ -1001,9 +1022,9 @@ class _fabric_try_get_async_tensor(Opcode):
     are overridden); mbar, the mbarrier that counts the bytes and gets the report; policy, with
     `.L2::cache_hint`.
 
-        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [dst], [map, endpoint:u32%, base:u64%, c:frag], [mbar]{, policy:u64}
-        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [dst], [map, endpoint:u32%, base:u64%, extents:frag, c:frag], [mbar]{, policy:u64}
-        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [dst], [map, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [mbar]{, policy:u64}
+        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [dst], [map:u64?&, endpoint:u32%, base:u64%, c:frag], [mbar]{, policy:u64}
+        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [dst], [map:u64?&, endpoint:u32%, base:u64%, extents:frag, c:frag], [mbar]{, policy:u64}
+        fabric.try_get.async.tensor.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [dst], [map:u64?&, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [mbar]{, policy:u64}
 
     PTX ISA 9.7.11.5.7.
     """
@@ -1033,10 +1054,11 @@ class _fabric_try_pullred_async(Opcode):
     warp.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the multimem source; size in bytes; mbar, the mbarrier
-    that counts the bytes and gets the report; members, the constant 0xffffffff. `.acc::f32` adds f16 and bf16
-    in f32.
+    that counts the bytes and gets the report; members, the constant 0xffffffff. `.acc::f32` adds floats of 16 and
+    8 bits in f32, `.acc::f16` those of 8 bits in f16.
 
         fabric.try_pullred.async.multimem.space.completion.report{.relaxed}{.sys}.op.type.sync [dst], [endpoint:u32?, a:u64%], size:u32, [mbar], members:imm
+        fabric.try_pullred.async.multimem.space.completion.report{.relaxed}{.sys}.op.acc::f16.type.sync [dst], [endpoint:u32?, a:u64%], size:u32, [mbar], members:imm
         fabric.try_pullred.async.multimem.space.completion.report{.relaxed}{.sys}.op.acc::f32.type.sync [dst], [endpoint:u32?, a:u64%], size:u32, [mbar], members:imm
 
     PTX ISA 9.7.11.5.4.
@@ -1055,12 +1077,12 @@ class _fabric_try_put_async_tensor(Opcode):
     counter after base; src, in shared memory; size in bytes; mbar, the mbarrier that counts 16-byte chunks
     and gets the report; policy, with `.L2::cache_hint`.
 
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, counter:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_put.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.b128 [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
 
     PTX ISA 9.7.11.5.8.
     """
@@ -1094,13 +1116,12 @@ class _fabric_try_red_async_tensor(Opcode):
 
     Operands as for `fabric.try_put.async.tensor`. The map gives the element type.
 
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, counter:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_red.async.tensor.multimem.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.op [map, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
-        ...
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, extents:frag, c:frag], [src], size:u32, [mbar]{, policy:u64}
+        fabric.try_red.async.tensor{.multimem}.dim.space{.tile}.completion.report.counted::bytes{.L2::cache_hint}.override::global_address.override::global_dim_stride{.relaxed}{.sys}.op [map:u64?&, endpoint:u32%, base:u64%, counter:u64%, extents:frag, strides:frag%, high:u16%, c:frag], [src], size:u32, [mbar]{, policy:u64}
 
     PTX ISA 9.7.11.5.9.
     """
@@ -1273,14 +1294,16 @@ class _ld(Opcode):
     Operands: d, one register or `{...}` of as many as `.vec` says, of the type or wider (integers are
     extended, `_` skips an element); a, the address; policy, a 64-bit cache policy, with `.L2::cache_hint`
     only. Without a space the address is generic. `.weak` is the default; `.volatile`, `.relaxed`, `.acquire`
-    and `.mmio` order the access, the last three at a scope; `.nc` reads global memory that nobody writes
-    meanwhile.
+    and `.mmio` order the access, the last three at a scope; `.nc` and `.proxy::readonly` read global memory that
+    nobody writes meanwhile (the latter as long as the kernel runs).
 
         ld{.weak}{.space}{.cop}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}{, policy:u64}
         ld.volatile{.space}{.l2_evict}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}
         ld.sem.scope{.space}{.evict}{.l2_evict}{.L2::cache_hint}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}{, policy:u64}
         ld.mmio.sem.sys{.global}.type d:type+_*, [a]{.unified}
         ld.global{.cop}{.evict}{.l2_evict}.nc{.L2::cache_hint}{.prefetch}{.vec}.type d:type[vec]+_*, [a]{.unified}{, policy:u64}
+        ld{.global}.proxy::readonly{.l2_evict}{.vec}.type d:type[vec]+_*, [a]{.unified}
+        ...
 
     PTX ISA 9.7.10.8.
     """
@@ -1749,10 +1772,13 @@ class _multimem_cp_async_bulk(Opcode):
     """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
-    `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group.
+    `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group. The
+    accesses are weak; with `.b128` they may be `.relaxed` at a scope, atomic for each 16 bytes.
 
         multimem.cp.async.bulk{.weak}.dst.src.completion [dst], [src], size:u32
-        multimem.cp.async.bulk{.weak}.dst.src.completion.cp_mask [dst], [src], size:u32, mask:u16
+        multimem.cp.async.bulk{.relaxed.scope}.dst.src.completion.b128 [dst], [src], size:u32
+        multimem.cp.async.bulk{.weak}.dst.src.completion.cp_mask [dst], [src], size:u32, mask:u16*
+        multimem.cp.async.bulk{.relaxed.scope}.dst.src.completion.cp_mask.b128 [dst], [src], size:u32, mask:u16*
 
     PTX ISA 9.7.10.28.4.4.
     """
@@ -2288,7 +2314,7 @@ class _st_async(Opcode):
 class _st_bulk(Opcode):
     """Fill a range of shared memory with zeros.
 
-    Operands: a, the address; size in bytes, a multiple of 8; value, 0.
+    Operands: a, the address; size in bytes, a multiple of 8 up to 2^24; value, 0.
 
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u64, value:imm
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u32, value:imm
@@ -2795,15 +2821,16 @@ class _tensormap_replace(Opcode):
     Operands: map, its address; value, the new contents: a .b64 for the address and strides, a .b32 for rank,
     extents, box and element strides, a constant for the other fields (`.elemtype` 0 to 15,
     `.interleave_layout` 0 to 2, `.swizzle_mode` 0 to 4, `.fill_mode` 0 or 1, `.swizzle_atomicity` 0 to 3);
-    index, a constant, the dimension 0 to 4 for the fields that have one value for each. The change is weak
-    and seen by copies after a tensormap proxy fence.
+    index, a constant, the dimension 0 to 4 for the fields that have one value for each. `.alloc_small` and
+    `.alloc_large` say which class the tensor's allocation is of, alone or with its address (`.alloc_same`: the class
+    that the map has). The change is weak and seen by copies after a tensormap proxy fence.
 
-        tensormap.replace.tile.global_address{.space}.b1024.b64 [map], value:b64
-        tensormap.replace.tile.rank{.space}.b1024.b32 [map], value:b32
-        tensormap.replace.tile.field{.space}.b1024.b32 [map], index:imm, value:b32
-        tensormap.replace.tile.global_stride{.space}.b1024.b64 [map], index:imm, value:b64
-        tensormap.replace.tile.elemtype{.space}.b1024.b32 [map], value:imm
-        tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map], value:imm
+        tensormap.replace.tile.global_address{.alloc}{.space}.b1024.b64 [map:u32+], value:b64
+        tensormap.replace.tile.alloc{.space}.b1024 [map:u32+]
+        tensormap.replace.tile.rank{.space}.b1024.b32 [map:u32+], value:b32
+        tensormap.replace.tile.field{.space}.b1024.b32 [map:u32+], index:imm, value:b32
+        tensormap.replace.tile.global_stride{.space}.b1024.b64 [map:u32+], index:imm, value:b64
+        tensormap.replace.tile.elemtype{.space}.b1024.b32 [map:u32+], value:imm
         ...
 
     PTX ISA 9.7.10.29.
