@@ -1,6 +1,6 @@
 """Random instructions and one-edit mutations of them, judged by pyptx and by ptxas.
 
-    python -m benchmarks.fuzz_verdicts [--seconds 120] [--draws 0] [--seed 1] [--opcode mma] [--source forms] [--show 40] [--keep FILE]
+    python -m benchmarks.fuzz_verdicts [--seconds 120] [--draws 0] [--seed 1] [--opcode mma] [--source forms] [--deep] [--show 40] [--keep FILE]
 
 Each round takes one (version, target) and draws instructions: from the forms (every op class, all slots, all operands,
 constants in and out of range, wrong registers), from the probed rows of `isa/` (`--source rows`) or from the lines of real files
@@ -59,6 +59,22 @@ def asked(lines: list[str], version: str, target: str) -> list[list[str]]:
         return asked(lines[:half], version, target) + asked(lines[half:], version, target)
 
 
+def asked_deeply(lines: list[str], version: str, target: str) -> list[list[str]]:
+    """`asked`, and again of what is left until nothing more is refused: ptxas lowers some instructions to others, and says what is
+    wrong with those only where the file has no other error.
+    """
+    found = asked(lines, version, target)
+    left = [i for i, refused in enumerate(found) if not refused]
+    while left:
+        again = asked([lines[i] for i in left], version, target)
+        for i, refused in zip(left, again, strict=True):
+            found[i] = refused
+        if not any(again):
+            break
+        left = [i for i in left if not found[i]]
+    return found
+
+
 @lru_cache(maxsize=4)
 def written(source: str) -> tuple[str, ...]:
     """The instructions of a source other than the forms: `rows` of the ISA tables, or `corpus`, the real files."""
@@ -83,7 +99,7 @@ def drawn(draw: Draw, source: str, size: int) -> list[str]:
 
 
 def rounds(
-    seed: int, size: int = 2500, opcodes: list[str] | None = None, source: str = "forms"
+    seed: int, size: int = 2500, opcodes: list[str] | None = None, source: str = "forms", deep: bool = False
 ) -> Iterator[tuple[int, int, list[Disagreement]]]:
     """Endless rounds of `size` instructions on one (version, target): how many there were, how many ptxas accepted, the
     disagreements.
@@ -99,7 +115,7 @@ def rounds(
         version, target = choose.choice(pairs) if number % 2 else ("9.5", choose.choice(TARGETS))
         lines = drawn(Draw(f"{seed}/{number}", opcodes), source, size)
         number += 1
-        theirs = asked(lines, version, target)
+        theirs = (asked_deeply if deep else asked)(lines, version, target)
         mine = ours(lines, version, target)
         found: list[Disagreement] = []
         for line, refused, wrong in zip(lines, theirs, mine, strict=True):
@@ -118,6 +134,7 @@ def main() -> None:
     arguments.add_argument("--size", type=int, default=2500, help="instructions a round")
     arguments.add_argument("--opcode", help="only these (comma separated)")
     arguments.add_argument("--source", choices=("forms", "rows", "corpus"), default="forms")
+    arguments.add_argument("--deep", action="store_true", help="with the errors that others hide")
     arguments.add_argument("--show", type=int, default=40)
     arguments.add_argument("--keep", type=Path, help="write every disagreement to this file, a line of JSON each")
     options = arguments.parse_args()
@@ -126,7 +143,7 @@ def main() -> None:
     explained: Counter[str] = Counter()
     total = accepted = 0
     opcodes = options.opcode.split(",") if options.opcode else None
-    for count, legal, found in rounds(options.seed, options.size, opcodes, options.source):
+    for count, legal, found in rounds(options.seed, options.size, opcodes, options.source, options.deep):
         total += count
         accepted += legal
         for disagreement in found:

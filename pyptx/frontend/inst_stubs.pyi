@@ -2337,7 +2337,7 @@ class _st_async(Opcode):
 class _st_bulk(Opcode):
     """Fill a range of shared memory with zeros.
 
-    Operands: a, the address; size in bytes, a multiple of 8; value, 0.
+    Operands: a, the address; size in bytes, a multiple of 8 up to 2^24; value, 0.
 
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u64, value:imm
         st.bulk{.weak}{.shared::cta} [a:u32+], size:u32, value:imm

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.fuzz_verdicts import asked
 from pyptx.dialects.ptx.target import parse_version
 from pyptx.tools.oracle import verdicts
 from tests.dialects.judge import refusal, resolve, roles
@@ -91,3 +92,11 @@ def test_a_sampler_in_a_register(text: str, legal: bool):
 def test_depth_is_of_the_type_of_the_coordinates():
     assert refusal(f"tex.2d.v4.f32.s32 {D}, [tx, {{%r1,%r2}}], %r3;") == ""
     assert "the register is .f32" in refusal(f"tex.2d.v4.f32.s32 {D}, [tx, {{%r1,%r2}}], %f3;")
+
+
+@pytest.mark.parametrize(("coordinate", "legal"), [("%f1", True), ("%r1", True), ("{%u1}", True), ("%u1", False)])
+def test_a_float_coordinate_outside_of_braces(coordinate: str, legal: bool):
+    text = f"tex.1d.v4.f32.f32 {D}, [tx, {coordinate}];"
+    assert (asked([text], "9.5", "sm_90") == [[]]) == legal
+    assert ("outside of braces is .f32 or .b32, not .u32" in refusal(text)) == (not legal)
+    assert legal == (refusal(text) == "")

@@ -275,25 +275,18 @@ class StoreAsync(Instruction):
     )  # fmt: skip
 
 
-def _multiple(use: Use, of: int) -> str | None:
-    size = use.operand("size")
-    if isinstance(size, Immediate) and (size.value % of or size.value < 0):
-        return f"operand size, in bytes, must be a multiple of {of}, not {size.text}"
-    return None
-
-
 def _bulk(use: Use) -> str | None:
     a = use.operand("a")
     if use.has("shared::cta") and isinstance(a, Address) and not isinstance(a.base, Register):
         return "with .shared::cta the address in operand a must be a register"
-    return _multiple(use, 8)
+    return None
 
 
 @instruction
 class StoreBulk(Instruction):
     """Fill a range of shared memory with zeros.
 
-    Operands: a, the address; size in bytes, a multiple of 8; value, 0.
+    Operands: a, the address; size in bytes, a multiple of 8 up to 2^24; value, 0.
     """
 
     name = "ptx.st.bulk"
@@ -305,7 +298,7 @@ class StoreBulk(Instruction):
     forms = tuple(
         form(
             f"st.bulk{{.weak}}{{.shared::cta}} [a:u32+], size:{size}, value:imm",
-            ranges={"value": frozenset({0})}, ptx=ptx, sm="100+", rule=_bulk,
+            ranges={"size": range(0, (1 << 24) + 1, 8), "value": frozenset({0})}, ptx=ptx, sm="100+", rule=_bulk,
         )
         for size, ptx in (("u64", "8.6"), ("u32", "9.0"))
     )  # fmt: skip
@@ -379,7 +372,7 @@ class ApplyPriorityBulk(Instruction):
     forms = (
         form(
             "applypriority.async.bulk{.global}.bulk_group.L2::evict_normal [a], size:u32",
-            ptx="9.4", sm="107af", ranges={"size": (0, 0xF_FFF0)}, rule=lambda use: _multiple(use, 16),
+            ptx="9.4", sm="107af", ranges={"size": range(0, 1 << 20, 16)},
         ),
     )  # fmt: skip
 

@@ -37,13 +37,16 @@ INDEPENDENT = need(option="texmode_independent")
 
 def _coordinates(use: Use) -> str | None:
     """The index of an array is an integer also among floats and bit types; with gradients those of a cube or 3d texture are floats,
-    also among registers of a bit type.
+    also among registers of a bit type, and so is one outside of braces.
     """
     place = next(i for i, o in enumerate(use.layout) if isinstance(o, Address))
     coordinates = use.layout[place].rest[-1]  # pyright: ignore[reportAttributeAccessIssue]
-    if not isinstance(coordinates, Vector):
-        return None
     behind = len(use.classes) - len(registers(use.layout[place + 1 :]))
+    if not isinstance(coordinates, Vector):
+        kind = use.classes[behind - 1] if isinstance(coordinates, Register) else ""
+        if use.slots["ctype"] == "f32" and "." not in kind and kind not in ("", "b32", "f32"):
+            return f"a coordinate outside of braces is .f32 or .b32, not .{kind}"
+        return None
     at = behind - len(registers((coordinates,)))
     geometry, index = use.slots["geom"], coordinates.elements[0]
     if geometry in ("a1d", "a2d", "acube"):

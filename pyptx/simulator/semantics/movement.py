@@ -258,7 +258,7 @@ def isspacep(inst: Inst) -> Pure | Step:
             return high == np.uint64(0x72)
         if space == "const":
             return np.zeros(x.shape, np.bool_)
-        return (high >= np.uint64(0x73)) & (high < np.uint64(0x76))
+        return (high >= np.uint64(0x72)) & (high < np.uint64(0x76))  # the window of parameters is one of global memory
 
     if space not in ("shared", "shared::cta"):
         return Pure(test, [(p, "pred")], [(a, wide)])
