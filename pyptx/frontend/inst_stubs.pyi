@@ -2473,8 +2473,8 @@ class _tcgen05_alloc(Opcode):
     there is room.
 
     One warp executes it (one of each CTA of the pair with `.cta_group::2`). Operands: dst, the address in
-    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. `.exclusive` keeps others from
-    allocating.
+    shared memory; ncols, how many columns: 32, 64, 128, 256 or 512. With `.exclusive` it is the only
+    allocation, of any multiple of 32 columns up to all there are (512, 576 on sm_107).
 
         tcgen05.alloc.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
         tcgen05.alloc.exclusive.cta_group.sync.aligned{.ss}.b32 [dst], ncols:u32
@@ -2520,7 +2520,8 @@ class _tcgen05_dealloc(Opcode):
     """Give back columns of tensor memory that `tcgen05.alloc` allocated; every allocation must be given back
     before the kernel ends.
 
-    Operands: taddr, the address of the allocation; ncols, its number of columns.
+    Operands: taddr, the address of the allocation; ncols, its number of columns. `.exclusive` if and only if it
+    was allocated with it.
 
         tcgen05.dealloc.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
         tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32 taddr:u32%, ncols:u32
@@ -2641,7 +2642,10 @@ class _tcgen05_mma(Opcode):
     enable_input_d, whether D is added. Optional: disable_output_lane, a mask of lanes of D that stay as they
     are (4 registers, 8 for `.cta_group::2`); scale_input_d, a power of two by which D is divided first.
     `.block_scale` kinds take scale factors from tensor memory at scale_a and scale_b; `.sp` takes 2:4 sparse
-    A with metadata at sp_meta.
+    A with metadata at sp_meta. With `.decompress::lut::b` B consists of 3-bit indices into a table at lut,
+    which has eight values for each eight columns. `.kind::ti16` multiplies integers of a sign and eleven bits.
+    `.collector::a` and `.collector::b` say whether the operand is to be kept in a buffer (`fill`), may be taken
+    from there (`use`, `lastuse`) or not (`discard`, the default).
 
         tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], a_desc:u64, b_desc:u64, idesc:u32, enable_input_d:pred!
         tcgen05.mma.cta_group.kind{.collector}{.b_collector} [d$:b32?], [a:b32?], b_desc:u64, idesc:u32, enable_input_d:pred!
