@@ -161,13 +161,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "a loaded vector lets a read-only register stand among what it writes",
     ),
     Explained(
-        "columns of an exclusive dealloc",
-        True,
-        r"tcgen05\.dealloc\.exclusive",
-        r"ncols",
-        "with .exclusive the number of columns is not checked",
-    ),
-    Explained(
         "predicate in a fragment",
         True,
         r"wmma|tcgen05|mma",
@@ -177,16 +170,16 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constant beyond 32 bits",
         True,
-        r"\b(4294967296|65536)\b|0xFFFFFFFF|<<|exclusive.*, -\d",
+        r"\b(4294967296|65536)\b|0xFFFFFFFF|<<",
         r"must be (in|one of|a multiple)",
         "ptxas cuts some constants to 32 or 16 bits before it checks their range",
     ),
     Explained(
         "vector without .v2",
         True,
-        r"su(ld|st|red)|tex|tld4|st\.async|txq|mma\.sp",
+        r"su(ld|st|red)|tex|tld4|st\.async|txq|mma\.sp|ld\.red",
         r"must have \d elements",
-        "surface accesses and st.async of one element let more stand in braces, offsets of textures fewer",
+        "surface accesses, st.async and tcgen05.ld.red let more than one element stand in braces, offsets of textures fewer",
     ),
     Explained(
         "constants and special registers in fragments",

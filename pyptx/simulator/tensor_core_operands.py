@@ -132,9 +132,8 @@ def read_a(issue: Issue, a: Operand, cta: int) -> Array:
     row = np.arange(rows)
     lanes = row if rows == 128 or issue.ws or issue.group == 2 else row % 16 + 32 * (row // 16)
     words = issue.words("A", cta, (where >> 16) + lanes[:, None], (where & 0xFFFF) + np.arange(k * bits // 32))
-    patterns = np.ascontiguousarray(words).view(np.dtype(f"u{bits // 8 or 1}" if bits != 6 else "u1"))
-    x = _decoded(patterns, shape.a, bits, in_memory=False)
-    return x
+    patterns = np.ascontiguousarray(words).view(np.dtype(f"u{bits // 8 or 1}"))
+    return _decoded(patterns, shape.a, bits, in_memory=False)
 
 
 def shifted(issue: Issue, x: Array) -> Array:

@@ -98,6 +98,9 @@ NEWER = [
       for opcode in ("mma.cta_group::1", "mma.cta_group::1.ashift", "mma.ws.cta_group::1")
       for operands in (OPERANDS, IN_TMEM, LANES, OPERANDS + ", 3", LANES + ", 3", IN_TMEM + ", %d3")),
     "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, {%r3,%r4,%r5,%r6}, %p0;",
+    *(f"tcgen05.mma.cta_group::1.kind::{kind} {OPERANDS}, {scale};" for kind in ("ti16", "i8", "f16") for scale in (16, -1, 15)),
+    *(f"tcgen05.alloc.exclusive.cta_group::1.sync.aligned.shared::cta.b32 [%d0], {n};" for n in (0, -32, 96, 100, 576, 1024)),
+    "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.b2.f32 {%r0}, {%r1,%r2}, [%r3];",
     "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, {%r3,%r4,%r5,%r6}, %p0, 1;",
     "tcgen05.mma.sp.cta_group::1.kind::ti16 [%r0], %d0, %d1, [%r5], %r1, %p0, 1;",
     "tcgen05.mma.ws.sp.cta_group::1.kind::ti16.collector::b3::lastuse [%r0], [%r2], %d1, [%r5], %r1, %p0, %d2;",

@@ -476,7 +476,7 @@ def test_bits_of_shared_memory_descriptors(bits: int, words: str) -> None:
 def test_what_a_target_lacks() -> None:
     word = descriptor("f8f6f4", "f32", "e4m3", "e4m3", 128, 64, 64)
     at = blackwell(layout_for("K", "128B", 64, 16, 2), 0)
-    with pytest.raises(SimulationError, match=r"K = 64 of kind f8f6f4.* needs sm_107a or sm_107f"):
+    with pytest.raises(SimulationError, match=r"K = 64, which .* says, needs sm_107a or sm_107f"):
         run(F8, np.zeros((1, SPACE), np.uint8), noise(), at, at, word, target="9.0 sm_100a")
 
 

@@ -6,7 +6,7 @@ One description for those who write descriptors (`ptx.tcgen05.make_instr_desc`) 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -164,15 +164,22 @@ class InstructionDescriptor:
         return ""
 
     @property
-    def targets(self) -> str:
-        """The targets whose tensor cores know this, in the notation of `target_in`; empty: all that have them."""
+    def needs(self) -> Iterator[tuple[str, str]]:
+        """What only some targets' tensor cores know, and which, in the notation of `target_in`."""
         fours = self.kind in ("mxf4", "mxf4nvf4")
         if fours and self.dense_k == 96:
-            return "103a 107a"
+            yield f"K = {self.k}", "103a 107a"
+        elif self.dense_k > KINDS[self.kind].depths[0]:
+            yield f"K = {self.k}", "107af"
         if fours and self.sparse:
-            return "107a" if self.sparsity_version else "100a 101a 103a 110a"
-        deep = self.dense_k == 128 if fours else self.dense_k == 64
-        return "107af" if deep or self.wide_scales or self.scale_type == "ue5m3" else ""
+            yield (
+                f"sparsity version {self.sparsity_version}",
+                "107a" if self.sparsity_version else "100a 101a 103a 110a",
+            )
+        if self.wide_scales:
+            yield "scale factors in 128 lanes", "107af"
+        if self.scale_type == "ue5m3":
+            yield "scale factors of .ue5m3", "107af"
 
 
 def _shapes(d: InstructionDescriptor, group: int, ws: bool) -> tuple[tuple[int, ...], int]:

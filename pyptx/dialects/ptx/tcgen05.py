@@ -392,8 +392,8 @@ _INTEGERS = (("kind::i8", "8.6", "100a 110a"), ("kind::ti16", "9.4", "107af"))
 _KINDS = (_FLOATS, *_INTEGERS)
 """(kinds, since, targets)."""
 _SCALABLE = (_SCALABLE_FLOATS, *_INTEGERS)
-"""The kinds that take scale_input_d; ptxas takes it for integers too, unless A is sparse and lanes are
-disabled.
+"""The kinds that take scale_input_d; ptxas takes it for integers too, any constant, unless A is sparse and lanes
+are disabled.
 """
 _SOURCES = ("a_desc:u64", "[a:b32?]")
 """A: in shared memory or in tensor memory."""
@@ -414,7 +414,7 @@ def _mma(
             collector=collector,
             ptx=ptx,
             sm=sm,
-            ranges={"scale_input_d": (0, 15)},
+            ranges={"scale_input_d": (0, 15)} if kind == _SCALABLE_FLOATS[0] else {},
             rule=_lane_masks,
             **_COLLECTORS,
         )

@@ -105,14 +105,13 @@ def _shape(
     why = shape if isinstance(shape, str) else shape.problem(group, ws)
     if isinstance(shape, str) or why:
         machine.fault(inst, f"tcgen05.mma: {why}", lane)
-    if shape.targets and not target_in(machine.program.target, shape.targets):
-        what = f"K = {shape.k} of kind {kind}, with scale factors of .{shape.scale_type}" if shape.scale_type else ""
-        machine.fault(
-            inst,
-            f"tcgen05.mma: the instruction descriptor 0x{word:08x} ({what or f'K = {shape.k} of kind {kind}'}) needs "
-            f"{condition_text(shape.targets)}",
-            lane,
-        )
+    for what, targets in shape.needs:
+        if not target_in(machine.program.target, targets):
+            machine.fault(
+                inst,
+                f"tcgen05.mma: {what}, which the instruction descriptor 0x{word:08x} says, needs {condition_text(targets)}",
+                lane,
+            )
     return shape
 
 
