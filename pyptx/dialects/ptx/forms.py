@@ -503,7 +503,7 @@ def count_in(value: str) -> int:
 
 
 _KINDS: dict[type, str] = {
-    Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
+    Immediate: "a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Not: "another", Vector: "a vector",
     Address: "an address", Element: "an element of an array", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
 
@@ -779,6 +779,8 @@ class _OperandMatcher:
             case Not(inner, mark):
                 if mark not in spec.flags or (mark == "!" and wanted != "pred"):
                     return f"operand {spec.name} may not be negated with '{mark}'"
+                if isinstance(inner, (Symbol, Not)):
+                    return f"operand {spec.name}: '{mark}' stands before a register, not before {_KINDS.get(type(inner), 'this')}"
                 if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
                 result = self._scalar(spec, wanted, inner)
