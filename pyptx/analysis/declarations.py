@@ -606,6 +606,6 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=".callprototype")
-    elif ")" in words:
-        behind = words[len(words) - list(reversed(words)).index(")") :]
-        yield from _directive_faults(behind[:-1], "func decl", bool(signature.returns), version, target)
+    elif "_" in behind:
+        directives = [w for w in behind[behind.index("_") + 1 :] if w not in ("(", ")", ";")]
+        yield from _directive_faults(directives, "func decl", bool(signature.returns), version, target)

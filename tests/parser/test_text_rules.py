@@ -36,7 +36,7 @@ LEGAL = (
     # strings
     r'.pragma "a\\";', '.pragma "a\nb";', '.pragma "a", "b";',
     *(f"L: .callprototype {words};" for words in (
-        "_", "() _ ()", "_ (.reg .pred _, .param .align 4 .b8 a[4])", "(.param .b8 _[12]) _ (.param .u64 .ptr .global _)",
+        "_ .noreturn .abi_preserve 4", "(.reg .b32 _) _ .abi_preserve_control 3", "_", "() _ ()", "_ (.reg .pred _, .param .align 4 .b8 a[4])", "(.param .b8 _[12]) _ (.param .u64 .ptr .global _)",
     )),
     # elements of arrays
     "mov.u64 %d1, s[1];", "mov.u32 %r1, s[%r2];", "ld.shared.b32 %r1, s[%d1+4];", "st.shared.b32 s[%r1+-1], %r2;",
@@ -49,6 +49,7 @@ LEGAL = (
 )  # fmt: skip
 ILLEGAL = (
     *(f"L: .callprototype {words};" for words in (
+        "_ .abi_preserve_control 12", "(.reg .b32 _) _ .noreturn", "_ .maxntid 3",
         "_ (.reg .b32)", "_ (.reg .b32 _, .reg .b32)", "(.reg .b32) _ ()", "_ (.reg _)", "_ (.reg .b32 _ _)", "_ ( , )", "_ (.reg .b32 _,)",
         "_ (.param .b8 _[4] _)", "_ (.reg .b32 .texref)",
     )),
