@@ -38,6 +38,8 @@ LEGAL = (
     *(f"L: .callprototype {words};" for words in (
         "_ .noreturn .abi_preserve 4", "(.reg .b32 _) _ .abi_preserve_control 3", "_", "() _ ()", "_ (.reg .pred _, .param .align 4 .b8 a[4])", "(.param .b8 _[12]) _ (.param .u64 .ptr .global _)",
     )),
+    # lines of a C preprocessor
+    '\n# 1 "a.c"\n', '\n#line 5 "a.c" 2\n', '\n  # line 7 "x y"\n',
     # elements of arrays
     "mov.u64 %d1, s[1];", "mov.u32 %r1, s[%r2];", "ld.shared.b32 %r1, s[%d1+4];", "st.shared.b32 s[%r1+-1], %r2;",
     "ld.shared.v2.b32 {%r1, _}, s[WARP_SZ];", "@%p1 ld.shared.b8 %r1, s[%laneid+2];", "mov.b64 {%r1, %r2}, s[-1];",
@@ -53,6 +55,7 @@ ILLEGAL = (
         "_ (.reg .b32)", "_ (.reg .b32 _, .reg .b32)", "(.reg .b32) _ ()", "_ (.reg _)", "_ (.reg .b32 _ _)", "_ ( , )", "_ (.reg .b32 _,)",
         "_ (.param .b8 _[4] _)", "_ (.reg .b32 .texref)",
     )),
+    "\n# 1\n", "\n#line 5\n", '\n# "a.c"\n', '\n#pragma "x"\n', "\n#define A 1\n",
     "and.pred %p1, !!%p2, %p3;", "vmad.u32.s32.s32 %r0, %r0, %r7, -k+4;",
     "mov.u64 %d1, p[0];", "mov.u64 %d1, s[1]+4;", "mov.u64 %d1, s[1.0];", "mov.u64 %d1, s[];", "mov.u64 %d1, s[1][2];",
     "mov.u64 %d1, s[%r1-4];", "mov.u64 %d1, s[%p1];", "mov.u64 %d1, s[%tid.x];", "mov.u64 %d1, s[4+%r1];", "mov.u64 %d1, k[0];",
