@@ -349,6 +349,20 @@ EXPLAINED: tuple[Explained, ...] = (
         r"must be \.u64 or wider, and %\w+ is not",
         "32 bits are no address of multimem",
     ),
+    Explained(
+        "symbol as an index",
+        True,
+        r"\w\[[A-Za-z_]",
+        r"^the index in operand \w+ must be a constant or a register, not a symbol",
+        "a[b] takes the low bits of b's address, or of a name that is declared nowhere, for an index",
+    ),
+    Explained(
+        "element for an address of multimem",
+        True,
+        r"^(@!?%p\d )?multimem\.",
+        r"must be an address in brackets, not an element of an array",
+        "multimem.red and ld_reduce take a[1] in some spellings, st in none",
+    ),
 )
 
 

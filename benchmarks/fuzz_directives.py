@@ -86,7 +86,8 @@ EXPLAINED: tuple[Explained, ...] = (
         "a function without body and semicolon",
         True,
         r"\.func|\.entry",
-        r"commas between them|may not stand here|ends inside a statement|there is no directive \.(func|entry)",
+        r"commas between them|may not stand (here|in a \.\w+ (after|without))|ends inside a statement|there is no directive \.(func|entry)"
+        r"|stands before \.entry or \.func",
         "ptxas reads on into the next",
     ),
     Explained(

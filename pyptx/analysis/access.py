@@ -48,7 +48,7 @@ def accesses(op: Instruction) -> Iterator[Access]:
         case Ldmatrix() | Stmatrix():
             count = next((int(m[1:]) for m in op.modifiers if m in ("x1", "x2", "x4")), 1)
             rows = 16 if "m16n16" in op.modifiers else 8
-            width = 8 if "s4" in op.modifiers else 16
+            width = op.bytes_together(op.modifiers)
             for address in _memories(op)[:1]:
                 yield Access(op, "matrix", "shared", address, width, op.access == "store", min(rows * count, 32))
         case Atom() | Red():

@@ -429,6 +429,8 @@ def function_faults(
                 or not re.fullmatch(r"\( \.unified \( \w+ , \w+ \) \)", " ".join(head[i + 1 :]))
             ):
                 yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
+            elif (problem := judge_directive(word, (".unified",), place, version, target)) is not None:
+                yield Fault(problem.message, problem.hint, word=word)
             break
         elif word != keyword:
             yield Fault(f"{word} may not stand before the name of a function", f"legal: {' '.join(LINKING)}", word=word)
@@ -556,6 +558,28 @@ def _without_lists(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     return outside, lists
 
 
+def _are_parameters(words: Sequence[str]) -> bool:
+    """Whether the words are parameters with commas between them, or nothing."""
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == ",":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return not words or all(map(_is_parameter, parts))
+
+
+def _is_parameter(words: Sequence[str]) -> bool:
+    """Whether the words are a space, perhaps an alignment, a type and one name, with the size of an array or without."""
+    at = dotted = 0
+    while at < len(words) and words[at][0] == ".":
+        dotted += words[at] != ".align"
+        at += 1 + (words[at] == ".align")
+    size = words[at + 1 :]
+    named = at < len(words) and (words[at] == "_" or _IDENTIFIER(words[at]) is not None)
+    return dotted > 1 and named and (not size or size[0] + size[-1] == "[]")
+
+
 def _odd_number(words: Sequence[str]) -> bool:
     """Whether a number stands where none goes: not behind `.align`, not in brackets."""
     return any(w[0].isdecimal() and (i == 0 or words[i - 1] not in (".align", "[")) for i, w in enumerate(words))
@@ -571,7 +595,8 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
         if formal.space not in ("reg", "param"):
             yield Fault(f"a parameter is .reg or .param, not .{formal.space or 'nothing'}", word="." + formal.space)
     behind, lists = _without_lists(words[1:])
-    if not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)) or any(map(_odd_number, lists)):
+    wrong = any(map(_odd_number, lists)) or not all(map(_are_parameters, lists))
+    if wrong or not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)):
         hint = ".callprototype (results) _ (parameters);"
         yield Fault("a .callprototype has its results, the name _ and its parameters", hint, word=".callprototype")
     for inside in lists:
@@ -581,6 +606,6 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     problem = judge_directive(".callprototype", (), "func body", version, target)
     if problem is not None:
         yield Fault(problem.message, problem.hint, word=".callprototype")
-    elif ")" in words:
-        behind = words[len(words) - list(reversed(words)).index(")") :]
-        yield from _directive_faults(behind[:-1], "func decl", bool(signature.returns), version, target)
+    elif "_" in behind:
+        directives = [w for w in behind[behind.index("_") + 1 :] if w not in ("(", ")", ";")]
+        yield from _directive_faults(directives, "func decl", bool(signature.returns), version, target)

@@ -59,7 +59,8 @@ from .shapes import declaration_shape, directive_shape, label_shape, with_whole_
 _NAME = r"(?!_[;:]|WARP_SZ[;:])[A-Za-z_$][\w$]*"
 _LABEL = re.compile(rf"({_NAME}):(\r?)").fullmatch
 _BRANCH = re.compile(rf"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)({_NAME});(\r?)").fullmatch
-_LINE_MARKER = re.compile(r'#\s*\d+\s*(?:".*")?[\s\d]*').fullmatch  # `# 1 "kernel.cu"` of a C preprocessor
+_LINE_MARKER = re.compile(r'#\s*(?:line)?\s*\d+\s*"[^"]*"[\s\d]*').fullmatch
+"""`# 1 "kernel.cu"` or `#line 1 "kernel.cu"` of a C preprocessor."""
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
 _MAX_RETRIES = 64

@@ -35,6 +35,11 @@ LEGAL = (
     "mov.f64 %d1, 2.2250738585072014e-308;", "mov.f64 %d1, 0e400;", "mov.b64 %d1, 0x0000000000000000000000001;",
     # strings
     r'.pragma "a\\";', '.pragma "a\nb";', '.pragma "a", "b";',
+    *(f"L: .callprototype {words};" for words in (
+        "_ .noreturn .abi_preserve 4", "(.reg .b32 _) _ .abi_preserve_control 3", "_", "() _ ()", "_ (.reg .pred _, .param .align 4 .b8 a[4])", "(.param .b8 _[12]) _ (.param .u64 .ptr .global _)",
+    )),
+    # lines of a C preprocessor
+    '\n# 1 "a.c"\n', '\n#line 5 "a.c" 2\n', '\n  # line 7 "x y"\n',
     # elements of arrays
     "mov.u64 %d1, s[1];", "mov.u32 %r1, s[%r2];", "ld.shared.b32 %r1, s[%d1+4];", "st.shared.b32 s[%r1+-1], %r2;",
     "ld.shared.v2.b32 {%r1, _}, s[WARP_SZ];", "@%p1 ld.shared.b8 %r1, s[%laneid+2];", "mov.b64 {%r1, %r2}, s[-1];",
@@ -45,6 +50,13 @@ LEGAL = (
     "{ %r1: } mov.b32 %r1, 1;", "{ a: } mov.b32 a, 1;",
 )  # fmt: skip
 ILLEGAL = (
+    *(f"L: .callprototype {words};" for words in (
+        "_ .abi_preserve_control 12", "(.reg .b32 _) _ .noreturn", "_ .maxntid 3",
+        "_ (.reg .b32)", "_ (.reg .b32 _, .reg .b32)", "(.reg .b32) _ ()", "_ (.reg _)", "_ (.reg .b32 _ _)", "_ ( , )", "_ (.reg .b32 _,)",
+        "_ (.param .b8 _[4] _)", "_ (.reg .b32 .texref)",
+    )),
+    "\n# 1\n", "\n#line 5\n", '\n# "a.c"\n', '\n#pragma "x"\n', "\n#define A 1\n",
+    "and.pred %p1, !!%p2, %p3;", "vmad.u32.s32.s32 %r0, %r0, %r7, -k+4;",
     "mov.u64 %d1, p[0];", "mov.u64 %d1, s[1]+4;", "mov.u64 %d1, s[1.0];", "mov.u64 %d1, s[];", "mov.u64 %d1, s[1][2];",
     "mov.u64 %d1, s[%r1-4];", "mov.u64 %d1, s[%p1];", "mov.u64 %d1, s[%tid.x];", "mov.u64 %d1, s[4+%r1];", "mov.u64 %d1, k[0];",
     "ld.shared.b32 %r1, [s[1]];", "ld.shared.b32 %r1, [s][1];", "ld.global.b32 %r1, s[1];", "ld.shared.b32 %r1, %d1[0];",
@@ -123,6 +135,8 @@ ILLEGAL_MODULES = (
         ".global .u64 t[2] = { f, 0 };", ".global .u64 t[2] = { 0, f };", ".global .u64 t[2][1] = { {f}, {g} };",
         ".global .u64 x; .global .u64 t[2] = { f, x };", ".global .v2 .u64 t[1] = { {f, g} };",
     )),
+    ("7.8", "sm_90", ".func .attribute(.unified(1, 2)) f();"), ("8.3", "sm_80", ".func .attribute(.unified(1, 2)) f();"),
+    ("7.8", "sm_90", ".global .attribute(.unified(1, 2)) .u32 x;"), ("9.5", "sm_90", ".common .global .texref t;"),
     ("6.0", "sm_50", ".global .v4 .u32 .u32 f[1];"), ("6.0", "sm_50", ".entry k() { L: L: .branchtargets L; ret; }"),
     ("6.0", "sm_50", ".global .b32 x[4]; .global .u64 y = x[1];"),
     ("6.0", "sm_50", ".global .v4 .f32 v; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, v[0]; ret; }"),

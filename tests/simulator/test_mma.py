@@ -543,7 +543,8 @@ def test_ldmatrix_of_packed_signed_nibbles(count: int) -> None:
 }}
 """
     out = np.full((32, count, 4), 77, np.int8)
-    load(kernel)["k"].simulate(packed, out, grid=1, block=32)
+    report = load(kernel)["k"].simulate(packed, out, grid=1, block=32, check=True)
+    assert not report.findings
     values = np.stack([packed & 15, packed >> 4], axis=-1).reshape(count, 8, 16).astype(np.int64)
     values = np.where(values > 7, values - 16, values)  # two's complement of 4 bits
     for n in range(count):

@@ -133,7 +133,7 @@ OTHERS: dict[str, Directive] = {
         _at("global", "global init", "func", "func decl", since="4.0"),
         words={
             ".managed": _at("global", "global init", since="4.0"),
-            ".unified": _at("global", "func", "func decl", since="8.3", sm="90+"),
+            ".unified": _at("global", "func", "func decl", since="8.0", sm="90+"),
         },
     ),
     ".alias": Directive(_at("module", since="6.3")),

@@ -210,6 +210,11 @@ class Instruction(Operation, Fragments):
         return ""
 
     @classmethod
+    def bytes_together(cls, modifiers: tuple[str, ...]) -> int:
+        """`access_bytes`, where modifiers decide."""
+        return cls.access_bytes
+
+    @classmethod
     def difference(cls, modifiers: tuple[str, ...]) -> str:
         """`differs`, where modifiers decide."""
         return cls.differs

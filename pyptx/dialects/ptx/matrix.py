@@ -618,6 +618,10 @@ class Ldmatrix(Instruction):
     )
 
     @classmethod
+    def bytes_together(cls, modifiers: tuple[str, ...]) -> int:
+        return 8 if "s4" in modifiers else cls.access_bytes  # of a row
+
+    @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
         return "b32", int(slots["num"][1:]) * (2 if slots["shape"] == "m16n16" else 1)
 

@@ -85,7 +85,7 @@ def _sizes(inst: Inst) -> tuple[set[str], int] | None:
             spaces = {operand.base.space}
     spaces = spaces or {"shared", "global", "local"}
     if family.access_bytes:
-        return spaces, family.access_bytes
+        return spaces, family.bytes_together(inst.modifiers)
     if not inst.types:  # cp.async: an operand says it
         return spaces, next((int(o.value) for o in inst.operands if isinstance(o, Imm)), 4)
     vector = 1 if family.whole_warp else next((len(o.elements) for o in inst.operands if isinstance(o, Vec)), 1)

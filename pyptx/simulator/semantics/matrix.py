@@ -144,7 +144,7 @@ def _bind_ldmatrix(machine: Machine, inst: Inst) -> Action:
     address = inst.operands[1]
     assert isinstance(address, Address)
     source = inst.one_of("b4x16_p64", "b6x16_p32", "s4")
-    words = 2 if source == "s4" else 4  # of a row
+    words = inst.family.bytes_together(inst.modifiers) // 4  # of a row
     access = Access(machine, inst, address, space_of(inst), np.dtype(np.uint32), words)
     targets = [o if isinstance(o, Reg) else None for o in registers_of(inst.operands[0])]
     lane = np.arange(32)
