@@ -454,6 +454,11 @@ class Fragments:
         """(element type, number of registers) of the operand `name`; 0 registers means a scalar."""
         raise NotImplementedError(f"{cls.__name__} declares a fragment operand and no fragment()")
 
+    @classmethod
+    def starts_with_index(cls, name: str, slots: Slots) -> bool:
+        """Whether the first element of the fragment `name` is an index, of a type of its own."""
+        return False
+
 
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets."""
@@ -742,18 +747,16 @@ class _OperandMatcher:
         self.element = -1
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
-        common = _common_class(members)
+        apart = int(spec.type == "frag" and self.owner.starts_with_index(spec.name, self.slots))
+        common = _common_class(members, apart)
         if common is None:
-            self.element = places[_odd_one(members)]
+            self.element = places[_odd_one(members, apart)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
         floating = members[:1] in (["float"], ["float32"])
         bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
             return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
-        kinds = {type(e) for e in given}
-        if Immediate in kinds and SpecialRegister in kinds:
-            return f"operand {spec.name} has a constant and a special register side by side: put one of them into a register"
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
@@ -808,6 +811,8 @@ class _OperandMatcher:
                     return f"operand {spec.name} may not be negated with '{mark}'"
                 if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
+                if mark == "-" and isinstance(inner, Symbol):
+                    return f"operand {spec.name}: there is no minus of an address"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
             case Symbol():
@@ -961,23 +966,25 @@ def _bits_of(register_class: str) -> int:
     return SCALAR_TYPES[register_class].bits if register_class in SCALAR_TYPES else 0
 
 
-def _common_class(members: Sequence[str]) -> str | None:
+def _common_class(members: Sequence[str], apart: int = 0) -> str | None:
     """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
 
-    Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a
-    bit type. Where
-    the types differ, the vector is of the bit type. Constants alone stay `int`, `float` or `float32`.
+    Registers have one size. Neighbours must be alike, those behind the first `apart` ones: the same type, both integers,
+    both floats, or one of them of a bit type. Where the types differ, the vector is of the bit type. Constants alone
+    stay `int`, `float` or `float32`.
     """
     sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
-    if len(sizes) > 1 or not all(map(_alike, members, members[1:])):
+    if len(sizes) > 1 or not all(map(_alike, members[apart:], members[apart + 1 :])):
         return None
     kinds = set(members)
+    if apart and len(kinds) > 1 and not sizes:
+        return "b32"
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
 
 
-def _odd_one(members: Sequence[str]) -> int:
+def _odd_one(members: Sequence[str], apart: int) -> int:
     """The first of these classes without a common one that is not like those before it."""
-    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i]) is None) - 1
+    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i], apart) is None) - 1
 
 
 _CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
