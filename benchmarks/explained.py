@@ -144,7 +144,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "vector that starts with a constant",
         True,
         r"\{(_, )*[-!~(]*(\d|WARP_SZ)",
-        r"of one type|or wider, and the register|and the register is|is read as",
+        r"of one type|and the register is|is read as|not the special register",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
     Explained(
@@ -244,6 +244,13 @@ EXPLAINED: tuple[Explained, ...] = (
         r"^(@!?%\w+ )?(w?mma|wgmma|cp\.|tex|tld4|su(ld|st|red))\S* .*\{[^}]*(\b\d|\b0[fF]|%x\d)",
         r"Arguments mismatch|Incompatible|declarations of the probe",
         "which constants may stand in fragments and coordinates depends on target and neighbours",
+    ),
+    Explained(
+        "mixed registers in a tf32 fragment",
+        False,
+        r"wmma\.mma\S*\.tf32",
+        r"Arguments mismatch for instruction '_mma'|Sink",
+        "the B fragment of wmma on .tf32 takes registers of one type, the accumulator no sink",
     ),
     Explained(
         "sinks in fragments",

@@ -25,8 +25,7 @@ Operands. `name:type[count]flags`
           stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special
-  registers may stand
-  among its registers; `%` on a vector means: not constants alone.
+  registers may stand among its registers, and integers for floats; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
   `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable,
   `[a:u64?&]` or a variable, but no offset, `[a%]` not a special register), `[a]{.unified}` one that may carry
@@ -753,6 +752,8 @@ class _OperandMatcher:
             self.element = places[_odd_one(members, apart)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
+        if not common and len(set(members)) > 1 and members[0] != "float32":  # constants of several kinds
+            common = f"b{SCALAR_TYPES[wanted].bits}"
         floating = members[:1] in (["float"], ["float32"])
         bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
@@ -875,7 +876,7 @@ class _OperandMatcher:
             return Register(role, operand.member)
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
-        if not self._fits(spec, wanted, register_class):
+        if not self._fits(spec, wanted, register_class) and not (common and _is_float_of(spec, wanted, register_class)):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member) if operand.member else PLACEHOLDERS[role]
 
@@ -976,10 +977,16 @@ def _common_class(members: Sequence[str], apart: int = 0) -> str | None:
     sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
     if len(sizes) > 1 or not all(map(_alike, members[apart:], members[apart + 1 :])):
         return None
-    kinds = set(members)
-    if apart and len(kinds) > 1 and not sizes:
-        return "b32"
+    kinds = {_CONSTANT_TYPES.get(m, m) for m in members} if sizes else set(members)
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
+
+
+def _is_float_of(spec: OperandSpec, wanted: str, register_class: str) -> bool:
+    """Whether a register in braces is an integer of the size of the float that the modifiers want: bits are moved."""
+    scalar = SCALAR_TYPES[register_class] if register_class in SCALAR_TYPES else None
+    if scalar is None or scalar.kind not in ("unsigned", "signed") or spec.type in SCALAR_TYPES or spec.type == "frag":
+        return False
+    return SCALAR_TYPES[wanted].kind == "float" and SCALAR_TYPES[wanted].bits == scalar.bits
 
 
 def _odd_one(members: Sequence[str], apart: int) -> int:
@@ -987,6 +994,7 @@ def _odd_one(members: Sequence[str], apart: int) -> int:
     return next(i for i in range(1, len(members) + 1) if _common_class(members[:i], apart) is None) - 1
 
 
+_CONSTANT_TYPES = {"float": "f64", "float32": "f32"}
 _CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
 
 

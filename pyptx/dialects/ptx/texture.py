@@ -105,7 +105,7 @@ def _sampled(
     sizes = "?" if slots["ctype"] == "f32" else ""  # in braces
     return tuple(
         form(
-            f"{head} d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>{sizes}]{tail}",
+            f"{head} d:dtype[vec]_{{|p:pred}}, [a:u64?&{sampler}, c:frag>{sizes}]{tail}",
             ptx=ptx,
             sm=sm,
             needs=needs | more,
@@ -167,9 +167,6 @@ class _Texture(Instruction):
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        if name == "d":
-            dtype = slots["dtype"]
-            return {"f16": "b16", "f32": "b32"}.get(dtype, dtype), 2 if dtype == "f16x2" else 4
         if name == "c":
             return slots["ctype"], _COORDINATES[slots["geom"]]
         return ("s32" if name == "e" else "f32"), _SPATIAL[slots["geom"]]
