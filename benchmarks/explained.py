@@ -45,13 +45,14 @@ class Explained:
         )
 
 
-DROPPED = (
-    "finite|infinite|number|notanumber|normal|subnormal"  # testp
-    "|rank|elemtype|fill_mode|interleave_layout|swizzle_mode|swizzle_atomicity|box_dim|element_stride"  # tensormap.replace
-    "|global_address|global_dim|global_stride|b8x16|b6x16_p32|b4x16_p64|acc::f16|acc::f32|b2"  # matrices
-    "|pred|texref|samplerref|surfref"
+_MEANINGLESS = (
+    "finite|infinite|number|notanumber|normal|subnormal"
+    "|global_address|rank|box_dim|global_dim|global_stride|element_stride|elemtype|interleave_layout|swizzle_mode"
+    "|swizzle_atomicity|fill_mode|acc::f16|acc::f32|b8x16|b6x16_p32|b4x16_p64|b2"
 )
-"""Modifiers of single instructions that ptxas lets stand in any other: `benchmarks.sweep` finds them."""
+"""Found by adding every modifier to an instruction of every opcode: these are taken by more than 80 of them."""
+_FRAGMENTS = r"w?mma|wgmma|\w*matrix|clusterlaunchcontrol|tcgen05|mov|multimem|su(ld|st|red)|tex|tld4"
+"""Opcodes with operands in braces that ptxas does not check element by element."""
 
 EXPLAINED: tuple[Explained, ...] = (
     Explained(
@@ -78,23 +79,30 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "function name as a number",
         True,
-        r"\b(fn2?|Lx ?\+)",
-        r"not a symbol|is a (function|label)$",
-        "ptxas takes a function's name for a register of any type, even as destination of vshr; mov takes an address",
+        r"\b(fn2?|Lx)\b",
+        r"not the symbol (fn2?|Lx)$|is a (function|label)$",
+        "ptxas takes a function's name, and a label plus an offset, for a register of any type, even as destination of vshr; mov takes an address",
     ),
     Explained(
         "tensor memory address",
         True,
-        r"^(@!?%p\d )?tcgen05\.",
+        r"^(@!?%p\d )?tcgen05\.(shift|cp|dealloc)",
         r"operand taddr",
         "tcgen05.shift, cp and dealloc take anything as address of tensor memory; only a 32-bit register can hold one",
     ),
     Explained(
         "sampler in unified mode",
         True,
-        r"^(@!?%p\d )?(tex|tld4)",
-        r"texmode_independent|index of an array|takes \d parts",
-        "ptxas skips the check of .target where the sampler operand is a texture reference or a function",
+        r"^(@!?%\w+ )?(tex|tld4)\S* .*\[[\w%]+, ?[\w%+]+, ",
+        r"texmode_independent|the index of an array|the address in operand a takes \d parts",
+        "ptxas skips the checks of .target and of an array's index where the sampler is a register, a texture reference or a function",
+    ),
+    Explained(
+        "index beside a sampler in unified mode",
+        False,
+        r"^(@!?%\w+ )?(tex|tld4)\S*\.a(1d|2d|cube).*\[[\w%]+, ?%\w+, \{",
+        r"Vector with elements of different types",
+        "with a sampler in a register the index of an array must be of the coordinates' type in unified mode, in no other case",
     ),
     Explained(
         "one register for a vector",
@@ -127,16 +135,30 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "modifier without meaning",
         True,
-        "",
-        rf"\.({DROPPED})( |$)|^bar(\.arrive|\.red)? has no modifier \.(all|any)$"
-        r"|^(ld|st)matrix has no modifier \.(row|col|x8)$|wait_group has no modifier \.sync_restrict::shared::",
-        "ptxas takes these of other instructions anywhere and drops them silently",
+        rf"\.({_MEANINGLESS})[. ;]",
+        rf"\.({_MEANINGLESS})\b",
+        "the tests of testp, the fields of tensormap.replace, the formats of ldmatrix and tcgen05.cp, .acc:: of multimem and .b2"
+        " are dropped silently by most instructions",
+    ),
+    Explained(
+        "name of a reference as modifier",
+        True,
+        r"\.(texref|samplerref|surfref)\b",
+        r"\.(texref|samplerref|surfref)\b",
+        "instructions with floating-point types drop the types of istypep",
+    ),
+    Explained(
+        "modifier of a sibling",
+        True,
+        r"^(@!?%\w+ )?(tcgen05\.|tex|tld4|bar\.|ldmatrix|movmatrix|prefetch)",
+        r"has no modifier \.(row|col|uni|any|all|sync|exclusive|pack::16b|L1|L1::32B|sync_restrict\S*)$|\.(uni|col|row|any) ",
+        "a modifier that a related instruction has is dropped",
     ),
     Explained(
         "vector that starts with a constant",
         True,
         r"\{(_, )*[-!~(]*(\d|WARP_SZ)",
-        r"of one type|or wider, and the register|and the register is|is read as",
+        r"of one type|and the register is|is read as|not the special register",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),
     Explained(
@@ -149,16 +171,23 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "constant as destination",
         True,
-        "",
+        r"^(@!?%\w+ )?(v(add|sub|absdiff|min|max|mad|shl|shr|set)|tensormap\.query)\.",
         r"is written and cannot be a constant",
-        "a few instructions let a constant stand as destination",
+        "the scalar video instructions and tensormap.query let a constant stand as destination",
+    ),
+    Explained(
+        "constant among destinations",
+        True,
+        r"^(@!?%\w+ )?(ldu?|tex|tld4|suld|atom|multimem|tcgen05|wmma|mma|ldmatrix)\S* \{",
+        r"is written and cannot be a constant",
+        "in braces some loads let a constant stand where a result goes",
     ),
     Explained(
         "special register as destination",
         True,
-        r"^(@!?%p\d )?(ld|ldu|suld|tex|tld4|atom)\..*\{[^}]*%[a-z]+[a-z_\d]*\b[^}]*\}.*\[",
-        r"operand d must be \.\w+( or wider)?, not a special register",
-        "a loaded vector lets a read-only register stand among what it writes",
+        r"\{[^}]*%[a-z]+[a-z_\d]*\b[^}]*\}",
+        r"operand [dr] must be .*, not the special register \S+ which is read-only",
+        "a loaded vector and a fragment let a read-only register stand among what is written",
     ),
     Explained(
         "predicate in a fragment",
@@ -177,23 +206,65 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector without .v2",
         True,
-        r"su(ld|st|red)|tex|tld4|st\.async|txq|mma\.sp|ld\.red",
-        r"must have \d elements",
-        "surface accesses, st.async and tcgen05.ld.red let more than one element stand in braces, offsets of textures fewer",
+        r"^(@!?%\w+ )?(su(ld|st|red)|st\.async|mma\.sp)",
+        r"must have \d elements?, not [24]",
+        "surface accesses and st.async of one element let more stand in braces",
     ),
     Explained(
-        "constants and special registers in fragments",
+        "one coordinate or offset for several",
         True,
-        r"mma|matrix|query_cancel|tcgen05|mov\.|multimem|sured|sust|^(@!?%p\d )?(tex|tld4)",
-        r"not a constant|needs an integer or one such|the coordinates of a|not a special register|is read as \.pred|may not be negated|operand c must be .b|floating-point constant|integer constant|one type",
-        "matrix and texture operands let constants of the wrong kind and special registers stand among registers",
+        r"^(@!?%\w+ )?(tex|tld4|txq)",
+        r"must have \d elements, not \d",
+        "textures take fewer coordinates and offsets than their dimensions in some spellings",
+    ),
+    Explained(
+        "special register in a fragment",
+        True,
+        rf"^(@!?%\w+ )?({_FRAGMENTS})",
+        r"takes no special register|not the special register \S+: move|%\w+(\.\w)? is read as",
+        "special registers stand among the registers of fragments, coordinates and packed values",
+    ),
+    Explained(
+        "constant in a fragment",
+        True,
+        rf"^(@!?%\w+ )?({_FRAGMENTS})",
+        r"must be a register, not a constant|a floating-point constant|needs an integer|takes no integer",
+        "constants of the wrong kind stand among the registers of fragments, coordinates and packed values",
+    ),
+    Explained(
+        "elements of different kinds",
+        True,
+        rf"^(@!?%\w+ )?({_FRAGMENTS})",
+        r"the elements of operand \w+ must be of one type|of tex\.grad must be|operand c must be \.f32, and",
+        "what may stand side by side in braces depends on what ptxas read before, and behind a constant on nothing",
+    ),
+    Explained(
+        "negated element",
+        True,
+        r"\{[^}]*[-!]",
+        r"may not be negated",
+        "a minus in braces is dropped",
     ),
     Explained(
         "constants of the wrong kind in fragments",
         False,
-        r"(mma|tensor|tex|tld4|su(ld|st|red)).*\{[^}]*\b(\d|0[fF]|_)",
-        r"Arguments mismatch|unexpected type|Result discard|Incompatible|declarations of the probe|Sink",
-        "which constants and sinks may stand in fragments and coordinates depends on target and neighbours",
+        r"^(@!?%\w+ )?(w?mma|wgmma|cp\.|tex|tld4|su(ld|st|red))\S* .*\{[^}]*(\b\d|\b0[fF]|%x\d)",
+        r"Arguments mismatch|Incompatible|declarations of the probe",
+        "which constants may stand in fragments and coordinates depends on target and neighbours",
+    ),
+    Explained(
+        "mixed registers in a tf32 fragment",
+        False,
+        r"wmma\.mma\S*\.tf32",
+        r"Arguments mismatch for instruction '_mma'|Sink",
+        "the B fragment of wmma on .tf32 takes registers of one type, the accumulator no sink",
+    ),
+    Explained(
+        "sinks in fragments",
+        False,
+        r"\{[^}]*\b_",
+        r"Result discard|Sink|Arguments mismatch|unexpected type",
+        "which sinks may stand in fragments depends on target and neighbours",
     ),
     Explained(
         "special registers in a vector",
@@ -210,11 +281,11 @@ EXPLAINED: tuple[Explained, ...] = (
         "ptxas lets a constant stand where a result goes",
     ),
     Explained(
-        "st.async without completion",
+        "asynchronous store without completion",
         True,
-        r"st\.async",
-        r"complete_tx|needs \.release|takes \d operands",
-        "the modifier that says how st.async completes may be missing",
+        r"(st|red)\.async",
+        r"complete_tx|needs \.release|takes 3 operands, not 2",
+        "the modifier that says how st.async completes may be missing, and the mbarrier of st.async and red.async",
     ),
     Explained(
         "constant out of range",
@@ -290,8 +361,8 @@ EXPLAINED: tuple[Explained, ...] = (
         "address as a matrix row",
         True,
         r"movmatrix",
-        r"must be \.b32, not a symbol",
-        "movmatrix takes a variable plus an offset, which is no row of a matrix, and refuses every other constant",
+        r"must be \.b32, not the symbol|must be a register, not a constant",
+        "movmatrix takes constants, which are no row of a matrix",
     ),
     Explained(
         "address as a polynomial",
@@ -311,7 +382,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "one value for a vector",
         True,
         r"sust|st\.async|tex",
-        r"must be a vector of \d elements in braces",
+        r"must be a vector of \d elements? in braces",
         "stores to surfaces take one register where .v2 asks for a vector, texture reads one offset",
     ),
     Explained(

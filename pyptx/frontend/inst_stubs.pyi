@@ -2890,12 +2890,12 @@ class _testp(Opcode):
 class _tex_base(Opcode):
     """Read a texture at coordinates, filtered, at the base level of detail. Operands as for `tex`.
 
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>]
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>]
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>]
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], e:frag>
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], e:frag>
-        tex.base.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?]
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?]
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?]
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], e:frag>
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], e:frag>
+        tex.base.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], e:frag>
         ...
 
     PTX ISA 9.7.12.3.
@@ -2909,12 +2909,12 @@ class _tex_grad(Opcode):
 
     They are vectors of 1, 2 or 4 floats, by the texture's dimensions. The other operands are as for `tex`.
 
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], dPdx:frag, dPdy:frag
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], dPdx:frag, dPdy:frag
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], dPdx:frag, dPdy:frag
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], dPdx:frag, dPdy:frag, e:frag>
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], dPdx:frag, dPdy:frag, e:frag>
-        tex.grad.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], dPdx:frag, dPdy:frag, e:frag>
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], dPdx:frag, dPdy:frag
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], dPdx:frag, dPdy:frag
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], dPdx:frag, dPdy:frag
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], dPdx:frag, dPdy:frag, e:frag>
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], dPdx:frag, dPdy:frag, e:frag>
+        tex.grad.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], dPdx:frag, dPdy:frag, e:frag>
         ...
 
     PTX ISA 9.7.12.3.
@@ -2926,12 +2926,12 @@ class _tex_level(Opcode):
     """Read a texture at coordinates, filtered, at the level of detail that operand lod gives. The others are
     as for `tex`.
 
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], lod:ctype*
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], lod:ctype*
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], lod:ctype*
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], lod:ctype*, e:frag>
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], lod:ctype*, e:frag>
-        tex.level.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], lod:ctype*, e:frag>
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], lod:ctype*
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], lod:ctype*
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], lod:ctype*
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], lod:ctype*, e:frag>
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], lod:ctype*, e:frag>
+        tex.level.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], lod:ctype*, e:frag>
         ...
 
     PTX ISA 9.7.12.3.
@@ -2947,12 +2947,12 @@ class _tex(Opcode):
     resident; a, the texture; b, the sampler; c, the coordinates, array index or sample first, padded to 1, 2
     or 4 elements; e, optional, texel offsets; f, optional, the value to compare depth with.
 
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>]
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>]
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>]
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], e:frag>
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], e:frag>
-        tex.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?]
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?]
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?]
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], e:frag>
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], e:frag>
+        tex.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], e:frag>
         ...
 
     PTX ISA 9.7.12.3.
@@ -2968,12 +2968,12 @@ class _tld4(Opcode):
 
     Operands: as for `tex`; d gets the four texels, counter-clockwise from the lower left.
 
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>]
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>]
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>]
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, c:frag>], e:frag>
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:u64%, c:frag>], e:frag>
-        tld4.comp.geom.vec.dtype.ctype d:frag_{|p:pred}, [a:u64?&, b:symbol, c:frag>], e:frag>
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?]
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?]
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?]
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, c:frag>?], e:frag>
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:u64%, c:frag>?], e:frag>
+        tld4.comp.geom.vec.dtype.ctype d:dtype[vec]_{|p:pred}, [a:u64?&, b:symbol, c:frag>?], e:frag>
         ...
 
     PTX ISA 9.7.12.4.

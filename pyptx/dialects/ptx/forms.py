@@ -25,8 +25,7 @@ Operands. `name:type[count]flags`
           stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
   A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special
-  registers may stand
-  among its registers; `%` on a vector means: not constants alone.
+  registers may stand among its registers, and integers for floats; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
   `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable,
   `[a:u64?&]` or a variable, but no offset, `[a%]` not a special register), `[a]{.unified}` one that may carry
@@ -461,6 +460,11 @@ class Fragments:
         """(element type, number of registers) of the operand `name`; 0 registers means a scalar."""
         raise NotImplementedError(f"{cls.__name__} declares a fragment operand and no fragment()")
 
+    @classmethod
+    def starts_with_index(cls, name: str, slots: Slots) -> bool:
+        """Whether the first element of the fragment `name` is an index, of a type of its own."""
+        return False
+
 
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets."""
@@ -778,23 +782,20 @@ class _OperandMatcher:
         self.element = -1
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
-        common = _common_class(members)
+        apart = int(spec.type == "frag" and self.owner.starts_with_index(spec.name, self.slots))
+        common = _common_class(members, apart)
         if common is None:
-            self.element = places[_odd_one(members)]
+            self.element = places[_odd_one(members, apart)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
+        if not common and len(set(members)) > 1 and members[0] != "float32":  # constants of several kinds
+            common = f"b{SCALAR_TYPES[wanted].bits}"
         floating = members[:1] in (["float"], ["float32"])
         bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
         if bits == 32 and "int" in members:
             return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
             return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
-        if any(isinstance(e, Immediate) for e in given):
-            for e in given:
-                if isinstance(e, SpecialRegister) and ("." in e.name or SPECIAL_REGISTERS[e.name].predicate):
-                    return (
-                        f"operand {spec.name} has a constant and {e.name} side by side: put one of them into a register"
-                    )
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
@@ -851,6 +852,8 @@ class _OperandMatcher:
                     return f"operand {spec.name}: '{mark}' stands before a register, not before {_KINDS.get(type(inner), 'this')}"
                 if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
+                if mark == "-" and isinstance(inner, Symbol):
+                    return f"operand {spec.name}: there is no minus of an address"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
             case Element() if "&" in spec.flags:
@@ -915,7 +918,7 @@ class _OperandMatcher:
             return Register(role, operand.member)
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
-        if not self._fits(spec, wanted, register_class):
+        if not self._fits(spec, wanted, register_class) and not (common and _is_float_of(spec, wanted, register_class)):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member) if operand.member else PLACEHOLDERS[role]
 
@@ -1008,25 +1011,34 @@ def _bits_of(register_class: str) -> int:
     return SCALAR_TYPES[register_class].bits if register_class in SCALAR_TYPES else 0
 
 
-def _common_class(members: Sequence[str]) -> str | None:
+def _common_class(members: Sequence[str], apart: int = 0) -> str | None:
     """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
 
-    Registers have one size. Neighbours must be alike: the same type, both integers, both floats, or one of them of a
-    bit type. Where
-    the types differ, the vector is of the bit type. Constants alone stay `int`, `float` or `float32`.
+    Registers have one size. Neighbours must be alike, those behind the first `apart` ones: the same type, both integers,
+    both floats, or one of them of a bit type. Where the types differ, the vector is of the bit type. Constants alone
+    stay `int`, `float` or `float32`.
     """
     sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
-    if len(sizes) > 1 or not all(map(_alike, members, members[1:])):
+    if len(sizes) > 1 or not all(map(_alike, members[apart:], members[apart + 1 :])):
         return None
-    kinds = set(members)
+    kinds = {_CONSTANT_TYPES.get(m, m) for m in members} if sizes else set(members)
     return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
 
 
-def _odd_one(members: Sequence[str]) -> int:
+def _is_float_of(spec: OperandSpec, wanted: str, register_class: str) -> bool:
+    """Whether a register in braces is an integer of the size of the float that the modifiers want: bits are moved."""
+    scalar = SCALAR_TYPES[register_class] if register_class in SCALAR_TYPES else None
+    if scalar is None or scalar.kind not in ("unsigned", "signed") or spec.type in SCALAR_TYPES or spec.type == "frag":
+        return False
+    return SCALAR_TYPES[wanted].kind == "float" and SCALAR_TYPES[wanted].bits == scalar.bits
+
+
+def _odd_one(members: Sequence[str], apart: int) -> int:
     """The first of these classes without a common one that is not like those before it."""
-    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i]) is None) - 1
+    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i], apart) is None) - 1
 
 
+_CONSTANT_TYPES = {"float": "f64", "float32": "f32"}
 _CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
 
 

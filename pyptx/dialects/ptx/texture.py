@@ -20,6 +20,9 @@ _COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube
 _SPATIAL = {"1d": 1, "a1d": 1, "2d": 2, "a2d": 2, "2dms": 2, "a2dms": 2, "3d": 4, "cube": 4, "acube": 4}
 """Elements of an offset or a gradient: one per dimension, padded."""
 
+_ARRAYS = ("a1d", "a2d", "acube")
+"""Geometries whose index stands among floats."""
+
 _GEOMETRY_NEEDS = {
     "a1d": need("2.3"),
     "a2d": need("2.3"),
@@ -36,8 +39,8 @@ INDEPENDENT = need(option="texmode_independent")
 
 
 def _coordinates(use: Use) -> str | None:
-    """The index of an array is an integer also among floats and bit types; with gradients those of a cube or 3d texture are floats,
-    also among registers of a bit type, and so is one outside of braces.
+    """The index of an array is an integer also among floats and bit types. Coordinates of ctype .f32 are such registers, in braces
+    also integers of 32 bits; those that tex.grad moves one by one are not.
     """
     place = next(i for i, o in enumerate(use.layout) if isinstance(o, Address))
     coordinates = use.layout[place].rest[-1]  # pyright: ignore[reportAttributeAccessIssue]
@@ -48,14 +51,35 @@ def _coordinates(use: Use) -> str | None:
             return f"a coordinate outside of braces is .f32 or .b32, not .{kind}"
         return None
     at = behind - len(registers((coordinates,)))
+    classes = [c.rpartition(".")[2] for c in use.classes[at:behind]]
+    floats = use.slots["ctype"] == "f32"
+    if floats and set(classes) & _NO_FLOATS and len(set(classes)) == 1:
+        return f"operand c must be .f32, and the register is .{classes[0]}"
     geometry, index = use.slots["geom"], coordinates.elements[0]
-    if geometry in ("a1d", "a2d", "acube"):
-        kind = use.classes[at].rpartition(".")[2] if isinstance(index, Register) else ""
+    if geometry in _ARRAYS:
+        kind = classes[0] if isinstance(index, Register) else ""
         if kind in ("f32", "f16x2", "pred") or (isinstance(index, Immediate) and index.is_float):
             return f"the index of an array, the first of the coordinates, is .u32 or .b32, not {'.' + kind if kind else 'a float'}"
-    foreign = sorted({c for c in use.classes[at:behind] if "." not in c} - {"b32", "f32"})
-    if use.form.opcode == "tex.grad" and use.slots["ctype"] == "f32" and geometry in ("cube", "3d") and foreign:
-        return f"the coordinates of a {geometry} texture are .f32 or .b32 with tex.grad, not .{foreign[0]}"
+    if floats and use.form.opcode == "tex.grad" and geometry in ("cube", "acube", "3d"):
+        return _moved(coordinates, classes, 1 if geometry == "acube" else 0)
+    return None
+
+
+_NO_FLOATS = {"f16x2", "pred"}
+"""Registers that are no 32 bits of a coordinate, unless others stand beside them."""
+
+
+def _moved(coordinates: Vector, classes: list[str], first: int) -> str | None:
+    """Coordinates from the first on that tex.grad moves to .f32 registers, one by one."""
+    at = 0
+    for i, element in enumerate(coordinates.elements):
+        is_register = isinstance(element, Register)
+        given = f".{classes[at]}" if is_register else "a special register"
+        if isinstance(element, Immediate):
+            given = "an integer" if not element.is_float else ".f32"
+        at += is_register
+        if i >= first and given not in (".f32", ".b32"):
+            return f"operand c of tex.grad must be .f32 or .b32 with this geometry, not {given}"
     return None
 
 
@@ -80,9 +104,10 @@ def _sampled(
         for geometry in slots["geom"].split()
         if geometry not in handle.split()
     }
+    sizes = "?" if slots["ctype"] == "f32" else ""  # in braces
     return tuple(
         form(
-            f"{head} d:frag_{{|p:pred}}, [a:u64?&{sampler}, c:frag>]{tail}",
+            f"{head} d:dtype[vec]_{{|p:pred}}, [a:u64?&{sampler}, c:frag>{sizes}]{tail}",
             ptx=ptx,
             sm=sm,
             needs=needs | more,
@@ -144,12 +169,13 @@ class _Texture(Instruction):
 
     @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
-        if name == "d":
-            dtype = slots["dtype"]
-            return {"f16": "b16", "f32": "b32"}.get(dtype, dtype), 2 if dtype == "f16x2" else 4
-        if name == "c":  # an array index stands among float coordinates
-            return ("b32" if slots["ctype"] == "f32" else "s32"), _COORDINATES[slots["geom"]]
+        if name == "c":
+            return slots["ctype"], _COORDINATES[slots["geom"]]
         return ("s32" if name == "e" else "f32"), _SPATIAL[slots["geom"]]
+
+    @classmethod
+    def starts_with_index(cls, name: str, slots: Slots) -> bool:
+        return name == "c" and slots["geom"] in _ARRAYS
 
 
 @instruction
