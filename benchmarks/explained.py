@@ -119,13 +119,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "testp.f32 p, a asks nothing; ptxas takes it all the same",
     ),
     Explained(
-        "element of an array",
-        True,
-        r"\w ?\[",
-        r"an element of an array",
-        "mov, ld, st and cvta take gb[5] and gb[%r1+2] for an address: not yet in the dialect",
-    ),
-    Explained(
         "narrowing sum without .rz",
         True,
         r"^(@!?%p\d )?(add|sub)\.(?!.*\.rz).*f32x2",

@@ -2,7 +2,6 @@
 
 import pytest
 
-from pyptx.dialects.ptx.syntax import SyntaxProblem
 from tests.dialects.judge import refusal, roles
 
 
@@ -68,9 +67,3 @@ def test_special_registers_are_from_some_version_on():
 
 def test_vector_roles():
     assert roles("mov.b64 {%r0,_}, %d1;") == "{=, _}, $"
-
-
-@pytest.mark.parametrize("text", ["mov.u64 %d0, table[5];", "ld.global.b32 %r0, table[%r1+1];"])
-def test_an_element_of_an_array_is_answered_with_what_to_write(text: str):
-    with pytest.raises(SyntaxProblem, match=r"an element of an array, table\[i\]"):
-        refusal(text)

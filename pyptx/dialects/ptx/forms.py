@@ -796,6 +796,12 @@ class _OperandMatcher:
             return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
             return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
+        if any(isinstance(e, Immediate) for e in given):
+            for e in given:
+                if isinstance(e, SpecialRegister) and ("." in e.name or SPECIAL_REGISTERS[e.name].predicate):
+                    return (
+                        f"operand {spec.name} has a constant and {e.name} side by side: put one of them into a register"
+                    )
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in operand.elements):
             mixed = self._fits(spec, wanted, common)
@@ -827,7 +833,8 @@ class _OperandMatcher:
         for element in operand.elements:
             if isinstance(element, Register):
                 element = self._register(spec, "any", element)
-                assert not isinstance(element, str)
+                if isinstance(element, str):
+                    return element
             elif not (isinstance(element, Symbol) and not element.offset) and not isinstance(
                 element, Sink if written else Immediate
             ):
@@ -938,7 +945,9 @@ class _OperandMatcher:
             return f"operand {spec.name} is written and cannot be a constant ({operand.text})"
         if "%" in spec.flags:
             return f"operand {spec.name} must be a register, not a constant"
-        if "?" in spec.flags and not operand.is_float:  # ptxas gives it 64 bits
+        if (
+            "?" in spec.flags and not operand.is_float and SCALAR_TYPES[wanted].kind != "float"
+        ):  # ptxas gives it 64 bits
             return f"operand {spec.name} must be a register, not an integer constant"
         if not operand.text.isalnum() and (problem := constant_problem(operand.text)) is not None:
             return f"operand {spec.name}: {operand.text} is no constant: {problem}"
