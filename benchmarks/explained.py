@@ -126,6 +126,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "add.bf16x2.f32x2.f32x2 without the rounding that the manual wants is accepted and then ends in an internal error",
     ),
     Explained(
+        "element of a vector register in an expansion",
+        False,
+        r"^(@!?%\w+ )?(redux|shfl|match|vote|bar\.warp).*%[wy]\d\.[xyzw]",
+        r"Parsing error near '\.[xyzw]'",
+        "ptxas replaces some warp instructions by text of its own, in which it cannot read %w1.x; which ones depends on the target",
+    ),
+    Explained(
         "modifier without meaning",
         True,
         rf"\.({_MEANINGLESS})[. ;]",
