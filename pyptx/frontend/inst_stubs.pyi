@@ -805,7 +805,7 @@ class _createpolicy_fractional(Opcode):
 
     Operands: d, the policy (64 bits); fraction, in (0, 1], 1.0 if absent.
 
-        createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}
+        createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32}
 
     PTX ISA 9.7.10.21.
     """
