@@ -1003,7 +1003,7 @@ class _fabric_try_atom_async(Opcode):
     operands are (two for `.cas`); mbar, the mbarrier that counts completion and gets the report; policy, with
     `.L2::cache_hint`.
 
-        fabric.try_atom.async.space.completion.report{.L2::cache_hint}.relaxed.sys.op.type [endpoint:u32?, a:u64%], [dst], [src], [mbar]{, policy:u64}
+        fabric.try_atom.async.space.completion.report{.L2::cache_hint}.relaxed.sys.op.type [endpoint:u32?, a:u64%], [dst], [src], [mbar%]{, policy:u64}
 
     PTX ISA 9.7.11.5.10.
     """
