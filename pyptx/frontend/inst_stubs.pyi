@@ -813,7 +813,7 @@ class _createpolicy_fractional(Opcode):
 
     Operands: d, the policy (64 bits); fraction, in (0, 1], 1.0 if absent.
 
-        createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}
+        createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32}
 
     PTX ISA 9.7.10.21.
     """
@@ -1013,7 +1013,7 @@ class _fabric_try_atom_async(Opcode):
     operands are (two for `.cas`); mbar, the mbarrier that counts completion and gets the report; policy, with
     `.L2::cache_hint`.
 
-        fabric.try_atom.async.space.completion.report{.L2::cache_hint}.relaxed.sys.op.type [endpoint:u32?, a:u64%], [dst], [src], [mbar]{, policy:u64}
+        fabric.try_atom.async.space.completion.report{.L2::cache_hint}.relaxed.sys.op.type [endpoint:u32?, a:u64%], [dst], [src], [mbar%]{, policy:u64}
 
     PTX ISA 9.7.11.5.10.
     """

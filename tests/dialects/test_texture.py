@@ -109,3 +109,12 @@ def test_a_float_coordinate_outside_of_braces(coordinate: str, legal: bool):
     assert (asked([text], "9.5", "sm_90") == [[]]) == legal
     assert ("outside of braces is .f32 or .b32, not .u32" in refusal(text)) == (not legal)
     assert legal == (refusal(text) == "")
+
+
+@pytest.mark.parametrize(
+    ("result", "legal"), [("{%r1, %r2}|%p0", True), ("{%r1, %p2}", False), ("{%p1, %r2}|%p0", False)]
+)
+def test_pairs_of_halves_do_not_go_into_predicates(result: str, legal: bool):
+    text = f"tex.2d.v2.f16x2.f32 {result}, [tx, {{%f1, %f2}}];"
+    assert (asked([text], "9.5", "sm_90") == [[]]) == legal
+    assert ("not into predicates" in refusal(text)) == (not legal)

@@ -283,7 +283,7 @@ class FabricTryAtom(FabricOperation):
     access = "atomic"
     forms = tuple(
         form(f"fabric.try_atom.async.space.completion.report{{.L2::cache_hint}}.relaxed.sys.op.type"
-             f" {FAR}, [dst], [src], [mbar]{{, policy:u64}}",
+             f" {FAR}, [dst], [src], [mbar%]{{, policy:u64}}",
              space="shared::cta", completion=CHUNKS, report=REPORT, op=op, type=types,
              ptx="9.4", sm="100+", rule=hinted)
         for op, types in ATOM_TYPES

@@ -393,8 +393,6 @@ class Discard(Instruction):
 
 def _fraction(use: Use) -> str | None:
     fraction = use.operand("fraction")
-    if isinstance(fraction, Vector):
-        fraction = fraction.elements[0]
     if isinstance(fraction, Immediate) and not 0 < fraction.value <= 1:
         return f"operand fraction must be in (0, 1], not {fraction.text}"
     return None
@@ -421,7 +419,7 @@ class CreatePolicyFractional(Instruction):
     unit = "convert"
     forms = (
         form(
-            "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32*}",
+            "createpolicy.fractional.primary{.secondary}.b64 d:u64{, fraction:f32}",
             primary=L2_PRIORITY, secondary="L2::evict_first L2::evict_unchanged",
             ptx="7.4", sm="80+", rule=_fraction, judges_constants=True,
         ),

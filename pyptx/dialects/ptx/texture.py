@@ -12,7 +12,7 @@ from typing import Any
 
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
-from .syntax import Address, Immediate, Register, Vector, registers
+from .syntax import Address, Immediate, Pair, Register, Vector, registers
 from .target import Need, need
 
 _COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube": 4, "2dms": 4, "a2dms": 4}
@@ -36,6 +36,15 @@ _GEOMETRY_NEEDS = {
 }
 UNIFIED = need(option="!texmode_independent")
 INDEPENDENT = need(option="texmode_independent")
+
+
+def _operands(use: Use) -> str | None:
+    """ptxas counts a predicate as 32 bits here, too, but moves pairs of halves by instructions that do not."""
+    result = use.layout[0]
+    vector = result.first if isinstance(result, Pair) else result
+    if use.slots["dtype"] == "f16x2" and "pred" in use.classes[: len(registers((vector,)))]:
+        return "the pairs of halves in operand d go into registers of 32 bits, not into predicates"
+    return _coordinates(use)
 
 
 def _coordinates(use: Use) -> str | None:
@@ -111,7 +120,7 @@ def _sampled(
             ptx=ptx,
             sm=sm,
             needs=needs | more,
-            rule=_coordinates,
+            rule=_operands,
             **slots,
         )
         for sampler, more in (("", {"/d": UNIFIED}), (", b:u64%", separate), (", b:symbol", {"/d": INDEPENDENT}))
