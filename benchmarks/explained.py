@@ -225,10 +225,17 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants of the wrong kind stand among the registers of fragments, coordinates and packed values",
     ),
     Explained(
+        "integer coordinates of tex.grad",
+        True,
+        r"tex\.grad",
+        r"operand c of tex\.grad must be",
+        "before sm_90 tex.grad takes the bits of integers for coordinates of cubes and volumes, newer targets refuse them",
+    ),
+    Explained(
         "elements of different kinds",
         True,
         rf"^(@!?%\w+ )?({_FRAGMENTS})",
-        r"the elements of operand \w+ must be of one type|of tex\.grad must be|operand c must be \.f32, and",
+        r"the elements of operand \w+ must be of one type|operand c must be \.f32, and",
         "what may stand side by side in braces depends on what ptxas read before, and behind a constant on nothing",
     ),
     Explained(
