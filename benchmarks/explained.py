@@ -127,11 +127,11 @@ EXPLAINED: tuple[Explained, ...] = (
         " are dropped silently by most instructions",
     ),
     Explained(
-        "name of a reference as modifier",
+        "type without meaning",
         True,
-        r"\.(texref|samplerref|surfref)\b",
-        r"\.(texref|samplerref|surfref)\b",
-        "instructions with floating-point types drop the types of istypep",
+        r"\.(bf16|f16|f32|f64|bf16x2|f16x2)\b",
+        r"has no modifier \.(texref|samplerref|surfref|pred)$|\.(texref|samplerref|surfref) ",
+        "floating-point instructions drop .pred and the types of istypep",
     ),
     Explained(
         "modifier of a sibling",
