@@ -141,11 +141,11 @@ EXPLAINED: tuple[Explained, ...] = (
         " are dropped silently by most instructions",
     ),
     Explained(
-        "name of a reference as modifier",
+        "type without meaning",
         True,
-        r"\.(texref|samplerref|surfref)\b",
-        r"\.(texref|samplerref|surfref)\b",
-        "instructions with floating-point types drop the types of istypep",
+        r"\.(bf16|f16|f32|f64|bf16x2|f16x2)\b",
+        r"has no modifier \.(texref|samplerref|surfref|pred)$|\.(texref|samplerref|surfref) ",
+        "floating-point instructions drop .pred and the types of istypep",
     ),
     Explained(
         "modifier of a sibling",
@@ -232,10 +232,17 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants of the wrong kind stand among the registers of fragments, coordinates and packed values",
     ),
     Explained(
+        "integer coordinates of tex.grad",
+        True,
+        r"tex\.grad",
+        r"operand c of tex\.grad must be",
+        "before sm_90 tex.grad takes the bits of integers for coordinates of cubes and volumes, newer targets refuse them",
+    ),
+    Explained(
         "elements of different kinds",
         True,
         rf"^(@!?%\w+ )?({_FRAGMENTS})",
-        r"the elements of operand \w+ must be of one type|of tex\.grad must be|operand c must be \.f32, and",
+        r"the elements of operand \w+ must be of one type|operand c must be \.f32, and",
         "what may stand side by side in braces depends on what ptxas read before, and behind a constant on nothing",
     ),
     Explained(

@@ -13,6 +13,7 @@ from tests.dialects.judge import refusal, roles
         "vsub.s32.s32.s32 %r0.h1, %r1, %r2, %r3;",
         "vmad.s32.s32.s32.shr7 %r0, -%r1.h0, %r2, %r3;",
         "vshl.u32.u32.u32.wrap %r0, %r1, 5;",
+        "vmad.s32.s32.s32 %r0, %r1, %r2, table+4;",
         "vadd2.s32.s32.s32 %r0.h10, %r1.h32, %r2, %r3;",
         "vset4.u32.u32.lt.add %r0.b31, %r1.b7654, %r2, %r3;",
     ],
@@ -35,6 +36,8 @@ def test_legal(text: str):
         ("vset2.s32.s32.lo %r0, %r1, %r2, %r3;", ""),
         ("vadd2.u32.u32.u32 %r0, %r1, %r2;", "4 operands"),
         ("vadd2.u32.u32.u32.sat.add %r0, %r1, %r2, %r3;", ""),
+        ("vadd.u32.u32.u32 %r0, %r1, table+4;", "operand b takes no address plus an offset"),
+        ("vmad.s32.s32.s32 %r0, %r1, %r2, -table+4;", "no minus of an address"),
         ("vadd4.u32.u32.u32 %r0.b13, %r1, %r2, %r3;", ".b13"),
     ],
 )

@@ -874,6 +874,8 @@ class _OperandMatcher:
                     )
                 if operand.offset and (problem := _offset_problem(operand.offset)) is not None:
                     return f"operand {spec.name}: {problem}"
+                if operand.offset and spec.name in self.form.selectors:
+                    return f"operand {spec.name} takes no address plus an offset: move it to a register"
                 if "&" in spec.flags:
                     return operand
                 if operand.offset and spec.role == "$" and "%" not in spec.flags and _is_whole(wanted):

@@ -11,16 +11,9 @@ from typing import Any
 
 from .forms import Form, Use, form
 from .instruction import Instruction, instruction
-from .lowered import no_displaced_symbol
-from .syntax import Not, Register
+from .syntax import Not
 
 SIGNS: dict[str, Any] = {"dtype": "u32 s32", "atype": "u32 s32", "btype": "u32 s32"}
-
-
-def plain_operands(use: Use) -> str | None:
-    """Where a selector stands, no operand is an address plus an offset."""
-    selected = any(isinstance(o, Register) and o.member for o in use.layout)
-    return no_displaced_symbol(use) if selected else None
 
 
 SCALAR: dict[str, Any] = {"ptx": "2.0", "sm": "20+"}
@@ -36,7 +29,7 @@ def scalar(line: str, d: str = "dtype", **sets: Any) -> tuple[Form, ...]:
     """The three shapes: plain, with a second operation on c, and merged into c at the part that d names."""
     operands = f"d:{d}, a:atype, b:btype"
     return (
-        form(f"{line} {operands}", selectors=SOURCES, rule=plain_operands, **SCALAR, **sets),
+        form(f"{line} {operands}", selectors=SOURCES, **SCALAR, **sets),
         form(f"{line}.op2 {operands}, c:{d}", op2="add min max", selectors=SOURCES, **SCALAR, **sets),
         form(f"{line} {operands}, c:{d}", selectors={"d": PART, **SOURCES}, **SCALAR, **sets),
     )
