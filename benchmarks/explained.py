@@ -169,7 +169,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants and special registers in fragments",
         True,
         r"mma|matrix|query_cancel|tcgen05|mov\.|multimem|sured|sust|^(@!?%p\d )?(tex|tld4)",
-        r"not a constant|needs an integer or one such|the coordinates of a|not a special register|is read as \.pred|may not be negated|operand c must be .b|floating-point constant|integer constant|one type",
+        r"not a constant|needs an integer or one such|the coordinates of a|not a special register|is read as \.pred|may not be negated|operand c must be .b|floating-point constant|integer constant|one type|side by side",
         "matrix and texture operands let constants of the wrong kind and special registers stand among registers",
     ),
     Explained(
