@@ -256,7 +256,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "constants of the wrong kind in fragments",
         False,
         r"^(@!?%\w+ )?(w?mma|wgmma|cp\.|tex|tld4|su(ld|st|red))\S* .*\{[^}]*(\b\d|\b0[fF]|%x\d)",
-        r"Arguments mismatch|Incompatible|declarations of the probe",
+        r"Arguments mismatch|Incompatible|declarations of the probe|Array index .* unexpected type",
         "which constants may stand in fragments and coordinates depends on target and neighbours",
     ),
     Explained(

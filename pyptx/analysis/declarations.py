@@ -233,7 +233,7 @@ def _item_faults(
     if any(e is None for e in sizes[1:]):
         yield Fault("only the first size of an array may be left out", word=name)
     behind = tail[len(_sizes(tail)) if array else 3 * (tail[:1] == ("<",)) :]
-    if behind and behind[0] != "=":
+    if behind and (behind[0] != "=" or tail[:1] == ("<",)):
         yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
         return
     empty = tuple(tail[-3:]) == ("=", "{", "}")

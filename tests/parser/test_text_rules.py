@@ -137,7 +137,7 @@ ILLEGAL_MODULES = (
     )),
     ("7.8", "sm_90", ".func .attribute(.unified(1, 2)) f();"), ("8.3", "sm_80", ".func .attribute(.unified(1, 2)) f();"),
     ("7.8", "sm_90", ".global .attribute(.unified(1, 2)) .u32 x;"), ("9.5", "sm_90", ".common .global .texref t;"),
-    ("6.0", "sm_50", ".global .v4 .u32 .u32 f[1];"), ("6.0", "sm_50", ".entry k() { L: L: .branchtargets L; ret; }"),
+    ("6.0", "sm_50", ".global .f32 k<2> = 1.0;"), ("6.0", "sm_50", ".global .v4 .u32 .u32 f[1];"), ("6.0", "sm_50", ".entry k() { L: L: .branchtargets L; ret; }"),
     ("6.0", "sm_50", ".global .b32 x[4]; .global .u64 y = x[1];"),
     ("6.0", "sm_50", ".global .v4 .f32 v; .entry k() { .reg .b64 %d<2>; mov.u64 %d1, v[0]; ret; }"),
     ("9.2", "sm_75", '.entry k() { .pragma "mma_throughput"; ret; }'), ("9.3", "sm_75", ".global .align 4294967296 .b8 x;"),
