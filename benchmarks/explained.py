@@ -143,9 +143,9 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "type without meaning",
         True,
-        r"\.(bf16|f16|f32|f64|bf16x2|f16x2)\b",
-        r"has no modifier \.(texref|samplerref|surfref|pred)$|\.(texref|samplerref|surfref) ",
-        "floating-point instructions drop .pred and the types of istypep",
+        r"\.(pred|texref|samplerref|surfref)\b",
+        r"has no modifier \.(texref|samplerref|surfref|pred)$|\.(texref|samplerref|surfref|pred) ",
+        "arithmetic, atom and other instructions drop .pred and the types of istypep",
     ),
     Explained(
         "modifier of a sibling",
