@@ -855,12 +855,12 @@ class _OperandMatcher:
             case Not(inner, mark):
                 if mark not in spec.flags or (mark == "!" and wanted != "pred"):
                     return f"operand {spec.name} may not be negated with '{mark}'"
+                if mark == "-" and isinstance(inner, Symbol):
+                    return f"operand {spec.name}: there is no minus of an address"
                 if isinstance(inner, (Symbol, Not)):
                     return f"operand {spec.name}: '{mark}' stands before a register, not before {_KINDS.get(type(inner), 'this')}"
                 if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
-                if mark == "-" and isinstance(inner, Symbol):
-                    return f"operand {spec.name}: there is no minus of an address"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
             case Element() if "&" in spec.flags:
