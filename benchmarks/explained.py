@@ -126,6 +126,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "add.bf16x2.f32x2.f32x2 without the rounding that the manual wants is accepted and then ends in an internal error",
     ),
     Explained(
+        "access mode of a priority",
+        True,
+        r"applypriority\.async\.bulk\.tensor",
+        r"tile::gather4|tile::scatter4|im2col_no_offs",
+        "applypriority.async.bulk.tensor takes access modes of stores, and others with dimensions that they do not have",
+    ),
+    Explained(
         "element of a vector register in an expansion",
         False,
         r"^(@!?%\w+ )?(redux|shfl|match|vote|bar\.warp).*%[wy]\d\.[xyzw]",
