@@ -133,11 +133,11 @@ EXPLAINED: tuple[Explained, ...] = (
         "applypriority.async.bulk.tensor takes access modes of stores, and others with dimensions that they do not have",
     ),
     Explained(
-        "element of a vector register in an expansion",
+        "operand of an expansion",
         False,
-        r"^(@!?%\w+ )?(redux|shfl|match|vote|bar\.warp).*%[wy]\d\.[xyzw]",
-        r"Parsing error near '\.[xyzw]'",
-        "ptxas replaces some warp instructions by text of its own, in which it cannot read %w1.x; which ones depends on the target",
+        r"%[wy]\d\.[xyzw]|\w\+\d",
+        r"Parsing error near '(\.[xyzw]|\+)'",
+        "ptxas replaces some instructions by text of its own, in which it cannot read %w1.x or gb+4; which ones depends on the target",
     ),
     Explained(
         "modifier without meaning",
@@ -164,7 +164,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "vector that starts with a constant",
         True,
-        r"\{(_, )*[-!~(]*(\d|WARP_SZ)",
+        r"\{(_, )*[-!~(]*(\.\w+\)-?)?(\d|WARP_SZ)",
         r"of one type|and the register is|is read as|not the special register",
         "behind a leading constant ptxas does not look at the sizes of the registers",
     ),

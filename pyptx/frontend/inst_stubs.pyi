@@ -659,8 +659,8 @@ class _cp_async_bulk(Opcode):
         cp.async.bulk{.relaxed.scope}.dst.src.completion{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.weak}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report} [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
         cp.async.bulk{.relaxed.scope}.dst.src.completion.ignore_oob{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, left:u32, right:u32, [mbar:u32+]{, policy:u64}
-        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}
-        cp.async.bulk{.relaxed.scope}.dst.src.completion.multicast{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, [mbar:u32+], mask:u16{, policy:u64}
+        cp.async.bulk{.weak}.dst.src.completion.multicast{.L2::cache_hint}{.report} [dst], [src], size:u32, [mbar:u32+], mask:u16*{, policy:u64}
+        cp.async.bulk{.relaxed.scope}.dst.src.completion.multicast{.L2::cache_hint}{.report}.b128 [dst], [src], size:u32, [mbar:u32+], mask:u16*{, policy:u64}
         ...
 
     PTX ISA 9.7.10.28.4.1.

@@ -212,7 +212,7 @@ class CpAsyncBulk(Instruction):
             ptx="8.0", sm="90+", relaxed=FAST, ranges=SIZE, rule=hinted,
         ),
         *_bulk(
-            f"{_TO_MANY}:u16{{, policy:u64}}",
+            f"{_TO_MANY}:u16*{{, policy:u64}}",
             dst="shared::cluster", src="global", completion=BYTES, multicast=MULTICAST16, report=REPORTS,
             ptx="8.0", sm="90+", relaxed=FAST, ranges=MASK, rule=hinted,
         ),

@@ -264,7 +264,7 @@ class FabricTryPullred(FabricOperation):
         form(f"fabric.try_pullred.async.multimem.space.completion.report{_ORDER}.op{accumulate}.type.sync"
              f" [dst], {FAR}, size:u32, [mbar], members:imm",
              space="shared::cta", completion=BYTES, report=REPORT, op=op, type=types,
-             ptx="9.3", sm=sm, rule=_rule, ranges={"members": frozenset({-1, 0xFFFF_FFFF})})
+             ptx="9.3", sm=sm, rule=_rule, ranges={"members": frozenset({-1, 0xFFFF_FFFF, (1 << 64) - 1})})
         for op, types, accumulate, sm in PULLRED_TYPES
     )  # fmt: skip
 
