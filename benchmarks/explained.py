@@ -126,6 +126,21 @@ EXPLAINED: tuple[Explained, ...] = (
         "add.bf16x2.f32x2.f32x2 without the rounding that the manual wants is accepted and then ends in an internal error",
     ),
     Explained(
+        "modifier of another copy",
+        True,
+        r"^(@!?%\w+ )?(multimem\.)?cp\.|createpolicy",
+        r"has no modifier \.(cta|cluster|gpu|sys|sync_restrict::shared::(cta|cluster))$|mbarrier::report::validity"
+        r"|\.global does not go with \.fabric",
+        "copies drop what belongs to others: a scope without .relaxed, reports of loads on stores, .sync_restrict on waits",
+    ),
+    Explained(
+        "conversion to padded floats",
+        True,
+        r"cvt\S*\.e2m1p4x4\b",
+        r"has no modifier \.e2m1p4x4",
+        "cvt to .e2m1p4x4 is in no manual; ptxas takes it on every target and makes the constant 0 of it",
+    ),
+    Explained(
         "access mode of a priority",
         True,
         r"applypriority\.async\.bulk\.tensor",
