@@ -74,8 +74,12 @@ if TYPE_CHECKING:
     from .text import diagnose, parse, to_ptx
 
 
+_SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis".split()
+"""Modules that are imported when somebody first names them."""
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("ptx", "reg", "smem", "types", "specs", "codegen", "draw"):
+    if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
     module = _WHERE.get(name)
     if module is None:

@@ -346,6 +346,8 @@ class _Evaluation:
                 return VARYING
             case "warp":
                 return PER_WARP
+            case "none":
+                return CTA
             case _:
                 return level
 

@@ -447,7 +447,7 @@ def python_path(words: Sequence[str]) -> str:
     """`.add.u32` as attributes."""
     text = ""
     for word in words:
-        name = word.replace("::", "__")
+        name = word.replace("::", "__").replace(":", "_")
         if name[0].isdigit():
             name = "_" + name
         if identifier(name) != name or name in ("pred",):

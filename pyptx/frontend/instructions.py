@@ -8,6 +8,7 @@ kernel.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from functools import lru_cache
 from keyword import iskeyword
@@ -231,19 +232,25 @@ def opcode(text: str) -> Opcode:
 
 
 def spelled(name: str) -> str:
-    """A Python attribute as PTX spells it: `and_` -> `and`, `_2d` -> `2d`, `shared__cta` -> `shared::cta`."""
+    """A Python attribute as PTX spells it: `and_` -> `and`, `_2d` -> `2d`, `shared__cta` -> `shared::cta`,
+    `sp__2_4` -> `sp::2:4`.
+    """
     if name.endswith("_") and len(name) > 1:
         name = name[:-1]
     if name[0] == "_" and name[1:2].isdigit():
         name = name[1:]
-    return name.replace("__", "::")
+    name = name.replace("__", "::")
+    return _RATIO.sub(r"sp::\1:\2", name) if name.startswith("sp::") else name
+
+
+_RATIO = re.compile(r"sp::(\d+)_(\d+)$")
 
 
 def python_name(word: str) -> str:
     """The attribute for a word of PTX, the opposite of `spelled`: `and` -> `and_`, `2d` -> `_2d`, `shared::cta` ->
     `shared__cta`.
     """
-    word = word.replace("::", "__")
+    word = word.replace("::", "__").replace(":", "_")
     return f"{word}_" if iskeyword(word) else f"_{word}" if word[0].isdigit() else word
 
 

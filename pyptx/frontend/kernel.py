@@ -95,12 +95,16 @@ class Kernel:
         debug: bool = False,
     ):  # fmt: skip
         if not (inspect.isfunction(fn) or inspect.ismethod(fn)):
-            cure = (
-                "write a function with these template parameters as keyword-only ones with defaults"
-                if callable(fn)
-                else "options are keyword arguments, @kernel(arch=...)"
-            )
+            cure = "options are keyword arguments, @kernel(arch=...)"
+            if callable(fn):
+                cure = "write a function that traces the kernel"
+            if isinstance(fn, functools.partial):
+                cure = "write a function with template parameters, keyword-only ones with defaults, for what it binds"
             raise TypeError(f"@kernel decorates a function, not {fn!r}: {cure}")
+        if inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+            raise TypeError(
+                f"@kernel decorates a plain function, and {fn.__name__} has yield or async: nothing would run it"
+            )
         self._fn = fn
         self._archs = _targets(arch)
         self._arch = self._archs[0]
@@ -129,7 +133,7 @@ class Kernel:
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TypeError(
-                    f"kernel {fn.__name__} may not take *{parameter.name}: tensors are positional, template "
+                    f"kernel {fn.__name__} may not take {parameter}: tensors are positional, template "
                     "parameters keyword-only"
                 )
         self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

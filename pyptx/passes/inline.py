@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -45,7 +45,7 @@ class Inline(PTXPass):
     variables go through registers where every access has one store before it of the same size, else through `.local`
     memory; functions that use such a variable in another way (its address) stay called. The functions stay in the
     module. Names of the body that the caller has too are changed; the caller's registers keep theirs. A function whose
-    body names something of the module that the caller declares again stays called. Order of
+    body names something of the module that the caller declares again, or that is declared behind the caller, stays called. Order of
     instructions with effects is that of the execution.
     """
 
@@ -63,6 +63,7 @@ def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
     recursive = _recursive(defined)
     around = Names().add_module(module)
     named = {name: {n for n in _named(f) if not around.is_free(n)} for name, f in defined.items()}
+    places = _declared_at(module)
     done = 0
     for caller in _callees_first(defined):
         for call in [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]:
@@ -72,11 +73,27 @@ def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
             local = Names().add_function(caller)
             if not all(local.is_free(name) for name in named[callee.symbol]):
                 continue
+            if any(places.get(name, 0) > places[caller.symbol, "body"] for name in named[callee.symbol]):
+                continue
             named[caller.symbol] |= named[callee.symbol]
             _Inliner(caller, call, callee).run()
             assign_registers(caller)
             done += 1
     return done
+
+
+def _declared_at(module: ModuleOp) -> dict[Any, int]:
+    """Where the names of the module are declared first, and under (name, "body") where a function is defined."""
+    places: dict[Any, int] = {}
+    for at, op in enumerate(module.body.ops):
+        if isinstance(op, FunctionOp):
+            places.setdefault(op.symbol, at)
+            if not op.is_declaration:
+                places[op.symbol, "body"] = at
+        elif isinstance(op, VariableOp):
+            for name, _ in op.declaration.items:
+                places.setdefault(name, at)
+    return places
 
 
 def _called(call: Call) -> str | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
+
+import numpy as np
 
 from ..frontend.kernel import template_key
 from .call import _is_torch, _name, _parameter_names
@@ -12,11 +15,16 @@ from .call import _is_torch, _name, _parameter_names
 __all__ = ["DifferentiableKernel", "differentiable_kernel"]
 
 
+_MUTABLE = (list, dict, set, np.ndarray)
+
+
 class Keywords:
-    """The keyword arguments of a call as part of a cache's key (`template_key`: 1 and True differ, lists are fine)."""
+    """The keyword arguments of a call as part of a cache's key (`template_key`: 1 and True differ, lists are fine),
+    with copies of what may change before the gradient is asked for.
+    """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = dict(values)
+        self.values = {n: deepcopy(v) if isinstance(v, _MUTABLE) else v for n, v in values.items()}
         self._key = template_key(tuple(sorted(self.values.items(), key=lambda item: item[0])))
 
     def __eq__(self, other: object) -> bool:

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import EntryOp
+from ..dialects.ptx.types import SCALAR_TYPES
 from .endpoint import Endpoint
 from .launch import LoadedModule, load_module, simulate_entry
 from .loaded import LoadedKernel, load
@@ -136,6 +137,7 @@ def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
         shape = getattr(array, "shape", None)
         if shape is None:
             continue
+        _check_element(kernel, i, tile, array)
         try:
             bound = tile.extract_env(shape)
         except ValueError as error:
@@ -144,6 +146,21 @@ def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
             if sizes.setdefault(name, size) != size:
                 raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")
     return sizes
+
+
+def _check_element(kernel: Any, i: int, tile: Any, array: Any) -> None:
+    """SimulationError where an array has elements of another size than its tile, or whole numbers for floats."""
+    wanted = SCALAR_TYPES.get(str(getattr(tile.dtype, "name", tile.dtype)).lstrip("."))
+    if wanted is None or wanted.bits % 8:
+        return
+    given = str(array.dtype).removeprefix("torch.")
+    size = array.element_size() if hasattr(array, "element_size") else array.dtype.itemsize
+    whole = given.startswith(("int", "uint", "bool"))
+    # raw bits of the small floats come as whole numbers
+    if 8 * size != wanted.bits or (wanted.kind == "float" and whole and wanted.bits >= 32):
+        raise SimulationError(
+            f"argument {i} of {kernel.name} has elements of .{wanted.name}, and the array's are {given}: convert it"
+        )
 
 
 def _find(kernel: Any) -> tuple[LoadedModule, str]:

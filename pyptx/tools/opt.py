@@ -7,7 +7,7 @@ import sys
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..diagnostics import PTXError
@@ -45,6 +45,9 @@ def main() -> None:
     except DiagnosticException as error:
         print(driver.explained(error) if driver else error, file=sys.stderr)
         sys.exit(1)
+    except ArgSpecParseError as error:
+        print(f'pyptx-opt: a pass is written name{{option=value other="text"}}:\n{error}', file=sys.stderr)
+        sys.exit(2)
     except (ValueError, OSError) as error:  # unknown passes, missing options, unreadable files
         print(f"pyptx-opt: {error}", file=sys.stderr)
         sys.exit(2)

@@ -144,3 +144,16 @@ def test_unreachable_code() -> None:
     assert severity == "note"
     assert where is not None
     assert found(report_of("\tret;\n\tret;"), "unreachable") == []
+
+
+@pytest.mark.parametrize(
+    "reduce", ["bar.red.or.pred %p2, 0, %p1;", "barrier.cta.red.aligned.and.pred %p2, 0, %p1;", ""]
+)
+def test_the_result_of_a_reducing_barrier_is_the_same_for_all(reduce: str) -> None:
+    body = (
+        "\tmov.u32 %r1, %tid.x;\n\tsetp.ge.u32 %p1, %r1, 16;\n"
+        + (f"\t{reduce}\n" if reduce else "\tmov.pred %p2, %p1;\n")
+        + "\t@%p2 bra L;\n\tbar.sync 0;\nL:\n\tbar.sync 2;\n\tret;"
+    )
+    report = report_of(body, directives=".reqntid 128")
+    assert [s for s, _ in found(report, "divergence")] == ([] if reduce else ["warning"])

@@ -494,3 +494,31 @@ def test_registers_named_after_their_number_and_results_nobody_wants() -> None:
     assert "c16 = op.mov.u32(16)" in text
     assert "minus1 = op.mov.u32(-1)" in text
     assert "other, _ = op.shfl.sync.down.b32(r, c16, 31, minus1" in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mov.u32 %r1, %tid.x; ld.global.u32 %r2, a[%r1+3]; st.global.u32 a[1], %r2;",
+        "mov.u32 %r4, %ctaid.x; mov.u32 %r2, 7; st.global.u32 a[%r4], %r2;",
+        "mov.u32 %r4, 2; cvta.global.u64 %rd1, a[%r4]; st.u32 [%rd1], %r4;",
+        "mov.u32 %r4, 2; ld.global.v2.u32 {%r1, %r2}, a[%r4]; st.global.u32 a[%r1], %r2;",
+    ],
+)
+def test_the_index_of_an_element_has_a_name(body: str) -> None:
+    text = (
+        HEADER + f".global .align 8 .b32 a[8];\n.entry k()\n{{\n.reg .b32 %r<9>;\n.reg .b64 %rd<3>;\n{body}\nret;\n}}\n"
+    )
+    assert_equivalent(text, ptx_to_python(text, sugar=True))
+
+
+@pytest.mark.parametrize("sugar", [True, False])
+def test_ratios_of_sparsity_are_attributes(sugar: bool) -> None:
+    text = (
+        ".version 9.4\n.target sm_107a\n.address_size 64\n.entry k()\n{\n.reg .b32 %r<9>;\n"
+        "spcompress.b8.b2.sp::2:4.x2 {%r7}, {%r5, %r3}, {%r1, %r6, %r4, %r2}, %r0;\n"
+        "spdecompress.b8.b4.sp::1:16.x2 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, {%r8}, {%r8};\nret;\n}\n"
+    )
+    program = ptx_to_python(text, sugar=sugar)
+    assert "sp__2_4" in program
+    assert_equivalent(text, program)

@@ -345,3 +345,20 @@ def test_the_decorator_takes_functions_only() -> None:
     for wrong, cure in (("sm_90a", "arch=..."), (functools.partial(body, n=2), "defaults")):
         with pytest.raises(TypeError, match=f"decorates a function, not .*{cure}"):
             kernel(wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def test_a_generator_is_no_kernel() -> None:
+    def body(x):
+        yield x
+
+    with pytest.raises(TypeError, match="yield or async"):
+        kernel(body)
+
+
+def test_simulate_refuses_arrays_of_other_elements() -> None:
+    x = np.ones((2, 128), np.float32)
+    for wrong in (np.ones((2, 128)), np.ones((2, 128), np.int32)):
+        with pytest.raises(
+            pyptx.SimulationError, match=r"argument 1 of scaled has elements of \.f32, and the array's are"
+        ):
+            simulate(scaled, x, wrong)

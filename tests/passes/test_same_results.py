@@ -162,3 +162,22 @@ def test_a_register_per_value_needs_moves() -> None:
 
 def opcodes(module: ModuleOp) -> list[str]:
     return [op.opcode for f in functions(module) for b in f.blocks for op in b.ops if isinstance(op, Instruction)]
+
+
+def test_a_body_that_names_what_is_declared_behind_the_caller_stays_called() -> None:
+    text = (
+        ".version 8.8\n.target sm_90\n.address_size 64\n.func f(.reg .b32 x);\n"
+        ".visible .entry k(.param .u32 n)\n{\n.reg .b32 %r<3>;\nld.param.u32 %r1, [n];\ncall f, (%r1);\nret;\n}\n"
+        ".global .u32 gv;\n.func f(.reg .b32 x)\n{\nst.global.u32 [gv], x;\nret;\n}\n"
+    )
+    module = pyptx.parse(text)
+    inner = next(iter(module.body.block.ops))
+    assert isinstance(inner, ModuleOp)
+    assert inline_calls(inner) == 0
+    assert not [d for d in pyptx.diagnose(pyptx.to_ptx(module)) if d.severity == "error"]
+    moved = text.replace(".global .u32 gv;\n", "").replace(
+        ".func f(.reg .b32 x);", ".global .u32 gv;\n.func f(.reg .b32 x);"
+    )
+    inner = next(iter(pyptx.parse(moved).body.block.ops))
+    assert isinstance(inner, ModuleOp)
+    assert inline_calls(inner) == 1

@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import pyptx
 from pyptx.simulator import load
 
 M32, M64 = 2**32 - 1, 2**64 - 1
@@ -414,3 +415,31 @@ def test_instruction(
             hex(int(got[i])),
             hex(int(want) & mask),
         )
+
+
+def test_minimum_of_halves_with_signs_combined() -> None:
+    """min.xorsign.abs: the smaller magnitude with the signs' exclusive or (PTX ISA 9.7.4.7)."""
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .b16 %h<4>; .reg .b64 %d<3>; .reg .b32 %r<2>;\n"
+        "ld.param.u64 %d1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;\n"
+        "ld.global.b16 %h1, [%d1]; ld.global.b16 %h2, [%d1+2]; min.xorsign.abs.f16 %h3, %h1, %h2; st.global.b16 [%d1], %h3; ret;\n}\n"
+    )
+    pairs = np.random.default_rng().normal(size=(32, 2)).astype(np.float16)
+    a, b = pairs[:, 0].copy(), pairs[:, 1].copy()
+    pyptx.simulate(pyptx.parse(text), pairs, grid=1, block=32)
+    np.testing.assert_array_equal(pairs[:, 0], np.minimum(np.abs(a), np.abs(b)) * np.sign(a) * np.sign(b))
+
+
+def test_signed_addresses_of_a_cluster_and_waits_for_no_group() -> None:
+    text = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %d<2>;\n"
+        ".shared .b32 s;\n"
+    )
+    for sign in "us":
+        body = (
+            f"ld.param.u64 %d1, [p]; cp.async.wait_group 0xFFFFFFFFFFFFFFFF; mapa.shared::cluster.{sign}32 %r1, s, 0;\n"
+            f"getctarank.shared::cluster.{sign}32 %r2, %r1; st.global.u32 [%d1], %r2; ret;\n}}\n"
+        )
+        out = np.full(1, 77, np.uint32)
+        pyptx.simulate(pyptx.parse(text + body), out, grid=1, block=1)
+        assert out[0] == 0

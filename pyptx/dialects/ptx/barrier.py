@@ -85,6 +85,7 @@ class BarRed(Instruction):
     section = "9.7.15.1"
     effect = "order"
     aligned = True
+    differs = "none"
     unit = "barrier"
     forms = _red("bar.red", "", "2.0")
 
@@ -121,6 +122,7 @@ class BarCtaRed(Instruction):
     section = "9.7.15.1"
     effect = "order"
     aligned = True
+    differs = "none"
     unit = "barrier"
     forms = _red("bar.cta.red", "", "7.8")
 
@@ -164,6 +166,7 @@ class BarrierRed(Instruction):
     name = "ptx.barrier.red"
     section = "9.7.15.1"
     effect = "order"
+    differs = "none"
     unit = "barrier"
     forms = _red("barrier.red", "{.aligned}", "5.1")
 
@@ -203,6 +206,7 @@ class BarrierCtaRed(Instruction):
     name = "ptx.barrier.cta.red"
     section = "9.7.15.1"
     effect = "order"
+    differs = "none"
     unit = "barrier"
     forms = _red("barrier.cta.red", "{.aligned}", "7.8")
 

@@ -150,7 +150,9 @@ class Instruction(Operation, Fragments):
     does an empty one, which is for operations on floating-point numbers only.
     """
     differs: ClassVar[str] = ""
-    """Whose results differ although the operands do not: those of each `thread`, or of each `warp`."""
+    """Whose results differ although the operands do not: those of each `thread`, or of each `warp`; `none`: they are the
+    same for the whole CTA although the operands are not.
+    """
     in_flight: ClassVar[str] = ""
     """Kind of asynchronous operation whose registers stay in flight after this instruction (`wgmma`, `tcgen05.ld`)."""
     jumps: ClassVar[bool] = False

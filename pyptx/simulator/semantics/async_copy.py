@@ -107,7 +107,7 @@ def wait_group(inst: Inst, *, bulk: bool) -> Step:
         pending = machine.pending
         mechanism, counts = ("bulk_group", pending.bulk_groups) if bulk else ("group", pending.groups)
         # wait_all waits for copies that are in no group, too
-        left = int(inst.operands[0].value) if inst.operands and isinstance(inst.operands[0], Imm) else -1
+        left = min(int(inst.operands[0].value), 1 << 62) if inst.operands and isinstance(inst.operands[0], Imm) else -1
 
         def step(m: Mask) -> None:
             lanes = machine.lane_numbers if m is None else machine.lanes_of(m)

@@ -305,9 +305,7 @@ def _extreme(inst: Inst, name: str) -> Pure:
     if kind in (*HALVES, "f32", "f64"):
         options: dict[str, Any] = {"ftz": inst.has("ftz"), "nan": inst.has("NaN")}
         if inst.has("xorsign"):
-            options.update(xorsign=True, abs=True)
-            if kind in HALVES:
-                del options["abs"]
+            options.update({"xorsign_abs": True} if kind in HALVES else {"xorsign": True, "abs": True})
         elif inst.has("abs"):
             options["abs"] = True
         if kind in HALVES:

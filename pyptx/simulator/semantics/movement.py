@@ -283,7 +283,7 @@ def isspacep(inst: Inst) -> Pure | Step:
 
 @meaning("mapa")
 def mapa(inst: Inst) -> Pure:
-    kind = inst.type
+    kind = "u" + inst.type[1:]
     d, a, b = inst.operands
     target = dtype_of(kind)
 
@@ -296,5 +296,6 @@ def mapa(inst: Inst) -> Pure:
 @meaning("getctarank")
 def getctarank(inst: Inst) -> Pure:
     d, a = inst.operands
-    shift, low = dtype_of(inst.type).type(CLUSTER_SHIFT), dtype_of(inst.type).type(0xFF)
-    return Pure(lambda x: (x >> shift & low).astype(np.uint32), [(d, "u32")], [(a, inst.type)])
+    kind = "u" + inst.type[1:]
+    shift, low = dtype_of(kind).type(CLUSTER_SHIFT), dtype_of(kind).type(0xFF)
+    return Pure(lambda x: (x >> shift & low).astype(np.uint32), [(d, "u32")], [(a, kind)])
