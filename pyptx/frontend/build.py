@@ -32,6 +32,7 @@ from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused
 from ..ssa.statement import Kind, Shape, Statement
 from . import words as spelling
+from .control import range_left
 from .instructions import opcode
 from .lines import with_lines
 from .parameters import EntryParameter
@@ -87,6 +88,8 @@ def _build(
 ) -> Built:
     if trace.failures:
         raise trace.failures[0]
+    for place in trace.open_ranges.values():
+        raise range_left(trace, place)
     for what, place in trace.blocks.values():
         raise trace.error(f"{what} is not closed", f"it is a block: `with {what}:` and its body", at=place)
     _end_with_ret(trace)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
+from ..diagnostics import PTXError
 from ..types import s32, u32
 from .instructions import emit, move, opcode
-from .left_early import left_early
+from .left_early import leave_block
 from .not_a_value import NotAValue
 from .rebinding import Before, Branch, before, check_end, check_loop, close_branch
 from .registers import NegPred, Reg, predicate, temporary
@@ -80,20 +81,14 @@ class _Block:
 
     def __init__(self, what: str):
         trace = current()
+        self.what = what
         trace.blocks[self] = (what, trace.place())
 
     def close(self, frame: FrameType, error: BaseException | None) -> bool:
         """Whether the block ended as it should; `frame` is the one that called `__exit__`."""
         trace = current()
         trace.blocks.pop(self, None)
-        what = left_early(frame) if error is None else None
-        if what is not None:
-            instead = "ptx.ret()" if what == "return" else "ptx.continue_() in a ptx.range_ loop"
-            raise trace.error(
-                f"Python's {what} inside a block cuts the trace short: what follows would be missing for all threads",
-                f"write {instead}",
-            )
-        return error is None
+        return leave_block(trace, frame, error, self.what)
 
 
 class _If(_Block):
@@ -242,25 +237,30 @@ def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterat
     place = trace.place()
     entry = (again, end)
     trace.loops.append(entry)
+    trace.open_ranges[number] = place
     names = before(trace, sys._getframe(1))
     try:
         yield index
     except GeneratorExit:
-        trace.failures.append(
-            trace.error(
-                "Python's break (or return) in a range_ loop cannot be traced",
-                "with ptx.if_(p): ptx.break_()",
-                at=place,
-            )
-        )
+        trace.failures.append(range_left(trace, place))
         return
     trace.loops.remove(entry)
+    del trace.open_ranges[number]
     check_loop(trace, names)
     if again in trace.targets:
         trace.label(again)
     emit("add.s32", index, index, step)
     _BRA(head)
     trace.label(end)
+
+
+def range_left(trace: Trace, place: int) -> PTXError:
+    """The error for a `range_` loop, at its place, whose end was not traced."""
+    return trace.error(
+        "Python's break (or return, or an exception caught outside) in a range_ loop cannot be traced: the loop has no end",
+        "with ptx.if_(p): ptx.break_()",
+        at=place,
+    )
 
 
 def break_(*, pred: Any = None) -> None:

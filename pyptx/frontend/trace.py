@@ -125,6 +125,7 @@ class Trace:
         self.scope_count = 0
         self.labels: dict[str, int] = {}  # label -> place
         self.loops: list[tuple[str, str]] = []  # (continue label, end label) of the open loops, innermost last
+        self.open_ranges: dict[int, int] = {}  # range_ loops whose end is not traced yet -> their places
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
         self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place

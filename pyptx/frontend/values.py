@@ -11,6 +11,7 @@ Integers are two's complement: `+ - * // %` and comparisons are the signed instr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from types import TracebackType
@@ -20,6 +21,7 @@ from ..dialects.ptx.instruction import find_opcode
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, from_name
 from .instructions import Opcode, inst, opcode, spelled
+from .left_early import leave_block
 from .module_trace import ModuleTrace, type_of
 from .registers import NegPred, PipeRef, Reg
 from .statements import pair
@@ -404,6 +406,8 @@ def _branch(target: str, pred: Any, uni: bool) -> None:
 class Block:
     """`with block() as b:`: `b.leave(p)` branches past the end of the block, always or where p (or `~p`) holds."""
 
+    what = "block()"
+
     def __init__(self) -> None:
         self.end = ""
 
@@ -424,12 +428,15 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None and self.end:
-            _trace().label(self.end)
+        trace = _trace()
+        if leave_block(trace, sys._getframe(1), error, self.what) and self.end:
+            trace.label(self.end)
 
 
 class Loop(Block):
     """`with loop() as l:`: `l.again(p)` goes back to the start of the block, `l.leave(p)` past its end."""
+
+    what = "loop()"
 
     def __init__(self) -> None:
         super().__init__()
@@ -446,6 +453,8 @@ class Loop(Block):
 
 class If(Block):
     """`with if_(p):`: the block runs in the threads where p (or `~p`) holds."""
+
+    what = "if_(p)"
 
     def __init__(self, pred: Any, uni: bool = False):
         super().__init__()
@@ -465,6 +474,8 @@ class If(Block):
 
 class Else(Block):
     """`with else_():` directly behind an `if_`."""
+
+    what = "else_()"
 
     def __init__(self, uni: bool):
         super().__init__()
