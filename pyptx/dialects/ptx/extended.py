@@ -1,7 +1,8 @@
 """Extended-precision integer arithmetic: the links of a carry chain (PTX ISA 9.7.2).
 
 Its first link is `add.cc`, `sub.cc` or `mad.cc`. The condition-code register that carries the bit from one to
-the next is not an operand, so these instructions keep their order (effect `order`).
+the next is not an operand, so these instructions keep their order (effect `order`). Sums and differences share it: after a
+difference it is the carry of a + ~b + 1, so 1 means that nothing was borrowed. nvcc's divisions of `__int128` mix both.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Addc(Instruction):
 
 @instruction
 class Subc(Instruction):
-    """Subtract with borrow: d = a - (b + CC) (`.sat` clamps s32).
+    """Subtract with borrow: d = a + ~b + CC, which is a - b - 1 where the link before borrowed (`.sat` clamps s32).
 
-    With `.cc` the borrow out is written in turn.
+    With `.cc` the carry out is written in turn: 1 where nothing was borrowed.
     """
 
     name = "ptx.subc"

@@ -86,7 +86,7 @@ class Sub(Instruction):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
     Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
-    1]. `.cc` writes the borrow that a following `subc` reads.
+    1]. `.cc` writes the carry of a + ~b + 1 (1: nothing borrowed) for a following `subc`.
 
     Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
     (`sub.f32.f16`). The exact difference is rounded once; to halves (`sub.rz.bf16x2.f32x2.f32x2`) it is cut off.

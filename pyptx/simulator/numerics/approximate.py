@@ -3,7 +3,8 @@
 The hardware's bits are not documented, only error bounds. By default results are computed in float64 and
 rounded once: well inside every bound and the same everywhere. With ``perturb`` (a seed or a generator), finite non-zero
 results move pseudo-randomly within the documented bound, to find code that relies on more accuracy than PTX
-promises.
+promises. Results that the manual's tables of special values state stay: of zeros, infinities and, where the result is
+finite, subnormals (``ex2(±0)`` is 1).
 
 f32 functions take and return ``float32`` arrays; special values follow the tables of the manual.
 """
@@ -36,20 +37,31 @@ ERROR: dict[str, tuple[Literal["relative", "absolute"], float]] = {
 """Documented maximum errors, before the final rounding."""
 
 
-def _perturbed(exact: Float64, function: str, seed: Perturb) -> Float64:
+_SMALLEST = {"f16": 2.0**-14}
+"""The smallest normal number of types other than f32 and bf16."""
+
+
+def _perturbed(exact: Float64, function: str, seed: Perturb, argument: Float64 | None) -> Float64:
+    """The results with errors. ``argument``: of functions whose tables state finite results that are not zero."""
     if seed is None:
         return exact
     kind, bound = ERROR[function]
     # Half the bound leaves room for the rounding that follows.
     noise = np.random.default_rng(seed).uniform(-0.5, 0.5, exact.shape) * bound
     moved = exact * (1 + noise) if kind == "relative" else exact + noise
-    if function.split(".")[0] in ("sin", "cos", "tanh"):
+    name, _, kind_of_half = function.partition(".")
+    if name in ("sin", "cos", "tanh"):
         moved = np.clip(moved, -1.0, 1.0)
-    return np.where(np.isfinite(exact) & (exact != 0), moved, exact)
+    free = np.isfinite(exact) & (exact != 0)
+    if argument is not None:
+        free &= np.isfinite(argument) & (np.abs(argument) >= _SMALLEST.get(kind_of_half, 2.0**-126))
+    return np.where(free, moved, exact)
 
 
-def _finish(exact: Float64, function: str, ftz: bool, perturb: Perturb) -> Float32:
-    r = _perturbed(exact, function, perturb).astype(np.float32)
+def _finish(
+    exact: Float64, function: str, ftz: bool, perturb: Perturb, argument: Float64 | None = None
+) -> Float32:
+    r = _perturbed(exact, function, perturb, argument).astype(np.float32)
     if ftz:
         r = floating.flush(r)
     nan = r != r
@@ -79,24 +91,28 @@ def rsqrt(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
 
 def sin(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """sin.approx{.ftz}.f32, argument in radians. ±inf gives NaN."""
-    return _finish(np.sin(_input(a, ftz)), "sin", ftz, perturb)
+    x = _input(a, ftz)
+    return _finish(np.sin(x), "sin", ftz, perturb, x)
 
 
 def cos(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """cos.approx{.ftz}.f32, argument in radians. ±inf gives NaN."""
-    return _finish(np.cos(_input(a, ftz)), "cos", ftz, perturb)
+    x = _input(a, ftz)
+    return _finish(np.cos(x), "cos", ftz, perturb, x)
 
 
 def sin_turns(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """sin.approx.ftz.2pi.f32: sin(2 pi a). ±inf gives NaN. The error of a within one turn is taken to be that of sin;
     PTX 9.5 does not say.
     """
-    return _finish(_sine_of_turns(_input(a, ftz)), "sin", ftz, perturb)
+    x = _input(a, ftz)
+    return _finish(_sine_of_turns(x), "sin", ftz, perturb, x)
 
 
 def cos_turns(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """cos.approx.ftz.2pi.f32: cos(2 pi a). ±inf gives NaN. Its error as in :func:`sin_turns`."""
-    return _finish(_sine_of_turns(np.abs(np.fmod(_input(a, ftz), 1.0)) + 0.25), "cos", ftz, perturb)
+    x = _input(a, ftz)
+    return _finish(_sine_of_turns(np.abs(np.fmod(x, 1.0)) + 0.25), "cos", ftz, perturb, x)
 
 
 def _sine_of_turns(turns: Float64) -> Float64:
@@ -114,12 +130,14 @@ def lg2(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
 
 def ex2(a: Float32, *, ftz: bool = False, perturb: Perturb = None) -> Float32:
     """ex2.approx{.ftz}.f32. -inf gives +0; with ftz subnormal results are +0."""
-    return _finish(np.exp2(_input(a, ftz)), "ex2", ftz, perturb)
+    x = _input(a, ftz)
+    return _finish(np.exp2(x), "ex2", ftz, perturb, x)
 
 
 def tanh(a: Float32, *, perturb: Perturb = None) -> Float32:
     """tanh.approx.f32. Subnormals are supported, ±inf gives ±1."""
-    return _finish(np.tanh(_input(a, False)), "tanh", False, perturb)
+    x = _input(a, False)
+    return _finish(np.tanh(x), "tanh", False, perturb, x)
 
 
 def div(a: Float32, b: Float32, *, ftz: bool = False, full: bool = False, perturb: Perturb = None) -> Float32:
@@ -141,7 +159,7 @@ def _half_function(function: np.ufunc, name: str, a: half.Register, kind: half.K
     x = half.to_f32(np.ascontiguousarray(a).view(np.uint16), element).astype(np.float64)
     if name == "ex2" and element == "bf16":
         x = np.where(np.abs(x) < 2.0**-126, np.copysign(0.0, x), x)  # .ftz is part of this form
-    exact = _perturbed(function(x), f"{name}.{element}", seed)
+    exact = _perturbed(function(x), f"{name}.{element}", seed, x)
     r = half.from_f64(exact, element)
     if name == "ex2" and element == "bf16":
         r = np.where((r & np.uint16(0x7F80)) == 0, np.uint16(0), r)

@@ -153,6 +153,8 @@ def _float_to_float(
     pzo: bool,
     random: NDArray[np.uint32] | None,
 ) -> Unsigned:
+    if dst_type == "tf32" and rounding == "rna":
+        return _tf32_away(source, satfinite)
     plain = not (ftz or sat or relu or satfinite or pzo)
     if plain and rounding == "rn" and src_type == "f32" and dst_type in ("f16", "bf16"):
         return half.from_f32(source.view(np.float32), dst_type)
@@ -170,6 +172,20 @@ def _float_to_float(
     if ftz and dst_type == "f32":
         r = floating.flush(r.view(np.float32)).view(np.uint32)
     return r
+
+
+def _tf32_away(source: Unsigned, satfinite: bool) -> Unsigned:
+    """cvt.rna{.satfinite}.tf32.f32 as ptxas translates it, to integer arithmetic: half an ulp is added to finite numbers and
+    the low 13 bits are masked off, so NaNs keep the upper bits of their payload (of a payload in the low bits only, an
+    infinity is left). `.satfinite` steps once below what is not finite. The other roundings are one instruction.
+    """
+    infinity = np.uint32(0x7F80_0000)
+
+    def finite(bits: Unsigned) -> NDArray[np.bool_]:
+        return bits & np.uint32(0x7FFF_FFFF) < infinity
+
+    r = np.where(finite(source), source + np.uint32(0x1000), source) & np.uint32(0xFFFF_E000)
+    return np.where(finite(r), r, r - np.uint32(0x2000)) if satfinite else r
 
 
 def _clamped(

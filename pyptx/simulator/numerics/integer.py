@@ -236,18 +236,14 @@ def add_carry(a: Integer, b: Integer, carry: Bool | None = None) -> tuple[Intege
     return s.view(a.dtype), out
 
 
-def sub_borrow(a: Integer, b: Integer, borrow: Bool | None = None) -> tuple[Integer, Bool]:
-    """a - b - borrow and the borrow out: sub.cc (no ``borrow``), subc{.cc}. PTX ISA 9.7.2.3-4.
+def sub_carry(a: Integer, b: Integer, carry: Bool | None = None) -> tuple[Integer, Bool]:
+    """a - b, less 1 where there is a ``carry`` and it is 0, and the carry out: sub.cc (no ``carry``), subc{.cc}. PTX
+    ISA 9.7.2.3-4.
 
-    The flag is the borrow (1 if the subtraction wrapped), as the manual has it.
+    The manual speaks of a borrow, but the hardware has one flag for sums and differences: the carry of a + ~b + 1, which is 1
+    where nothing was borrowed (SASS: `IADD3.X d, a, ~b, RZ, P0`). It shows where a chain mixes them.
     """
-    x, y = _unsigned(a), _unsigned(b)
-    out = x < y
-    d = x - y
-    if borrow is not None:
-        out = out | (borrow & (d == 0))
-        d = d - borrow.astype(d.dtype)
-    return d.view(a.dtype), out
+    return add_carry(a, ~b, np.ones((), np.bool_) if carry is None else carry)
 
 
 def mad_carry(a: Integer, b: Integer, c: Integer, *, hi: bool, carry: Bool | None = None) -> tuple[Integer, Bool]:

@@ -23,11 +23,11 @@ def _link(inst: Inst, function: Function) -> Pure:
     return Pure(lambda *xs: function(*xs)[0], [(inst.operands[0], inst.type)], sources)
 
 
-def _saturated(inst: Inst, sign: int) -> Pure:
+def _saturated(inst: Inst, subtracts: bool) -> Pure:
     assert inst.cc is not None
 
     def exact(a: Array, b: Array, carry: Array) -> Array:
-        value = a.astype(np.int64) + sign * (b.astype(np.int64) + carry)
+        value = a.astype(np.int64) + (~b if subtracts else b) + carry
         return np.clip(value, -(1 << 31), (1 << 31) - 1).astype(np.int32)
 
     sources = [*((o, "s32") for o in inst.operands[1:]), (inst.cc, "pred")]
@@ -36,12 +36,12 @@ def _saturated(inst: Inst, sign: int) -> Pure:
 
 @meaning("addc")
 def addc(inst: Inst) -> Pure:
-    return _saturated(inst, 1) if inst.has("sat") else _link(inst, integer.add_carry)
+    return _saturated(inst, False) if inst.has("sat") else _link(inst, integer.add_carry)
 
 
 @meaning("subc")
 def subc(inst: Inst) -> Pure:
-    return _saturated(inst, -1) if inst.has("sat") else _link(inst, integer.sub_borrow)
+    return _saturated(inst, True) if inst.has("sat") else _link(inst, integer.sub_carry)
 
 
 @meaning("madc")

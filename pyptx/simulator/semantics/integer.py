@@ -40,7 +40,7 @@ def _sum(inst: Inst, name: str, ufunc: np.ufunc) -> Pure:
     if kind in ("f32", "f64"):
         return _floating(inst, name)
     if inst.has("cc"):
-        carry = integer.add_carry if name == "add" else integer.sub_borrow
+        carry = integer.add_carry if name == "add" else integer.sub_carry
         assert inst.cc is not None
         return Pure(carry, [(inst.operands[0], kind), (inst.cc, "pred")], [(o, kind) for o in inst.operands[1:]])
     if inst.has("sat"):

@@ -59,7 +59,7 @@ def test_host_vectors(v):
     got = convert(np.array(inputs, f"u{width // 8}"), src, dst, **options).tolist()
     for code, r, w in zip(inputs, got, want, strict=True):
         if is_nan(code, src):
-            if dst == "tf32" and options["rounding"] != "rn":
+            if dst == "tf32" and options["rounding"] not in ("rn", "rna"):
                 continue  # CUTLASS emulates these with integer arithmetic and lets NaN through
             if src == "f64" and dst in ("e4m3", "e5m2"):
                 continue  # the host path picks another NaN; no instruction converts f64 to these
@@ -241,3 +241,20 @@ def test_formats_of_the_reference_agree_with_ours():
 
     for name, (_, _, largest) in FORMATS.items():
         assert formats.FORMATS[name].max == float(largest)
+
+
+@pytest.mark.parametrize("satfinite", [False, True])
+def test_nearest_away_to_tf32_is_integer_arithmetic(satfinite):
+    """ptxas 13.5 translates `cvt.rna.tf32.f32` for sm_80 to sm_120 to FSETP.GEU |a|, +INF; @!P0 IADD a, 0x1000; LOP3 & 0xffffe000,
+    and `.satfinite` adds FSETP.GEU |r|, +INF; @P0 IADD r, -0x2000. This pins the bits of NaNs.
+    """
+    edges = [0x7F800000, 0x7F800001, 0x7FC12345, 0x7FFFFFFF, 0x7FBFFFFF, 0x7F802000, 0x7F7FFFFF, 0x7F7FEFFF, 0x1FFF, 0]
+    x = np.array([*edges, *(e | 1 << 31 for e in edges), *random_bits(np.random.default_rng(4), 200, 32)], np.uint32)
+    found = convert(x, "f32", "tf32", rounding="rna", satfinite=satfinite).tolist()
+    for a, r in zip(x.tolist(), found, strict=True):
+        if a & 0x7FFFFFFF < 0x7F800000:
+            a += 0x1000
+        a &= 0xFFFFE000
+        if satfinite and a & 0x7FFFFFFF >= 0x7F800000:
+            a -= 0x2000
+        assert r == a
