@@ -45,8 +45,8 @@ class Inline(PTXPass):
     variables go through registers where every access has one store before it of the same size, else through `.local`
     memory; functions that use such a variable in another way (its address) stay called. The functions stay in the
     module. Names of the body that the caller has too are changed; the caller's registers keep theirs. A function whose
-    body names something of the module that the caller declares again, or that is declared behind the caller, stays called. Order of
-    instructions with effects is that of the execution.
+    body names something of the module that the caller declares again, or that is declared after the caller, stays called, and so
+    does one with variables that keep their values from call to call (`.global`, `.shared`). Order of instructions with effects is that of the execution.
     """
 
     name: ClassVar[str] = "ptx-inline"
@@ -166,6 +166,8 @@ def _may_inline(caller: FunctionOp, call: Call, callee: FunctionOp, most: int) -
     ops = [op for block in callee.blocks for op in block.ops]
     if sum(isinstance(op, Instruction) for op in ops) > most or any(isinstance(op, UnknownOp) for op in ops):
         return False
+    if any(isinstance(op, VariableOp) and op.declaration.space not in ("local", "param") for op in ops):
+        return False
     results, arguments = _lists(call)
     formals = [d for d in callee.parameters for _ in d.items]
     returns = [d for d in callee.returns for _ in d.items]
@@ -173,7 +175,7 @@ def _may_inline(caller: FunctionOp, call: Call, callee: FunctionOp, most: int) -
         return False
     for actual, formal in (*zip(arguments, formals, strict=True), *zip(results, returns, strict=True)):
         if formal.space == "reg":
-            if not isinstance(actual, (Register, Immediate)) or formal.vector > 1:
+            if not isinstance(actual, Register) and (not isinstance(actual, Immediate) or formal.vector > 1):
                 return False
         elif not isinstance(actual, Symbol) or not accesses_only(caller, actual.name, call):
             return False

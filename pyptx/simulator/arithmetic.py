@@ -31,16 +31,19 @@ class Arithmetic:
         """Where the errors of `.approx` functions come from; None for none."""
         self._shuffles = accumulate == "random"
 
+    def order(self, depth: int) -> Array:
+        """The order in which `depth` products are added: ascending by default."""
+        return self._random.permutation(depth) if self._shuffles else np.arange(depth)
+
     def product(self, x: Array, y: Array, kind: str) -> Array:
         """x @ y: (..., m, k) times (..., k, n), for an accumulator of type `kind`. Integers are exact in any order."""
         if not self._shuffles or kind == "s32":
             return x @ y
-        dtype = np.float64 if kind == "f64" else np.float32
         depth = x.shape[-1]
-        order = self._random.permutation(depth)
+        order = self.order(depth)
         size = int(self._random.choice([1, 2, 4, 8]))
-        total = np.zeros((*x.shape[:-1], y.shape[-1]), dtype)
+        total = np.zeros((*x.shape[:-1], y.shape[-1]), np.float32)
         for first in range(0, depth, size):
             group = order[first : first + size]
-            total += (x[..., group].astype(np.float64) @ y[..., group, :].astype(np.float64)).astype(dtype)
+            total += (x[..., group].astype(np.float64) @ y[..., group, :].astype(np.float64)).astype(np.float32)
         return total

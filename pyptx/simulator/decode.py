@@ -17,10 +17,10 @@ from typing import cast
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..diagnostics import SimulationError
+from ..diagnostics import Diagnostic, SimulationError
 from ..dialects.ptx import syntax
 from ..dialects.ptx.control import Branch, BranchIndexed, Call, Exit
-from ..dialects.ptx.instruction import Instruction, find_opcode, silent_registers
+from ..dialects.ptx.instruction import Instruction, find_opcode, silent_registers, verdict_of
 from ..dialects.ptx.misc import Trap
 from ..dialects.ptx.special_registers import own_bits
 from ..dialects.ptx.stack import Alloca
@@ -37,7 +37,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
 from ..printer.ptx import print_op
-from .image import Image, align, code_address, element_bytes, natural_alignment
+from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
 from .program import (
     LOCAL_BASE,
     PARAMETER_BASE,
@@ -294,9 +294,13 @@ class _Decoder:
             if segment.ends == "sync" and segment.last is not None:
                 exposed.update(segment.last.written)
         for function in self.functions.values():
-            exposed.update(f.place for f in (*function.parameters, *function.returns) if isinstance(f.place, Reg))
+            exposed.update(r for f in (*function.parameters, *function.returns) for r in f.registers)
         for inst in self.instructions:
             inst.local = frozenset(r for r in inst.written if r not in exposed)
+
+
+def _place_of(v: Variable, offset: int) -> Place:
+    return Place(v.space, v.address + offset, v.name, v.size, None, element_bytes(v.declaration.type))
 
 
 def _reaches(calls: dict[str, list[str]], start: str, goal: str) -> bool:
@@ -357,9 +361,7 @@ class _FunctionDecoder:
             self.top += size
             self.limit = max(self.limit, self.top)
         else:
-            raise SimulationError(
-                f"a .{space} variable ({name}) inside a function cannot be simulated: declare it in the module"
-            )
+            raise SimulationError(f"a .{space} variable ({name}) inside a function cannot be simulated")
         self.names[-1][name] = place
         return place
 
@@ -373,8 +375,7 @@ class _FunctionDecoder:
             place = self.decoder.shared[name]
             return replace(place, address=place.address + offset)
         if name in image.variables:
-            v = image.variables[name]
-            return Place(v.space, v.address + offset, name, v.size, None, element_bytes(v.declaration.type))
+            return _place_of(image.variables[name], offset)
         if name in image.functions:
             return Place("code", code_address(image.functions[name]), name)
         return Name(name)
@@ -387,16 +388,17 @@ class _FunctionDecoder:
         key: object = (name, scope) if name else value
         found = self.registers.get(key)
         if found is None:
-            vector, _, scalar = register_class.rpartition(".")
-            pool = pool_of(class_bits(scalar))
-            if vector:
-                found = Vec(tuple(self.decoder.new_reg(pool) for _ in range(int(vector[1:]))))
-            else:
-                found = self.decoder.new_reg(pool)
-            self.registers[key] = found
-            if scalar in ("f32", "f64"):
-                self.decoder.floats.update(r for r in leaves(found) if isinstance(r, Reg))
+            found = self.registers[key] = self._new_register(register_class)
         return found
+
+    def _new_register(self, register_class: str) -> Reg | Vec:
+        vector, _, scalar = register_class.rpartition(".")
+        pool = pool_of(class_bits(scalar))
+        count = int(vector[1:]) if vector else 1
+        registers = tuple(self.decoder.new_reg(pool) for _ in range(count))
+        if scalar in ("f32", "f64"):
+            self.decoder.floats.update(registers)
+        return Vec(registers) if vector else registers[0]
 
     def _moves(self, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> list[tuple[Reg, Reg]]:
         """(destination, source) of the copies that (destination value, source value) need."""
@@ -466,7 +468,6 @@ class _FunctionDecoder:
                 if declaration.space == "reg":
                     place = self._value(registers[taken])
                     taken += 1
-                    assert isinstance(place, Reg)
                     self.function.parameters.append(Formal(place, class_bits(declaration.register_class) // 8))
                 else:
                     self.function.parameters.append(Formal(self._declare(declaration, index), declaration.size(index)))
@@ -478,18 +479,16 @@ class _FunctionDecoder:
                 else:
                     self.function.returns.append(Formal(self._declare(declaration, index), declaration.size(index)))
 
-    def _output(self, name: str, register_class: str) -> Reg:
-        """The register of a `.reg` return parameter."""
+    def _output(self, name: str, register_class: str) -> Reg | Vec:
+        """The register or vector of a `.reg` return parameter."""
         for block in self.op.blocks:
             last = block.last_op
             if last is not None:
                 for value in last.operands:
                     data = cast(RegType, value.type).data
                     if data[1] == name and data[2] == 0:
-                        found = self._value(value)
-                        assert isinstance(found, Reg)
-                        return found
-        return self.decoder.new_reg(pool_of(class_bits(register_class)))
+                        return self._value(value)
+        return self._new_register(register_class)
 
     def _edge(self, block: Block, moves: list[tuple[Reg, Reg]]) -> int:
         start = self.starts[block]
@@ -540,8 +539,11 @@ class _FunctionDecoder:
                 else:
                     body.append(inst)
             elif isinstance(op, VariableOp):
-                for index in range(len(op.declaration.items)):
-                    self._declare(op.declaration, index)
+                for index, (name, _) in enumerate(op.declaration.items):
+                    if (op, index) in self.decoder.image.inner:
+                        self.names[-1][name] = _place_of(self.decoder.image.inner[op, index], 0)
+                    else:
+                        self._declare(op.declaration, index)
             elif isinstance(op, ScopeBeginOp):
                 self.names.append({})
             elif isinstance(op, ScopeEndOp):
@@ -597,6 +599,7 @@ class _FunctionDecoder:
     # instructions
 
     def _instruction(self, op: Instruction) -> tuple[list[tuple[Reg, Reg]], Inst]:
+        self._refuse_illegal(op)
         values, results = list(op.operands), list(op.results)
         taken = [0, 0]
         read: list[Reg] = []
@@ -680,6 +683,15 @@ class _FunctionDecoder:
         self._place(inst, op)
         return moves, self._number(inst)
 
+    def _refuse_illegal(self, op: Instruction) -> None:
+        """SimulationError for what no version and target has: the meanings rely on the forms."""
+        problem = verdict_of(op, None)[0]
+        if problem is None:
+            return
+        file, line, column = place_of(op)
+        message = f"{problem.message} (instruction `{_text(op)}`)"
+        raise SimulationError(Diagnostic("error", message, file, line, column, problem.hint))
+
     def _element(self, op: Instruction, array: Operand, index: Operand, offset: int) -> Operand:
         """The address of an element of an array. Of the index times the size of an element the low 32 bits count: with a
         sign where the index is a constant, without one where it is a register. That is what ptxas makes of it.
@@ -720,10 +732,15 @@ class _FunctionDecoder:
         return result
 
     def _place(self, inst: Inst, op: Operation) -> None:
-        location = op.location
-        if isinstance(location, FileLineColLoc):
-            inst.filename, inst.line = location.filename.data, location.line.data
-            inst.column = location.column.data
+        inst.filename, inst.line, inst.column = place_of(op)
+
+
+def place_of(op: Operation) -> tuple[str | None, int | None, int | None]:
+    """File, line and column of an op, as far as they are known."""
+    location = op.location
+    if not isinstance(location, FileLineColLoc):
+        return None, None, None
+    return location.filename.data, location.line.data, location.column.data
 
 
 def _text(op: Instruction) -> str:

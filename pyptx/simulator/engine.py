@@ -21,7 +21,7 @@ import numpy as np
 from ..diagnostics import Diagnostic, SimulationError
 from .endless import Endless, changes
 from .machine import Full, Machine, Masked
-from .program import Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink
+from .program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
 from .semantics import load_all
 from .semantics.builtins import call_builtin
 from .semantics.registry import Barrier, ClusterBarrier, Collective
@@ -599,6 +599,9 @@ class Engine:
 
     def _read(self, operand: Operand, size: int, lanes: np.ndarray) -> np.ndarray:
         """The bytes of an argument: shape (lanes, size)."""
+        if isinstance(operand, Vec):
+            part = size // len(operand.elements)
+            return np.concatenate([self._read(e, part, lanes) for e in operand.elements], axis=1)
         if isinstance(operand, Place) and operand.space == "local":
             start, offsets = self._bytes(operand, size, lanes)
             return self.machine.local.reshape(-1)[start[:, None] + offsets]
@@ -611,6 +614,12 @@ class Engine:
         return np.ascontiguousarray(value).view(np.uint8).reshape(lanes.size, -1)
 
     def _write(self, operand: Operand, value: np.ndarray, lanes: np.ndarray) -> None:
+        if isinstance(operand, Vec):
+            # ptxas takes a constant for a vector: its first element, followed by zeros
+            part = max(int(e.pool) // 8 for e in operand.elements if isinstance(e, Reg))
+            for i, element in enumerate(operand.elements):
+                self._write(element, value[:, i * part : (i + 1) * part], lanes)
+            return
         if isinstance(operand, Reg):
             row = self.machine.row(operand)
             raw = np.zeros((lanes.size, row.itemsize), np.uint8)
@@ -912,12 +921,11 @@ def _instructions(segment: Segment) -> tuple[Inst, ...]:
 
 def _call_operands(inst: Inst) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
     """(results, function, arguments) of a call."""
-    from .program import Args
-
     operands = list(inst.operands)
     returns: tuple[Operand, ...] = ()
     if operands and isinstance(operands[0], Args):
-        returns = operands.pop(0).elements  # pyright: ignore[reportAttributeAccessIssue]
+        returns = operands[0].elements
+        del operands[0]
     target = operands.pop(0)
     arguments: tuple[Operand, ...] = ()
     if operands and isinstance(operands[0], Args):

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..diagnostics import SimulationError
-from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, VariableOp
+from ..dialects.ptx.structure import (
+    DeclarationAttr,
+    FunctionOp,
+    ModuleOp,
+    ScopeBeginOp,
+    ScopeEndOp,
+    VariableOp,
+)
 from ..dialects.ptx.syntax import evaluate
 from ..dialects.ptx.types import SCALAR_TYPES
 from .program import CODE_BASE, MODULE_BASE
@@ -30,6 +37,8 @@ class Variable:
     external: bool
     declaration: DeclarationAttr
     index: int
+    scope: dict[str, str]
+    """What the names of a function's variables mean where this one is declared: the keys of `Image.variables`."""
 
 
 @dataclass(slots=True)
@@ -39,6 +48,23 @@ class Image:
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     functions: dict[str, int] = field(default_factory=dict[str, int])
     operations: dict[str, FunctionOp] = field(default_factory=dict[str, FunctionOp])
+    inner: dict[tuple[VariableOp, int], Variable] = field(default_factory=dict[tuple[VariableOp, int], Variable])
+    """The variables that are declared inside functions, by declaration and index in it."""
+    top: int = MODULE_BASE
+    """Where the next variable may lie."""
+
+    def place(self, key: str, declaration: DeclarationAttr, index: int, scope: dict[str, str]) -> Variable:
+        size = declaration.size(index)
+        tail = declaration.items[index][1]
+        if not size and "=" in tail:
+            size = len(_items(tail[tail.index("=") + 1 :])) * ((SCALAR_TYPES[declaration.type].bits + 7) // 8)
+        address = 0
+        alignment = natural_alignment(declaration)
+        if declaration.space in ("global", "const"):
+            address = align(self.top, max(256, alignment))
+            self.top = address + max(size, 1)
+        external = ".extern" in declaration.head
+        return Variable(key, declaration.space, address, size, alignment, external, declaration, index, scope)
 
     def contents(self) -> dict[str, np.ndarray]:
         """Fresh bytes of every .global and .const variable, initialised."""
@@ -59,7 +85,7 @@ class Image:
         at = 0
         for level, item in _items(words):
             del level
-            value, exact = self._value(item)
+            value, exact = self._value(item, v.scope)
             if isinstance(value, float) or scalar.kind == "float":
                 kind = {32: np.float32, 64: np.float64}.get(scalar.bits)
                 if exact is not None:
@@ -74,7 +100,7 @@ class Image:
             at += step
         return data
 
-    def _value(self, words: Sequence[str]) -> tuple[int | float, int | None]:
+    def _value(self, words: Sequence[str], scope: dict[str, str]) -> tuple[int | float, int | None]:
         """The value of one initialiser: a number, `symbol`, `generic(symbol)+4`, or `0xFF(symbol)`, a byte
         of an address.
         """
@@ -86,10 +112,10 @@ class Image:
             text = "".join(words)
         if text[:2] in ("0f", "0F", "0d", "0D"):
             return evaluate(text), int(text[2:], 16)
-        symbol = next((w for w in words if w in self.variables or w in self.functions), None)
-        if symbol is None:
+        at = next((i for i, w in enumerate(words) if w in scope or w in self.variables or w in self.functions), None)
+        if at is None:
             return evaluate(text), None
-        at = words.index(symbol)
+        symbol = scope.get(words[at], words[at])
         rest = "".join(words[at + 1 :]).lstrip(")")
         address = self.variables[symbol].address if symbol in self.variables else code_address(self.functions[symbol])
         address += int(evaluate("0" + rest)) if rest else 0
@@ -143,38 +169,44 @@ def natural_alignment(declaration: DeclarationAttr) -> int:
 
 
 def build_image(module: ModuleOp) -> Image:
-    """Place the module's .global and .const variables and number its functions. Shared variables get their
-    place per entry.
+    """Place the .global and .const variables, those declared inside functions too, and number the functions. Shared variables
+    get their place per entry.
     """
     image = Image()
-    top = MODULE_BASE
     for op in module.body.ops:
         if isinstance(op, VariableOp):
-            declaration = op.declaration
-            external = ".extern" in declaration.head
-            for index, (name, _) in enumerate(declaration.items):
-                alignment = natural_alignment(declaration)
-                space = declaration.space
-                size = declaration.size(index)
-                if not size and "=" in declaration.items[index][1]:
-                    tail = declaration.items[index][1]
-                    scalar = SCALAR_TYPES[declaration.type]
-                    size = len(_items(tail[tail.index("=") + 1 :])) * ((scalar.bits + 7) // 8)
-                address = 0
-                if space in ("global", "const"):
-                    address = align(top, max(256, alignment))
-                    top = address + max(size, 1)
+            for index, (name, _) in enumerate(op.declaration.items):
                 known = image.variables.get(name)
                 if known is None or known.external:
-                    image.variables[name] = Variable(
-                        name, space, address, size, alignment, external, declaration, index
-                    )
+                    image.variables[name] = image.place(name, op.declaration, index, {})
         elif isinstance(op, FunctionOp):
             if op.symbol not in image.functions:
                 image.functions[op.symbol] = len(image.functions)
             if not op.is_declaration or op.symbol not in image.operations:
                 image.operations[op.symbol] = op
+    for function in image.operations.values():
+        _place_inner(image, function)
     return image
+
+
+def _place_inner(image: Image, function: FunctionOp) -> None:
+    """Place the .global and .const variables of a body. There is one of each, however often the function is called."""
+    scopes: list[dict[str, str]] = [{}]
+    for block in function.blocks:
+        for op in block.ops:
+            if isinstance(op, ScopeBeginOp):
+                scopes.append(dict(scopes[-1]))
+            elif isinstance(op, ScopeEndOp):
+                if len(scopes) > 1:
+                    scopes.pop()
+            elif isinstance(op, VariableOp) and op.declaration.space in ("global", "const"):
+                for index, (name, _) in enumerate(op.declaration.items):
+                    key = f"{function.symbol}::{name}"  # no name in PTX has a colon
+                    while key in image.variables:
+                        key += "'"
+                    placed = image.place(key, op.declaration, index, dict(scopes[-1]))
+                    image.variables[key] = image.inner[op, index] = placed
+                    scopes[-1][name] = key
 
 
 def missing_entry(name: str, known: Sequence[str]) -> SimulationError:

@@ -35,6 +35,7 @@ from .program import (
     Reg,
     Sink,
     Special,
+    Vec,
 )
 from .semantics.registry import MEANINGS, Collective, Meaning, Pure, Step, dtype_of
 from .tensor_memory import TensorMemory
@@ -294,6 +295,8 @@ class Machine:
                 return special.view(np.dtype(f"u{dtype.itemsize}"))[:: special.dtype.itemsize // dtype.itemsize].view(
                     dtype
                 )
+            case Vec((single,)):  # CUTLASS writes the scale factors of mma so
+                return self.source(single, type_name, whole=whole)
             case Name(name):
                 raise SimulationError(f"{name} is a place in the code, which has no address in memory")
             case _:
@@ -317,6 +320,8 @@ class Machine:
         A register wider than the type gets the value extended: sign-extended for signed types, else with
         zeros.
         """
+        if isinstance(operand, Vec) and len(operand.elements) == 1:
+            operand = operand.elements[0]
         if isinstance(operand, Sink):
             return None
         assert isinstance(operand, Reg), operand

@@ -255,12 +255,17 @@ class Segment:
 
 @dataclass(slots=True)
 class Formal:
-    """A parameter or return parameter of a function: where it lies in its frame (or its register), and its
+    """A parameter or return parameter of a function: where it lies in its frame (or its registers), and its
     size in bytes.
     """
 
-    place: Place | Reg
+    place: Place | Reg | Vec
     size: int
+
+    @property
+    def registers(self) -> list[Reg]:
+        """Those that it is passed in: one, several for a vector, none for a `.param` variable."""
+        return [r for r in leaves(self.place) if isinstance(r, Reg)]
 
 
 @dataclass(slots=True)

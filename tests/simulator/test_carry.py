@@ -68,7 +68,7 @@ def test_chains_of_every_mix() -> None:
     for kind in ("u32", "s32", "u64", "s64"):
         size = int(kind[1:]) // 8
         edges = [0, 1, (1 << 8 * size) - 1, 1 << (8 * size - 1), (1 << (8 * size - 1)) - 1]
-        chains = [[random.choice(("add.cc", "sub.cc", "mad.lo.cc"))] + random.choices(LINKS, k=3) for _ in range(24)]
+        chains = [[random.choice(LINKS[::2][:3]), *random.choices(LINKS, k=3)] for _ in range(24)]
         body: list[str] = []
         for at, chain in enumerate(chains):
             for j, name in enumerate(chain):

@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -335,8 +336,6 @@ def test_double_precision_rounds_as_asked() -> None:
         ]  # fmt: skip
         text = f"mma.sync.aligned.m8n8k4.row.col.{rounding}.f64.f64.f64.f64 <d>, <a>, <b>, <c>"
         results[rounding] = run(text, inputs, np.zeros((32, 2)), "f64", "sm_90").copy()
-    from fractions import Fraction
-
     exact = [
         [Fraction(a[r, 2]) * Fraction(b[2, x]) + Fraction(c[r, x]) for x in (2 * (t % 4), 2 * (t % 4) + 1)]
         for t, r in ((t, t // 4) for t in range(32))
@@ -348,6 +347,46 @@ def test_double_precision_rounds_as_asked() -> None:
             assert high in (low, np.nextafter(low, np.inf))
             assert results["rz"][t, i] == low
             assert results["rn"][t, i] in (low, high)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "shape"),
+    [
+        ("mma.sync.aligned.m8n8k4.row.col{}.f64.f64.f64.f64", (8, 8, 4)),
+        ("mma.sync.aligned.m16n8k4.row.col{}.f64.f64.f64.f64", (16, 8, 4)),
+        ("mma.sync.aligned.m16n8k8.row.col{}.f64.f64.f64.f64", (16, 8, 8)),
+        ("mma.sync.aligned.m16n8k16.row.col{}.f64.f64.f64.f64", (16, 8, 16)),
+    ],
+)
+def test_double_precision_is_a_chain_of_fma(instruction: str, shape: tuple[int, int, int]) -> None:
+    """K ascending, from C on: published measurements of A100 to B200. Checked against fma in exact rationals."""
+    m, n, k = shape
+    rng = np.random.default_rng(m + k)
+    a, b, c = (rng.standard_normal(s) * 2.0 ** rng.integers(-20, 20, s) for s in ((m, k), (k, n), (m, n)))
+    a[0, :2], b[:2, 0], c[0, 0] = (
+        (2.0**53, 1.0),
+        1.0,
+        -(2.0**53),
+    )  # 1 in this order, 0 where the products are added first
+    a[0, 2:] = 0
+    wanted = c.copy()
+    for r, x in np.ndindex(m, n):
+        for i in range(k):
+            wanted[r, x] = float(Fraction(a[r, i]) * Fraction(b[i, x]) + Fraction(wanted[r, x]))
+    lane = np.arange(32)
+    group, member = lane // 4, lane % 4
+    rows = np.arange(0, m, 8)
+    ks = np.arange(0, k, 4)
+    left = np.stack([a[group + r, member + i] for i in ks for r in rows], axis=1)
+    right = np.stack([b[member + i, group] for i in ks], axis=1)
+    places = [(r, i) for r in rows for i in range(2)]
+    start = np.stack([c[group + r, 2 * member + i] for r, i in places], axis=1)
+    for rounding in ("", ".rn"):
+        text = instruction.format(rounding) + " <d>, <a>, <b>, <c>"
+        inputs = [("a", "f64", left), ("b", "f64", right), ("c", "f64", start)]
+        got = run(text, inputs, np.zeros((32, len(places))), "f64", "sm_90")
+        assert np.array_equal(got, np.stack([wanted[group + r, 2 * member + i] for r, i in places], axis=1))
+    assert wanted[0, 0] == 1.0
 
 
 # -------------------------------------------------------------------------------------------------------- wmma

@@ -58,9 +58,7 @@ def _perturbed(exact: Float64, function: str, seed: Perturb, argument: Float64 |
     return np.where(free, moved, exact)
 
 
-def _finish(
-    exact: Float64, function: str, ftz: bool, perturb: Perturb, argument: Float64 | None = None
-) -> Float32:
+def _finish(exact: Float64, function: str, ftz: bool, perturb: Perturb, argument: Float64 | None = None) -> Float32:
     r = _perturbed(exact, function, perturb, argument).astype(np.float32)
     if ftz:
         r = floating.flush(r)

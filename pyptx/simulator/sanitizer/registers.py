@@ -83,8 +83,8 @@ def maybe_undefined(program: Program) -> set[Reg]:
     formals = 0
     for function in program.functions:
         for formal in (*function.parameters, *function.returns):
-            if isinstance(formal.place, Reg):
-                formals |= bit(formal.place)
+            for reg in formal.registers:
+                formals |= bit(reg)
         if function.frame is not None:
             formals |= bit(function.frame)
     work: list[int] = []
@@ -158,8 +158,9 @@ class Registers:
             row[...] = reg not in self.unwritten
         for function in self.s.machine.program.functions:
             for formal in (*function.parameters, *function.returns):
-                if formal.place in self.defined:
-                    self.defined[formal.place][...] = True
+                for reg in formal.registers:
+                    if reg in self.defined:
+                        self.defined[reg][...] = True
 
     def bound(self, inst: Inst, action: Action) -> Action:
         defined = self.defined

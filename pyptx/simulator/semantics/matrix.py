@@ -12,7 +12,7 @@ import numpy as np
 from ...dialects.ptx.fragments import fragment
 from ..machine import Machine
 from ..memory import Access
-from ..numerics import formats
+from ..numerics import floating, formats
 from ..program import Address, Inst, Operand, Reg, Sink, Vec
 from .movement import space_of
 from .registry import Action, Collective, Mask, meaning
@@ -68,6 +68,17 @@ def numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
         case _:
             dtype = np.uint16 if BITS[kind] == 16 else np.uint8
             return formats.decode(patterns.astype(dtype), kind)
+
+
+def multiplied(machine: Machine, x: np.ndarray, y: np.ndarray, z: np.ndarray, kind: str, rounding: Any) -> np.ndarray:
+    """x @ y + z for an accumulator of type `kind`: in f64 a chain of fma along K, from z on."""
+    if kind != "f64":
+        return machine.arithmetic.product(x, y, kind) + z
+    total = z
+    for i in machine.arithmetic.order(x.shape[-1]):
+        left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])
+        total = floating.fma(np.ascontiguousarray(left), np.ascontiguousarray(right), total, rounding=rounding)
+    return total
 
 
 def rounded(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:

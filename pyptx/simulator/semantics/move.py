@@ -36,6 +36,7 @@ def mov(inst: Inst) -> Pure | Step:
         else:
             sources = a.elements if isinstance(a, Vec) else (a,) * len(targets)
         return Pure(lambda *xs: xs, [(t, kind) for t in targets], [(s, kind) for s in sources], native=native.several)
+    d, a = (o.elements[0] if isinstance(o, Vec) and len(o.elements) == 1 else o for o in (d, a))
     if isinstance(a, Vec) and isinstance(d, Vec):
         pairs = list(zip(d.elements, a.elements, strict=False))
         return Pure(lambda *xs: xs, [(t, kind) for t, _ in pairs], [(s, kind) for _, s in pairs], native=native.several)

@@ -223,7 +223,7 @@ def _bind_redux(machine: Machine, inst: Inst) -> Action:
             chosen = members[left[0]]
             bits = np.flatnonzero(chosen >> np.arange(32, dtype=np.uint32) & np.uint32(1))
             mine = here & ~done & (members == chosen)
-            present = here.reshape(-1, 32)[:, bits].all(axis=1) & mine.reshape(-1, 32).any(axis=1)
+            present = here.reshape(-1, 32)[:, bits].all(axis=1) & mine.reshape(-1, 32).any(axis=1) & (bits.size > 0)
             for whole in (True, False):
                 warps = np.flatnonzero(present if whole else ~present & mine.reshape(-1, 32).any(axis=1))
                 if not warps.size:
@@ -231,7 +231,7 @@ def _bind_redux(machine: Machine, inst: Inst) -> Action:
                 if whole:
                     values = combine(a.reshape(-1, 32)[warps][:, bits])
                     r = np.repeat(values, 32).reshape(-1, 32)
-                else:  # some named threads have exited
+                else:  # some named threads have exited, or the mask names none
                     r = np.empty((warps.size, 32), a.dtype)
                     for i, w in enumerate(warps):
                         inside = [b for b in bits if here[32 * w + b]]

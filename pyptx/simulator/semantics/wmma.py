@@ -14,9 +14,8 @@ import numpy as np
 
 from ..machine import Machine
 from ..memory import Access
-from ..numerics import floating
 from ..program import Inst, Operand, Reg
-from .matrix import BITS, elements, numbers, registers_of, rounded, write_registers
+from .matrix import BITS, elements, multiplied, numbers, registers_of, rounded, write_registers
 from .movement import space_of
 from .registry import Action, Collective, Mask, meaning
 
@@ -144,7 +143,6 @@ def _bind_mma(machine: Machine, inst: Inst) -> Action:
     else:
         dtype, atype, btype, ctype = inst.types
     targets = [o if isinstance(o, Reg) else None for o in registers_of(d)]
-    rounding: Any = inst.one_of("rz", "rm", "rp")
     clamp = inst.has("satfinite")
     dbits = BITS[dtype]
 
@@ -157,13 +155,8 @@ def _bind_mma(machine: Machine, inst: Inst) -> Action:
         x, y, z = matrix(a, "a", atype), matrix(b, "b", btype), matrix(c, "c", ctype)
         if inst.has("xor"):
             total = x @ (1 - y) + (1 - x) @ y + z
-        elif rounding:
-            total = z
-            for i in range(shape[2]):
-                left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])
-                total = floating.fma(np.ascontiguousarray(left), np.ascontiguousarray(right), total, rounding=rounding)
         else:
-            total = machine.arithmetic.product(x, y, dtype) + z
+            total = multiplied(machine, x, y, z, dtype, inst.rounding)
         if inst.has("satfinite") and dtype in ("f16", "f32"):
             most = 65504.0 if dtype == "f16" else float(np.finfo(np.float32).max)
             total = np.where(np.isnan(total), 0.0, np.clip(total, -most, most))
