@@ -22,10 +22,9 @@ from ..dialects.ptx.directive_facts import (
 )
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
-from ..dialects.ptx.syntax import SyntaxProblem, constant_problem, evaluate
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
-from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
+from .initial_values import initial_faults
 from .opaque import opaque_faults
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
@@ -63,7 +62,7 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         if word == ".align" or word == ".attribute":
             end = at + 1
             if word == ".attribute" and at < len(head) and head[at] == "(":
-                end = _closing(head, at)
+                end = closing(head, at)
             arguments = [w for w in head[at:end] if w not in ("(", ")", ",")]
             if word == ".attribute":
                 if type_words or not _ATTRIBUTES(" ".join(head[at:end])):
@@ -109,6 +108,8 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
             return Fault(f"{word} may not stand behind .ptr", word=word)
         else:
             type_words.append(word)
+            if place == "entry param" and at + 2 == len(head) and head[at] == ".align":
+                continue  # the alignment of a kernel's parameter may follow its type
             if at < len(head) and head[at] in (".align", *SPACES):
                 return Fault(f"{head[at]} must stand before the type", word=head[at])
     if not space:
@@ -141,7 +142,7 @@ _ATTRIBUTES = re.compile(rf"\( {_ATTRIBUTE}(?: , {_ATTRIBUTE})* \)").fullmatch
 _ATTRIBUTE_SYNTAX = "an .attribute is .attribute(.managed) or .attribute(.unified(high, low))"
 
 
-def _closing(words: Sequence[str], at: int) -> int:
+def closing(words: Sequence[str], at: int) -> int:
     depth = 0
     for i in range(at, len(words)):
         depth += (words[i] == "(") - (words[i] == ")")
@@ -186,8 +187,10 @@ def _declaration_faults(
     if declaration.type == "samplerref" and "texmode_independent" not in options:
         yield Fault(".samplerref needs .target texmode_independent", word=".samplerref")
     external = ".extern" in head
+    own: set[str] = set()
     for name, tail in declaration.items:
-        yield from _item_faults(name, tail, declaration, space, place, external, version, known)
+        own.add(name)
+        yield from _item_faults(name, tail, declaration, space, place, external, version, known, own)
 
 
 def _sizes(tail: Sequence[str]) -> Sequence[str]:
@@ -209,9 +212,16 @@ def _incomplete(tail: Sequence[str]) -> bool:
     )
 
 
+def special_fault(name: str) -> Fault | None:
+    """A name at module scope that a special register has."""
+    if name[0] != "%" or not is_special_register(name):
+        return None
+    return Fault(f"{name} is a special register and cannot be declared at module scope", word=name)
+
+
 def _item_faults(
     name: str, tail: Sequence[str], declaration: DeclarationAttr, space: str, place: str, external: bool,
-    version: Version, known: dict[str, Entity],
+    version: Version, known: dict[str, Entity], own: set[str],
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
     if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
@@ -220,8 +230,8 @@ def _item_faults(
         )
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
-    if place == "module" and name[0] == "%" and is_special_register(name):
-        yield Fault(f"{name} is a special register and cannot be declared at module scope", word=name)
+    if place == "module" and (fault := special_fault(name)) is not None:
+        yield fault
     if name == "WARP_SZ":
         yield Fault("WARP_SZ is a constant and cannot be declared", word=name)
     if array and space == "reg":
@@ -269,139 +279,7 @@ def _item_faults(
         if declaration.type in OPAQUE:
             yield from opaque_faults(name, declaration.type, array, words)
         else:
-            yield from _initialiser(name, words, declaration, sizes, version, known)
-
-
-def _initialiser(
-    name: str, words: Sequence[str], declaration: DeclarationAttr, sizes: Sequence[int | None], version: Version,
-    known: dict[str, Entity],
-) -> Iterator[Fault]:  # fmt: skip
-    shape: list[int | None] = [*sizes, *([declaration.vector] if declaration.vector > 1 else [])]
-    if bool(shape) != (words[:1] == ("{",)):
-        what = "stands in braces" if shape else "is one value, without braces"
-        yield Fault(f"the initial value of {name} {what}", word=name)
-        return
-    if not words:
-        yield Fault(f"the initial value of {name} is missing", word=name)
-        return
-    depth, counts = 0, [0] * (len(shape) + 2)
-    start, value = 0, False
-    for i, word in enumerate(words):
-        if word == "{":
-            if depth:
-                counts[depth] += 1
-            depth += 1
-            if depth > len(shape):
-                yield Fault(f"the initial value of {name} has more braces than {name} has dimensions", word=name)
-                return
-            counts[depth] = 0
-            start = i + 1
-        elif word in ("}", ","):
-            value = i > start
-            if value:
-                counts[depth] += 1
-                if depth < len(shape):
-                    what = f"the initial value of {name} needs braces for each of its {len(shape)} dimensions"
-                    yield Fault(what, word=name)
-                    return
-                yield from _value(name, words[start:i], declaration.type, version, known)
-            if word == "}":
-                if not depth:
-                    yield Fault(f"the initial value of {name} closes a brace that is not open", word=name)
-                    return
-                if depth == len(shape) and declaration.vector > 1 and counts[depth] != declaration.vector:
-                    yield Fault(
-                        f"a vector of {name} has {declaration.vector} initial values, not {counts[depth]}", word=name
-                    )
-                    return
-                extent = shape[depth - 1]
-                if extent is not None and counts[depth] > extent:
-                    yield Fault(f"{name} has {extent} elements here, and {counts[depth]} initial values", word=name)
-                    return
-                depth -= 1
-                if not depth and i + 1 < len(words):
-                    yield Fault(f"{words[i + 1]!r} may not stand behind the initial value of {name}", word=name)
-                    return
-            start = i + 1
-    if start < len(words):
-        yield from _value(name, words[start:], declaration.type, version, known)
-
-
-def _value(
-    name: str, words: Sequence[str], scalar_name: str, version: Version, known: dict[str, Entity]
-) -> Iterator[Fault]:
-    scalar = SCALAR_TYPES.get(scalar_name)
-    if scalar is None:
-        return  # reported with the type
-    if len(words) == 1 and words[0].isdecimal():
-        if scalar.kind == "float":
-            yield Fault(
-                f"the initial value {words[0]} of {name} must be a floating-point constant",
-                f"such as {words[0]}.0",
-                word=name,
-            )
-        return
-    if any(w[0] == "." and not w[1:2].isdecimal() and w not in (".s64", ".u64") for w in words):
-        yield Fault(f"the initial value {' '.join(words)} of {name} is no constant", word=name)
-        return
-    if "[" in words:
-        yield Fault(
-            f"the initial value of {name} may not be an element of an array", "write the variable plus bytes", word=name
-        )
-        return
-    symbols = [w for w in words if _IDENTIFIER(w) and w not in ("generic", "WARP_SZ")]
-    if not symbols:
-        try:
-            value = evaluate(" ".join(words))
-        except (ValueError, SyntaxProblem, OverflowError) as error:
-            yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {error}", word=name)
-            return
-        if (problem := constant_problem(" ".join(words))) is not None:
-            yield Fault(f"the initial value {' '.join(words)} of {name} is no constant: {problem}", word=name)
-            return
-        if isinstance(value, float) != (scalar.kind == "float") and scalar.kind != "bits":
-            wanted = "a floating-point" if scalar.kind == "float" else "an integer"
-            yield Fault(
-                f"the initial value {''.join(words)} of {name} must be {wanted} constant, as {name} is .{scalar_name}",
-                word=name,
-            )
-        return
-    symbol = symbols[0]
-    entity = known.get(symbol)
-    if "-" in words:
-        yield Fault(f"an offset is added to {symbol}: write +-", word=symbol)
-        return
-    if entity is None:
-        yield Fault(f"{symbol} is not declared", f"declare it before {name}", word=symbol)
-    elif entity.kind == "entry":
-        yield Fault(f"the address of a kernel is no initial value: {entity.what}", word=symbol)
-    elif entity.kind == "variable" and entity.place not in ("global", "const"):
-        yield Fault(
-            f"an initial value is the address of a .global or .const variable or of a function, and {entity.what}",
-            word=symbol,
-        )
-    elif entity.kind == "function" and "generic" in words:
-        yield Fault(f"generic() is for variables, and {entity.what}", word=symbol)
-    elif len(words) > 3 and words[1] == "(" and words[0] != "generic":  # 0xff00(symbol)
-        mask = _integer(words[0])
-        if mask not in {0xFF << shift for shift in range(0, 64, 8)}:
-            yield Fault(f"{words[0]} is no mask of one byte", "0xFF, 0xFF00, ... 0xFF00000000000000", word=words[0])
-        elif scalar.kind != "unsigned":
-            yield Fault(f"a byte of an address needs an unsigned type, and {name} is .{scalar_name}", word=symbol)
-        elif version < (7, 1):
-            yield Fault(
-                f"bytes of an address need PTX 7.1 or newer, and .version is {version_text(version)}", word=symbol
-            )
-    elif scalar_name not in ("u32", "u64"):
-        yield Fault(f"an address as initial value needs type .u64 or .u32, and {name} is .{scalar_name}", word=symbol)
-
-
-def _integer(text: str) -> int | None:
-    try:
-        value = evaluate(text)
-    except (ValueError, SyntaxProblem):
-        return None
-    return value if isinstance(value, int) else None
+            yield from initial_faults(name, words, declaration, sizes, version, known, own)
 
 
 # -------------------------------------------------------------------------------------------------------- functions
@@ -413,6 +291,8 @@ def function_faults(
 ) -> Iterator[Fault]:  # fmt: skip
     """The header of a function: linking, parameters, results, and the directives before the body."""
     entry = ".entry" in head
+    if (fault := special_fault(name)) is not None:
+        yield fault
     place = ("entry" if entry else "func") + ("" if defined else " decl")
     keyword = ".entry" if entry else ".func"
     for i, word in enumerate(head):

@@ -121,15 +121,27 @@ class Entity:
 
 
 def call_table(formal: Formal, tail: Sequence[str]) -> tuple[str, ...]:
-    """The names that an array of addresses begins with (`tail` is what stands behind its name); empty if it cannot list
-    the functions of an indirect call (PTX ISA 9.7.14.5).
+    """The initial values of an array of addresses, or of their bytes, each by its first name or number, if the first is
+    a name (`tail` is what follows the array's name); empty if it cannot list the functions of an indirect call (PTX
+    ISA 9.7.14.5).
     """
-    if formal.type not in ("u32", "u64") or len(formal.extents) != 1 or formal.vector > 1 or "=" not in tail:
+    if formal.type not in ("u8", "u32", "u64") or len(formal.extents) != 1 or formal.vector > 1 or "=" not in tail:
         return ()
     values = tail[tail.index("=") + 1 :]
-    if len(values) < 3 or values[0] != "{" or not (values[1][0].isalpha() or values[1][0] in "_$%"):
+    if len(values) < 3 or values[0] != "{" or not (_named(values[1]) or (len(values) > 4 and _named(values[3]))):
         return ()
-    return tuple(values[1:-1:2])
+    found: list[str] = []
+    start = 1
+    for at in range(1, len(values)):
+        if values[at] in (",", "}"):
+            masked = at - start > 3 and values[start + 1] == "("  # `0xFF(name)`
+            found.append(values[start + 2 if masked else start])
+            start = at + 1
+    return tuple(found) if _named(found[0]) else ()
+
+
+def _named(word: str) -> bool:
+    return (word[0].isalpha() or word[0] in "_$%") and word not in ("WARP_SZ", "%")
 
 
 def _bytes(scalar: str) -> int:
@@ -166,16 +178,19 @@ def function_signature(function: FunctionOp) -> Signature:
 
 def call_problem(
     callee: str, signature: Signature, results: Arguments | None, arguments: Arguments | None, classes: Sequence[str],
-    lookup: dict[str, Entity],
+    lookup: dict[str, Entity], *, counted: bool = True,
 ) -> str | None:  # fmt: skip
-    """Why a call does not fit a signature, or None. `classes` are the classes of its registers in text order."""
+    """Why a call does not fit a signature, or None. `classes` are the classes of its registers in text order. Of the
+    functions that an indirect call may reach ptxas counts the parameters of one only (`counted`) where the call has
+    none.
+    """
     given = results.elements if results is not None else ()
-    if len(given) != len(signature.returns):
+    if len(given) != len(signature.returns) and (counted or given):
         return f"{callee} returns {_count(len(signature.returns), 'value')}, and the call takes {len(given)}"
     passed = arguments.elements if arguments is not None else ()
     wanted = len(signature.inputs)
     optional = wanted - 1 if signature.inputs and signature.inputs[-1].incomplete else wanted
-    if not optional <= len(passed) <= wanted:
+    if not optional <= len(passed) <= wanted and (counted or passed):
         return f"{callee} takes {_count(wanted, 'argument')}, and the call gives {len(passed)}"
     at = 0
     for what, actuals, wanted_formals in (("result", given, signature.returns), ("argument", passed, signature.inputs)):

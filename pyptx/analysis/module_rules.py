@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
 from ..dialects.ptx.structure import DeclarationAttr
 from ..dialects.ptx.target import Version
-from .declarations import declaration_faults, function_faults, prototype_faults
+from .declarations import closing, declaration_faults, function_faults, prototype_faults
 from .entities import Entity, Fault, Signature, call_table, formals, prototype_difference, signature_of
 from .sections import section_faults
 from .source_lines import SourceLines
 from .symbols import Names
 
+_NAME = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _ZERO = re.compile(r"0[xXbB]?0*U?").fullmatch
 _LINKING = (".visible", ".extern", ".weak", ".common")
 
@@ -82,12 +83,12 @@ class ModuleRules:
             fault = _function_again(earlier, entity)
             if fault is None and self._noreturn.get(name, noreturn) != noreturn:
                 fault = Fault(f"{name} was declared {'without' if noreturn else 'with'} .noreturn", word=name)
-            if fault is None and name in self._aliases and defined:
-                fault = Fault(f"{name} is an alias and cannot be defined", word=name)
             if fault is not None:
                 yield fault
                 if earlier.kind == kind and not defined:
                     return
+            elif earlier.linking and not linking:
+                entity.linking = earlier.linking
         self._noreturn[name] = noreturn
         self.known[name] = entity
 
@@ -129,6 +130,19 @@ class ModuleRules:
                 yield Fault(problem.message, problem.hint, word=words[0])
         yield from names.table(label, words[0], words[1:], signature)
 
+    def body_function(self, names: Names, words: Sequence[str]) -> Iterator[Fault]:
+        """`.extern .func f (.param .b32 a);` in a body: it declares the function for the whole module."""
+        head, returns, name, params, directives = function_parts(words[:-1])
+        if head[-1:] != [".func"] or not _NAME(name):
+            yield Fault("a declaration of a function in a body is .func name (parameters);", word=words[0])
+            return
+        entity = names.visible.get(name)
+        if entity is not None and entity.kind not in ("function", "entry"):
+            yield Fault(f"{name} is declared twice: {entity.what} already", word=name)
+            return
+        yield from self.function(name, head, directives, returns, params, False)
+        names.visible[name] = self.known[name]
+
     def directive(self, words: Sequence[str], place: str) -> Iterator[Fault]:
         """`.pragma`, `.alias`, `.section`, ... in a place such as `module` or `entry body`."""
         name = words[0]
@@ -154,7 +168,8 @@ class ModuleRules:
             yield from self._alias(words)
 
     def _alias(self, words: Sequence[str]) -> Iterator[Fault]:
-        if len(words) < 4:
+        if len(words) != 5 or words[2] != "," or words[4] != ";" or not (_NAME(words[1]) and _NAME(words[3])):
+            yield Fault(".alias takes two names with a comma between them", ".alias name, function;", word=".alias")
             return
         alias, aliased = words[1], words[3]
         for name in (alias, aliased):
@@ -170,12 +185,16 @@ class ModuleRules:
         difference = prototype_difference(second.signature, first.signature)
         if first.defined:
             yield Fault(f"{alias} has a body and cannot be an alias", word=alias)
+        elif alias == aliased:
+            yield Fault(f"{alias} cannot be an alias of itself", word=alias)
         elif alias in self._aliases:
             yield Fault(f"{alias} is an alias already", word=alias)
-        elif second.linking == ".weak":
-            yield Fault(f"{aliased} is .weak and cannot have an alias", word=aliased)
+        elif second.linking in (".weak", ".extern"):
+            yield Fault(f"{aliased} is {second.linking} and cannot have an alias", word=aliased)
         elif difference is not None:
             yield Fault(f"{alias} and {aliased} have different signatures: {difference}", word=alias)
+        elif self._noreturn.get(alias) != self._noreturn.get(aliased):
+            yield Fault(f"of {alias} and {aliased} one is .noreturn and one is not", word=alias)
         self._aliases.add(alias)
 
 
@@ -209,8 +228,11 @@ def _function_again(earlier: Entity, later: Entity) -> Fault | None:
     if earlier.defined:
         again = "defined twice" if later.defined else "declared after its definition"
         return Fault(f"{name} is {again}", word=name)
-    if later.defined and earlier.linking == ".extern" and later.kind == "function":
+    if earlier.linking == ".extern" and later.defined:
         return Fault(f"{name} was declared .extern and cannot be defined here", "declare it .visible", word=name)
+    if later.linking != earlier.linking and (later.linking or earlier.linking == ".extern"):
+        was, now = (e.linking or "without linking" for e in (earlier, later))
+        return Fault(f"{name} was declared {was} and is declared {now}", word=name)
     assert earlier.signature is not None and later.signature is not None
     difference = prototype_difference(earlier.signature, later.signature)
     if difference is not None:
@@ -242,6 +264,28 @@ def prototype_signature(words: Sequence[str]) -> Signature:
     if order[:1] == ["("]:
         return signature_of(lists[0], lists[1] if len(lists) > 1 else ())
     return signature_of((), lists[0] if lists else ())
+
+
+def function_parts(
+    words: Sequence[str],
+) -> tuple[list[str], list[DeclarationAttr] | None, str, list[DeclarationAttr] | None, list[str]]:
+    """The parts of a function's header without its end: head, results, name, parameters, directives."""
+    at = next((i + 1 for i, w in enumerate(words) if w == ".func"), 0)
+    head = list(words[:at])
+    while at < len(words) and words[at] == ".attribute":
+        end = closing(words, at + 1)
+        head += words[at:end]
+        at = end
+    returns = params = None
+    if tuple(words[at : at + 1]) == ("(",):
+        end = closing(words, at)
+        returns, at = _declarations(words[at + 1 : end - 1]), end
+    name = words[at] if at < len(words) else ""
+    at += 1
+    if tuple(words[at : at + 1]) == ("(",):
+        end = closing(words, at)
+        params, at = _declarations(words[at + 1 : end - 1]), end
+    return head, returns, name, params, list(words[at:])
 
 
 def _declarations(words: Sequence[str]) -> list[DeclarationAttr]:

@@ -149,6 +149,9 @@ class Names:
     def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
         """`label: .branchtargets L0, L1` or another list behind a label."""
         names = [w for w in words if w not in (",", ";")]
+        if directive != ".callprototype" and names and not _is_list(words):
+            yield Fault(f"{directive} takes names with commas between them", word=directive)
+            return
         if label and self.labels[self.path[-1]].get(label):
             yield Fault(f"label {label} stands twice in this scope", word=label)
             return
@@ -236,10 +239,12 @@ class Names:
                 if use.references
                 else Fault(f"{use.opcode} cannot use {entity.name}: {entity.what}", operand=use.operand)
             )
-        if entity.kind == "variable" and entity.place in use.places:
+        if entity.kind == "variable" and entity.place in use.places and not reference:
             return None
         if entity.kind != "variable":
             return self._wrong(use, entity.what)
+        if reference:
+            return Fault(f"{use.opcode} cannot read {entity.name}: {entity.what}, and a reference", operand=use.operand)
         spaces = [p for p in ("global", "shared", "local", "const", "param") if p in use.places]
         if entity.place in ("entry", "input", "output", "argument"):
             if entity.place == "output" and "input" in use.places:
@@ -293,22 +298,20 @@ class Names:
         used = registers((results,)) if results is not None else []
         classes = [c for i, c in enumerate(classes) if i != len(used)]  # without the register that holds the address
         if entity.signature is not None and entity.kind == "prototype":
-            callees = [(prototype.name, entity.signature)]
+            callees, counted = [(prototype.name, entity.signature)], 0
         elif entity.kind == "call targets" or (entity.targets and entity.place in ("global", "const")):
             reached = [(n, self.module.get(n)) for n in entity.targets]
-            callees = [
-                (n, e.signature)
-                for n, e in reached
-                if e is not None and e.signature is not None and e.kind == "function"
-            ]
-            other = next((n for n, e in reached if e is None or e.kind != "function"), None)
+            looked_at = reached if any(o.elements for o in lists) else reached[:1]
+            other = next((n for n, e in looked_at if e is None or e.signature is None), None)
             if entity.kind == "variable" and other is not None:
                 return Fault(f"a call table lists functions, and {entity.name} has {other}", operand=last)
+            callees = [(n, e.signature) for n, e in reached if e is not None and e.signature is not None]
+            counted = 0 if entity.kind == "variable" else len(callees) - 1
         else:
             message = f"an indirect call needs a .callprototype, .calltargets or a call table, and {entity.what}"
             return Fault(message, operand=last)
-        for name, signature in callees:
-            message = call_problem(name, signature, results, arguments, classes, self.visible)
+        for i, (name, signature) in enumerate(callees):
+            message = call_problem(name, signature, results, arguments, classes, self.visible, counted=i == counted)
             if message is not None:
                 return Fault(message, f"{name}: {signature}")
         return None
@@ -329,6 +332,11 @@ class Names:
             return Fault(f"a call needs a function (.func), and {entity.what}", operand=operand)
         message = call_problem(name, entity.signature, results, arguments, classes, self.visible)
         return None if message is None else Fault(message, f"{name}: {entity.signature}", operand=operand)
+
+
+def _is_list(words: Sequence[str]) -> bool:
+    """Whether the words are names with commas between them, and a semicolon."""
+    return len(words) % 2 == 0 and all(w == "," for w in words[1:-1:2]) and not {",", ";"} & {*words[::2]}
 
 
 SPACE_HINTS = frozenset({"global", "shared", "local", "const"})

@@ -19,19 +19,28 @@ class Header:
     directives: list[str]
 
 
+_BRACKETS = (frozenset("{[<("), frozenset("}]>)"))
+_BRACKETS_OF_VALUES = (frozenset("{[("), frozenset("}])"))
+"""In an initial value `<` and `>` compare."""
+
+
 def _declaration_parts(tokens: list[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Split `[start, end)` at commas outside brackets."""
     depth = 0
     first = start
+    opening, closing = _BRACKETS
     for i in range(start, end):
         token = tokens[i][1]
-        if token in ("{", "[", "<", "("):
+        if token in opening:
             depth += 1
-        elif token in ("}", "]", ">", ")"):
+        elif token in closing:
             depth -= 1
+        elif token == "=":
+            opening, closing = _BRACKETS_OF_VALUES
         elif token == "," and depth == 0:
             yield first, i
             first = i + 1
+            opening, closing = _BRACKETS
     yield first, end
 
 

@@ -19,7 +19,7 @@ from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
-from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, LocOp, TokensAttr, UnknownOp
+from ..dialects.ptx.structure import DeclarationAttr, DirectiveOp, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
 from ..ssa.builder import FunctionSource
@@ -28,7 +28,7 @@ from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
 from .module import diagnostics, header_issues
-from .reader import Issue, ModuleText, Reader
+from .reader import Issue, ModuleText, Reader, address_size
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
@@ -111,7 +111,8 @@ class _Judge:
         elif first == ".address_size":
             if seen[-1] != ".target":
                 return Fault(".address_size must follow .target, once", word=first)
-            problem = judge_directive(first, words[1:2], "header", self.version, self.target)
+            size = address_size(words[1]) if len(words) > 1 else None
+            problem = judge_directive(first, (str(size),), "header", self.version, self.target)
             if problem is not None:
                 return Fault(problem.message, problem.hint, word=first)
         return None
@@ -176,6 +177,8 @@ class _Judge:
             elif shape.op_class is LabelListOp:
                 words = cast(TokensAttr, (shape.properties or {})["words"]).data
                 yield from self._placed(self.rules.label_list(names, name or label, words), line)
+            elif shape.op_class is DirectiveOp and ".func" in shape.tokens:
+                yield from self._placed(self.rules.body_function(names, shape.tokens), line)
             elif shape.op_class is LocOp:
                 yield from self._placed(self.rules.lines.loc(shape.tokens), line)
             elif shape.op_class is not UnknownOp:

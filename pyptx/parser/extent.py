@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from ..dialects.ptx.syntax import Token, lex
+import re
+
+from ..dialects.ptx.syntax import LINE_MARKER, Token
 
 LINE_DIRECTIVES = frozenset({".loc", ".loc_intermediate", ".file", ".version", ".target", ".address_size"})
+
+
+continued = re.compile(
+    r"(?:^|[;{}])[ \t]*\.(?:loc|loc_intermediate|file|target|address_size)\b[^\n;{}]*?"
+    rf"(?:,[ \t\r]*\n|\n(?:[ \t\r]*(?://[^\n]*|{LINE_MARKER})?\n)*[ \t]*"
+    r'(?:[,"\d]|function_name\b|inlined_at\b|sm_|compute_|WARP_SZ\b))',
+    re.M,
+).finditer
+"""The lines with a directive whose operands go on in a later line: that is rare, and no line of its own tells it."""
 
 
 class Incomplete(Exception):
     """The statement goes on in the next line."""
 
 
-def open_comment(text: str) -> bool:
-    at = text.rfind("/*")
-    if at >= 0 and ".source_begin" in text:
-        return any(kind == "p" and token == "/" for kind, token in lex(text)[0])
-    if at < 0 or text.find("*/", at + 2) >= 0:
-        return False
-    line_start = text.rfind("\n", 0, at) + 1
-    return "//" not in text[line_start:at]
+def open_comment(tokens: list[Token], gaps: list[str]) -> bool:
+    """Whether the text ends in a comment that is not closed: its `/*` was read as two tokens."""
+    for i in range(1, len(tokens)):
+        if tokens[i][1] == "*" and tokens[i - 1][1] == "/" and not gaps[i]:
+            return True
+    return False
 
 
 def until(tokens: list[Token], at: int, stop: str) -> int:
@@ -72,7 +81,7 @@ def line_directive_end(tokens: list[Token], at: int) -> int:
                 or (kind == "id" and tokens[i - 1][1] not in (",", "function_name", "+") and token not in _LOC_WORDS)
             ):
                 break
-        elif kind not in ("num", "str") and token != ",":
+        elif kind not in ("num", "str") and token not in (",", "WARP_SZ"):
             break
         i += 1
     return i

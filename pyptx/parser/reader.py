@@ -34,7 +34,8 @@ from ..dialects.ptx.structure import (
     UnknownOp,
     VariableOp,
 )
-from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register, lex
+from ..dialects.ptx.syntax import LINE_MARKER, SyntaxProblem, Token, is_special_register, lex, literal
+from ..dialects.ptx.target import parse_version, version_text
 from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
@@ -44,6 +45,7 @@ from .declarations import read_declaration, read_header
 from .extent import (
     LINE_DIRECTIVES,
     Incomplete,
+    continued,
     line_directive_end,
     matching,
     open_comment,
@@ -59,11 +61,19 @@ from .shapes import declaration_shape, directive_shape, label_shape, with_whole_
 _NAME = r"(?!_[;:]|WARP_SZ[;:])[A-Za-z_$][\w$]*"
 _LABEL = re.compile(rf"({_NAME}):(\r?)").fullmatch
 _BRANCH = re.compile(rf"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)({_NAME});(\r?)").fullmatch
-_LINE_MARKER = re.compile(r'#\s*(?:line)?\s*\d+\s*"[^"]*"[\s\d]*').fullmatch
-"""`# 1 "kernel.cu"` or `#line 1 "kernel.cu"` of a C preprocessor."""
+_LINE_MARKER = re.compile(LINE_MARKER).fullmatch
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
 _MAX_RETRIES = 64
+
+
+def address_size(text: str) -> int | None:
+    """The value of a whole number of `.address_size`, however it is spelled (`64`, `0x40`, `64U`)."""
+    try:
+        value = literal(text)
+    except (ValueError, OverflowError):
+        return None
+    return value & (1 << 64) - 1 if isinstance(value, int) else None
 
 
 @dataclass(slots=True)
@@ -143,6 +153,8 @@ class Reader:
         self.opened = 0
         """Brackets open in the lines of an unfinished statement."""
         self._symbols: set[str] = set()
+        self._taken: set[str] = set()
+        """The names of special registers that this function gives to something else."""
 
     # ------------------------------------------------------------------------------------------------------ main loop
 
@@ -160,13 +172,17 @@ class Reader:
         environment: Environment | None = None
         append = None
         names: list[str] = []
+        goes_on = self._continued()
         for number, line in enumerate(lines, 1):
             newline = "\n" if number < count or has_final_newline else ""
             if chunk is not None:
                 chunk += "\n" + line
-                if newline and not self._may_end(line, chunk):
+                if number < count and not self._may_end(line, chunk):
                     continue
                 line = chunk
+            elif number in goes_on:
+                chunk, chunk_line, self.opened, retries = line, number, 0, 1
+                continue
             elif environment is not None:
                 parts = SPLIT(line)
                 names = parts[1::2]
@@ -229,6 +245,15 @@ class Reader:
             self.module.items.append(self.function)
         self.module.tail = self.lead
         return self.module
+
+    def _continued(self) -> set[int]:
+        """The numbers of the lines with a line directive that goes on in a later line."""
+        found: set[int] = set()
+        number, at = 1, 0
+        for match in continued(self.text):
+            number, at = number + self.text.count("\n", at, match.start()), match.start()
+            found.add(number)
+        return found
 
     def _may_end(self, line: str, chunk: str) -> bool:
         """Whether an unfinished statement (`chunk`, with this line) may end here. Reading it again at each of its lines
@@ -306,6 +331,8 @@ class Reader:
 
     def _repeated(self, key: object, names: list[str], line: int) -> bool:
         """A chunk of a body that was read before: its pieces between the names, and these."""
+        if self._taken:
+            return False  # what it reads as a special register may be another thing here
         recipe = recipes.find(key, names)
         environment = self.environment
         assert environment is not None
@@ -340,7 +367,7 @@ class Reader:
         where = chunk.rstrip()
         last = line + where.count("\n")
         column = len(where) - (where.rfind("\n") + 1) + 1
-        what = "a comment is not closed" if open_comment(chunk) else "the file ends inside a statement"
+        what = "a comment is not closed" if open_comment(*lex(chunk)) else "the file ends inside a statement"
         self._issue(what, last, max(column, 1), "expected ';', '}' or the rest of the statement")
         self.lead += chunk
         if self.function is not None:
@@ -360,7 +387,7 @@ class Reader:
     def _read_chunk(self, text: str, newline: str, line: int, *, final: bool) -> None:
         """Read whole lines of text; Incomplete if the last statement goes on. Nothing is recorded then."""
         tokens, gaps = lex(text)
-        if open_comment(text):
+        if "/*" in text and open_comment(tokens, gaps):
             raise Incomplete
         gaps[-1] += newline
         if not tokens:
@@ -385,7 +412,7 @@ class Reader:
             return
         if function is None and single and self.defined is not None:
             keep_definition(text, self.defined, position.line(0) - line)
-        elif function is not None and self.function is function:
+        elif function is not None and self.function is function and not self._taken:
             self._remember(text, function.statements[recorded:], line, known)
 
     def _remember(self, text: str, statements: list[Statement], line: int, known: set[str]) -> None:
@@ -477,6 +504,7 @@ class Reader:
             elif kind == "id" and end - start == 2 and words[1] == ":":
                 assert self.environment is not None
                 self.environment.hide(token)
+                self._take(token)
                 self._record(label_shape(token, gaps[-1], words, gaps), (), line, token)
             elif kind == "mod" or (kind == "id" and end - start > 2 and words[1] == ":"):
                 self._directive(tokens, start, end, words, gaps, position, single and bool(newline), text)
@@ -535,7 +563,7 @@ class Reader:
         assert environment is not None
         if words[-1] != ";":
             raise SyntaxProblem("expected ';' at the end of the instruction", end - 1)
-        reading = read_instruction(tokens, start, end - 1, environment.known, is_special_register, position.gaps)
+        reading = read_instruction(tokens, start, end - 1, environment.known, self._is_special, position.gaps)
         line = position.line(start)
         if reading.cls is None:
             problem = unknown_opcode(reading.root, reading.modifiers)
@@ -580,6 +608,14 @@ class Reader:
                 _lines[key] = shape
                 templates.keep(shape, _without_names(key), len(names))
 
+    def _take(self, name: str) -> None:
+        """Something in this function gets a name, which may be a special register's: that is then hidden."""
+        if name[0] == "%" and is_special_register(name):
+            self._taken.add(name)
+
+    def _is_special(self, name: str) -> bool:
+        return is_special_register(name) and name not in self._taken
+
     def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
         environment = self.environment
@@ -602,6 +638,7 @@ class Reader:
             if self.environment is not None:
                 for hidden in names:
                     self.environment.hide(hidden)
+                    self._take(hidden)
 
     # ----------------------------------------------------------------------------------------------------- directives
 
@@ -613,6 +650,13 @@ class Reader:
         line = position.line(start)
         if first == ".reg":
             self._registers(tokens, start, end, words, gaps, position)
+            return
+        if ".func" in words[:2]:
+            header = read_header(tokens, start, end)
+            if words[-1] != ";":
+                raise SyntaxProblem(f"{header.name} cannot have a body here: only declarations of functions", end - 1)
+            self._symbols.add(header.name)
+            self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
         if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
             if words[-1] != ";":
@@ -647,6 +691,7 @@ class Reader:
             self._symbols.add(label)
             assert self.environment is not None
             self.environment.hide(label)
+            self._take(label)
         if branches:
             shape.kind = Kind.TABLE
             shape.payload = [w for w in words[list_at + 1 :] if _IDENTIFIER(w)]
@@ -719,9 +764,13 @@ class Reader:
         if len(words) < 2:
             raise SyntaxProblem(f".{what} needs a value", start)
         value = words[1]
+        spelled = True
         if what == "version":
+            if gaps[1].strip(" \t"):
+                raise SyntaxProblem("the number of .version must follow it on its line, after spaces only", start)
             if not re.fullmatch(r"\d+\.\d+", value):
                 raise SyntaxProblem(f".version needs a number such as 8.7, not {value!r}", start + 1)
+            spelled = version_text(parse_version(value)) == value
             repeated = bool(module.version) and module.version != value
             module.version = module.version or value
         elif what == "target":
@@ -732,14 +781,16 @@ class Reader:
                 module.target = value
                 module.options = tuple(words[3::2])
         else:
-            if len(words) != 2 or not value.isdecimal():
+            size = address_size(value) if len(words) == 2 else None
+            if size is None:
                 raise SyntaxProblem(f".address_size needs 32 or 64, not {' '.join(words[1:])}", start + 1)
+            spelled = str(size) == value
             repeated = bool(module.address_size)
-            module.address_size = module.address_size or value
+            module.address_size = module.address_size or str(size)
         if not repeated:
             module.header_lines[what] = line
         shape = directive_shape(DirectiveOp, words, gaps)
-        if not repeated:
+        if not repeated and spelled:
             shape.payload = what  # printed from the module's own attributes
         module.items.append((shape, (), self.lead, line, ""))
         self.lead = ""
@@ -774,12 +825,16 @@ class Reader:
             self.module.items.append(source)
             return
         environment = Environment()
+        self._taken = set()
         for declarations, regs in ((header.returns, source.outputs), (header.params, source.inputs)):
             for declaration in declarations or ():
                 for name, _ in declaration.items:
-                    if declaration.space == "reg":
+                    if declaration.space == "reg" and declaration.type not in REGISTER_CLASSES:
+                        self._symbols.add(name)  # reported with the header
+                    elif declaration.space == "reg":
                         environment.declare(name, declaration.register_class)
                         regs.append(environment[name])
                     else:
                         self._symbols.add(name)
+                        self._take(name)
         self.function, self.environment, self.depth = source, environment, 1

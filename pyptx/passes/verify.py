@@ -126,6 +126,8 @@ def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target:
             yield from _faults(op, rules.label_list(names, op.label or label, op.words))
         elif isinstance(op, LocOp):
             yield from _faults(op, rules.lines.loc(op.words))
+        elif isinstance(op, DirectiveOp) and ".func" in op.words:
+            yield from _faults(op, rules.body_function(names, op.words))
         elif isinstance(op, DirectiveOp):
             yield from _faults(op, rules.directive(op.words, "entry body" if entry else "func body"))
         label = ""

@@ -136,7 +136,7 @@ OTHERS: dict[str, Directive] = {
             ".unified": _at("global", "func", "func decl", since="8.0", sm="90+"),
         },
     ),
-    ".alias": Directive(_at("module", since="6.3")),
+    ".alias": Directive(_at("module", *BODY, since="6.3")),
     ".file": Directive(_at("module"), words={"timestamp": _at("module", since="4.0")}),
     ".section": Directive(_at("module", since="2.0")),
     ".loc": Directive(

@@ -915,7 +915,7 @@ class _OperandMatcher:
                 return f"operand {spec.name} has no part {operand.member}: {legal}"
         elif operand.member:
             vector, _, register_class = register_class.rpartition(".")
-            if operand.member not in MEMBERS[: 2 * int(vector[1:]) if vector else 0]:
+            if not vector or operand.member not in MEMBERS:  # ptxas takes .z of a .v2, too
                 own = self.classes[self.at - 1]
                 return f"operand {spec.name}: a .{own} register has no element {operand.member}"
         if common:

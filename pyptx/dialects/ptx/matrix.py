@@ -317,6 +317,17 @@ def _double_fragment(use: Use) -> str | None:
     return plain_fragment(use)
 
 
+def _counted_fragment(use: Use) -> str | None:
+    """`.v8`, which no manual has, says how many registers the fragment has."""
+    count = next((len(o.elements) for o in use.layout if isinstance(o, Vector)), 1)
+    said = use.slots.get("vec", f"v{count}")
+    return f"the fragment has {count} registers, not .{said}" if said != f"v{count}" else plain_fragment(use)
+
+
+def _counted_doubles(use: Use) -> str | None:
+    return _counted_fragment(use) or _double_fragment(use)
+
+
 def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: str = "row col") -> tuple[Form, ...]:
     """Forms of a load or store by (shapes, types, PTX, targets); `narrow` is the layout of the sub-byte types."""
     return tuple(
@@ -325,11 +336,12 @@ def _wmma_forms(text: str, rows: tuple[tuple[str, str, str, str], ...], narrow: 
             matrix_layout=narrow if type_ in ("u4 s4", "b1") else "row col",
             shape=shape,
             ss="global shared shared::cta",
+            vec="v2 v4 v8" if type_ in ("f16", "bf16") else "v2 v4",  # up to 128 bits
             type=type_,
             ptx=ptx,
             sm=sm,
             needs=SHARED_CTA,
-            rule=_double_fragment if type_ == "f64" else plain_fragment,
+            rule=_counted_doubles if type_ == "f64" else _counted_fragment,
         )
         for shape, type_, ptx, sm in rows
     )
@@ -351,8 +363,8 @@ _ACCUMULATORS = (
     ("m16n16k8", "f32", "7.0", "80+"),
     ("m8n8k4", "f64", "7.0", "80+"),
 )
-_LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}.type r=:frag_, [p]{{, stride:u32}}"
-_STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p], r:frag{, stride:u32}"
+_LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}{{.vec}}.type r=:frag_, [p]{{, stride:u32}}"
+_STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}{.vec}.type [p], r:frag{, stride:u32}"
 
 
 @instruction

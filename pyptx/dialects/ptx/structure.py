@@ -130,7 +130,9 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
             head = self.head[: self.head.index(".ptr")]
         else:
             head = self.head
-        return int(head[head.index(".align") + 1], 0) if ".align" in head else None
+        if ".align" not in head:
+            return None
+        return int(evaluate(head[head.index(".align") + 1]))
 
     @property
     def register_class(self) -> str:
@@ -222,6 +224,10 @@ def extents(tail: Sequence[str]) -> list[int | None]:
         value = evaluate(inner[0]) if inner else None
         if isinstance(value, float):
             raise ValueError(f"a size must be a whole number, not {inner[0]}")
+        if value is not None:
+            value &= (1 << 64) - 1  # ptxas keeps the low 64 bits
+        if close == ">" and at:
+            raise ValueError("a register range is not an array")
         if value is not None and close == ">" and value >> 32:
             raise ValueError(f"a range has less than 2**32 registers, not {inner[0]}")
         found.append(value)

@@ -22,7 +22,9 @@ from functools import lru_cache
 
 from .special_registers import is_special_register as is_special_register
 
-_COMMENTS = (r"//[^\n]*", r"/\*.*?\*/")
+LINE_MARKER = r'#[ \t]*(?:line)?[ \t]*\d+[ \t]+"[^"]*"(?:[ \t]+\d+)*[ \t\r]*(?=\n|\Z)'
+"""`# 1 "kernel.cu"` or `#line 1 "kernel.cu"` of a C preprocessor, to the end of its line: a comment for ptxas."""
+_COMMENTS = (rf"//[^\n]*|{LINE_MARKER}", r"/\*.*?\*/")
 _STRING = r'"[^"]*"'  # ptxas knows no escapes
 _SOURCE = r"\.source_begin[ \t]*\n(?:[^\n]*\n)*?[ \t]*\.source_end[ \t]*(?:\n|\Z)"
 """The program in a `.code_block` (PTX ISA 11.5.6): any lines between two words that have a line of their own."""
@@ -280,8 +282,12 @@ def layout_text(layout: Layout) -> str:
     """The layout as its compact text form, e.g. `=, [$+8]`; one with an argument list starts with `call `."""
     text = "call " if any(isinstance(o, Arguments) for o in layout) else ""
     for token in layout_tokens(layout):
-        text += ", " if token == "," else token
+        text += f"{token} " if token in _SPACED else token
     return text
+
+
+_SPACED = frozenset({",", "%"})
+"""Tokens that a space follows in the text of a layout: `5%3` would hold the name `%3`."""
 
 
 def registers(layout: Layout) -> list[Register]:
@@ -499,7 +505,7 @@ class OperandParser:
             if self._kind() in ("id", "str", "bad") and self._peek() != "WARP_SZ":
                 raise SyntaxProblem(f"an address offset is a constant, not {self._peek()!r}", self.at)
             self.at += 1
-        text = "".join(t for _, t in self.tokens[start : self.at])
+        text = "".join([f"{t} " if t == "%" else t for _, t in self.tokens[start : self.at]])
         try:
             evaluate("0" + " ".join(t for _, t in self.tokens[start : self.at]))  # `+1 2` is not +12
         except RecursionError:
@@ -512,7 +518,7 @@ class OperandParser:
 
     def _one_token(self, start: int) -> str:
         """The tokens from `start` to here as the one that they print as, with the gaps between them."""
-        text = "".join(t for _, t in self.tokens[start : self.at])
+        text = "".join([f"{t} " if t == "%" else t for _, t in self.tokens[start : self.at]])
         if self.at - start > 1:
             self.constants.append((start, self.at))
             if self.gaps is not None:
@@ -569,14 +575,14 @@ class OperandParser:
 def parse_layout(text: str) -> Layout:
     """Read the text form of a layout (`=, [$+8]`). SyntaxProblem if it is none."""
     call = text.startswith("call ")
-    tokens, _ = lex(text.removeprefix("call "))
+    tokens, gaps = lex(text.removeprefix("call "))
 
     def classify(name: str) -> Operand:
         if name == "$":
             return PLACEHOLDERS["$"]
         return SpecialRegister(name) if name[0] == "%" else Symbol(name)
 
-    return OperandParser(tokens, 0, len(tokens), classify, call=call, marks=True).layout()
+    return OperandParser(tokens, 0, len(tokens), classify, call=call, gaps=gaps, marks=True).layout()
 
 
 # ----------------------------------------------------------------------------------------------------------- constants

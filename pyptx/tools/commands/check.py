@@ -26,45 +26,51 @@ def run(options: argparse.Namespace) -> int:
         else:
             with open(name, encoding="utf-8", errors="surrogateescape", newline="") as file:
                 text, label = file.read(), name
-        found, by_ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
+        found, ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
         findings += found
         if not options.json:
             for diagnostic in found:
                 print(diagnostic.render())
             errors = sum(d.severity == "error" for d in found)
-            judge = "pyptx and ptxas" if by_ptxas else "pyptx"
+            judge = f"pyptx and {ptxas}" if ptxas else "pyptx"
             print(f"{label}: {errors} error{'' if errors == 1 else 's'}" if errors else f"{label}: fine ({judge})")
     if options.json:
         print(json.dumps([asdict(d) for d in findings], indent=1))
     return 1 if any(d.severity == "error" for d in findings) else 0
 
 
-def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> tuple[list[Diagnostic], bool]:
-    """(findings, whether ptxas was asked). ptxas is asked only for what we accept: its findings are then news."""
+def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> tuple[list[Diagnostic], str]:
+    """(findings, how ptxas was asked: `ptxas`, `ptxas -c`, or not at all). ptxas is asked only for what we accept: its
+    findings are then news.
+    """
     found = diagnose(text) if filename is None else _named(diagnose(text), filename)
     if any(d.severity == "error" for d in found) or not with_ptxas:
-        return found, False
+        return found, ""
     try:
-        result = _assembled(text, target_of(text) or "sm_75")
+        result, unresolved = _assembled(text, target_of(text) or "sm_75")
     except ToolNotFound:
-        return found, False
+        return found, ""
+    for message in unresolved:
+        hint = "the file is a part of a program: assemble it with ptxas -c, and link it"
+        found.append(Diagnostic("warning", f"ptxas without -c refuses this file: {message}", filename, hint=hint))
     lines = text.split("\n")
     for d in result.diagnostics:
         line = lines[d.line - 1] if d.line and d.line <= len(lines) else None
         found.append(
             Diagnostic(d.severity, f"ptxas: {d.message}", filename, d.line, d.column, d.hint, source_line=line)
         )
-    return found, True
+    return found, "ptxas -c" if unresolved else "ptxas"
 
 
-def _assembled(text: str, target: str) -> PtxasResult:
-    """What ptxas says: by generating code where it can for this target, else (targets it has dropped) by checking."""
-    if target.removeprefix("sm_") in supported_archs():
-        result = assemble(text, target)
-        if any("unresolved extern" in d.message.lower() for d in result.diagnostics):
-            result = assemble(text, target, options=("-c",))  # a part of a program: legal, to be linked
-        return result
-    return assemble(text, target, check_only=True)
+def _assembled(text: str, target: str) -> tuple[PtxasResult, list[str]]:
+    """What ptxas says: by generating code where it can for this target, else (targets it has dropped) by checking. And
+    what it could not resolve where it took the text as a part of a program only.
+    """
+    if target.removeprefix("sm_") not in supported_archs():
+        return assemble(text, target, check_only=True), []
+    result = assemble(text, target)
+    unresolved = [d.message for d in result.errors if "unresolved extern" in d.message.lower()]
+    return (assemble(text, target, options=("-c",)), unresolved) if unresolved else (result, [])
 
 
 def _named(found: list[Diagnostic], filename: str) -> list[Diagnostic]:
