@@ -7,12 +7,13 @@ from typing import ClassVar, cast
 from xdsl.ir import SSAValue
 
 from ..analysis.cfg import cfg_of
+from ..dialects.ptx.effects import effect_of, is_value
 from ..dialects.ptx.instruction import Instruction
-from ..dialects.ptx.structure import FunctionOp
-from ..dialects.ptx.syntax import registers
+from ..dialects.ptx.movement import Load
+from ..dialects.ptx.structure import EntryOp, FunctionOp
+from ..dialects.ptx.syntax import Address, Symbol, registers
 from ..dialects.ptx.types import RegType
 from .assign_registers import assign_registers
-from .effects import is_value
 from .operands import places_of
 from .ptx_pass import FunctionPass
 from .trivia import erase
@@ -49,7 +50,7 @@ def merge_equal_values(function: FunctionOp) -> bool:
             _undo(known, log, marks.pop()[1])
         marks.append((b, len(log)))
         for op in list(cfg.blocks[b].ops):
-            if not isinstance(op, Instruction) or not is_value(op):
+            if not isinstance(op, Instruction) or not (is_value(op) or _is_parameter_load(op)):
                 continue
             key = _key(op)
             earlier = known.get(key)
@@ -60,6 +61,19 @@ def merge_equal_values(function: FunctionOp) -> bool:
                 changed = True
                 erase(op)
     return changed
+
+
+def _is_parameter_load(op: Instruction) -> bool:
+    """An unguarded weak `ld.param` of a kernel's own parameter: nobody can write it."""
+    if not isinstance(op, Load) or op.guard or op.slot("space") not in ("param", "param::entry"):
+        return False
+    address = op.layout[-1]
+    function = op.parent_op()
+    if effect_of(op) != "read" or not isinstance(function, EntryOp):
+        return False
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        return False
+    return any(address.base.name == name for d in function.parameters for name, _ in d.items)
 
 
 def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction | None]], mark: int) -> None:

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from ..dialects.ptx.effects import is_removable
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import FunctionOp, UndefOp
-from .effects import is_removable
 from .operands import passed_of
 from .ptx_pass import FunctionPass
 from .trivia import erase

@@ -13,6 +13,7 @@ from ..analysis.operands import Bound, Group, Negated, Value, bound_operands
 from ..dialects.ptx.attributes import LayoutAttr, layout_attr
 from ..dialects.ptx.comparison import Selp
 from ..dialects.ptx.control import Branch, Exit, Return
+from ..dialects.ptx.effects import effect_of
 from ..dialects.ptx.instruction import Instruction, problem_of, slot_properties
 from ..dialects.ptx.move import Mov
 from ..dialects.ptx.structure import FallOp, FunctionOp
@@ -21,7 +22,6 @@ from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
 from ..ssa.fastir import create
 from .assign_registers import move_op
 from .constant import FORMATS, encode_python_float, evaluate, mask, signed, width
-from .effects import effect_of
 from .operands import passed_of, places_of
 from .ptx_pass import FunctionPass
 from .trivia import erase

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from ..diagnostics import Diagnostic, PTXError, did_you_mean
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.control import Call, Return
+from ..dialects.ptx.effects import effect_of
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -30,7 +31,6 @@ from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create, set_type
 from .assign_registers import assign_registers
 from .canonical import header_gaps
-from .effects import effect_of
 from .ptx_pass import PTXPass
 from .verify import diagnostic_at
 

@@ -30,19 +30,19 @@ def context() -> Context:
     return made
 
 
-def mlir_of(module: object) -> str:
+def mlir_of(module: object, generic: bool = False) -> str:
     out = StringIO()
-    Printer(stream=out).print_op(module)  # pyright: ignore[reportArgumentType]
+    Printer(stream=out, print_generic_format=generic).print_op(module)  # pyright: ignore[reportArgumentType]
     return out.getvalue()
 
 
-def round_trip(path: Path) -> None:
+def round_trip(path: Path, generic: bool) -> None:
     with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
         text = file.read()
     module = pyptx.parse(text)
-    mlir = mlir_of(module)
+    mlir = mlir_of(module, generic)
     again = Parser(context(), mlir).parse_module()
-    assert mlir_of(again) == mlir
+    assert mlir_of(again, generic) == mlir
     assert pyptx.to_ptx(again) == text
     if pyptx.diagnose(text):
         return  # ptxas refuses it, and so does the verifier
@@ -50,12 +50,14 @@ def round_trip(path: Path) -> None:
         op.verify(verify_nested_ops=False)
 
 
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.ptx")), ids=lambda p: p.name)
-def test_own_files_through_mlir_text(path: Path) -> None:
-    round_trip(path)
+def test_own_files_through_mlir_text(path: Path, generic: bool) -> None:
+    round_trip(path, generic)
 
 
 @pytest.mark.corpus
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
 @pytest.mark.parametrize("path", small_corpus_files(), ids=corpus_id)
-def test_corpus_through_mlir_text(path: Path) -> None:
-    round_trip(path)
+def test_corpus_through_mlir_text(path: Path, generic: bool) -> None:
+    round_trip(path, generic)

@@ -32,7 +32,9 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ...diagnostics import suggest
+from .assembly import parse_instruction, print_instruction
 from .attributes import LayoutAttr, layout_attr, string_attr
+from .effects import InstructionEffects, InstructionSpeculatable
 from .explanation import completions, explain, one_of
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .syntax import Layout, Register, registers, transform
@@ -41,8 +43,15 @@ from .types import RegType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Self
+
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
 
 UNIT = UnitAttr()
+
+TRAITS = (InstructionEffects(), InstructionSpeculatable())
+"""What xDSL's passes may ask of every instruction."""
 
 MANUAL: Version = (9, 4)
 """The version of the PTX ISA manual whose numbers `section`, docstrings and findings give: chapters move between
@@ -195,7 +204,7 @@ class Instruction(Operation, Fragments):
     """Whether it moves data of global memory that its address operands do not show (a tensor map's, a texture's)."""
     result_name: ClassVar[str] = ""
     """What its result is called in a readable program, if nothing says more: `acc`, `old`, `mask`."""
-    traits = OpTraits(tuple)
+    traits = OpTraits(lambda: TRAITS)
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
 
@@ -270,6 +279,13 @@ class Instruction(Operation, Fragments):
         """The types of the operand list's registers in text order (guard and ties left out)."""
         results, operands = iter(self.results), iter(self.operands)
         return [cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)]
+
+    def print(self, printer: Printer) -> None:
+        print_instruction(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return cast("Self", parse_instruction(cls, parser))
 
     # ---------------------------------------------------------------------------------------------------- verification
 
@@ -480,7 +496,7 @@ def instruction(cls: _OpT) -> _OpT:
     root = cls.opcode.partition(".")[0]
     _LONGEST[root] = max(_LONGEST.get(root, 0), cls.opcode.count("."))
     if cls.terminator:
-        cls.traits = OpTraits(lambda: (IsTerminator(),))
+        cls.traits = OpTraits(lambda: (IsTerminator(), *TRAITS))
     return cls
 
 

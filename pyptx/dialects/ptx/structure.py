@@ -18,24 +18,27 @@ from xdsl.ir import Attribute, Block, Data, Operation, OpTraits, Region
 from xdsl.irdl import irdl_attr_definition
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 
+from .assembly import parse_function, print_function
 from .attributes import string_attr
 from .syntax import evaluate
 from .target import TargetAttr, version_text
 from .types import SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from xdsl.parser import AttrParser
+    from typing import Self
+
+    from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
 
 Tokens = tuple[str, ...]
 
 
-def _print_text(printer: Printer, text: str) -> None:
+def print_text(printer: Printer, text: str) -> None:
     """A string literal of any text, bytes that are no UTF-8 included."""
     printer.print_bytes_literal(text.encode("utf-8", "surrogateescape"))
 
 
-def _parse_text(parser: AttrParser) -> str:
+def parse_text(parser: AttrParser) -> str:
     text = parser.parse_optional_str_literal()
     return parser.parse_bytes_literal().decode("utf-8", "surrogateescape") if text is None else text
 
@@ -43,7 +46,7 @@ def _parse_text(parser: AttrParser) -> str:
 def _print_strings(printer: Printer, words: Sequence[str]) -> None:
     for i, word in enumerate(words):
         printer.print_string(", " if i else "")
-        _print_text(printer, word)
+        print_text(printer, word)
 
 
 @irdl_attr_definition
@@ -55,11 +58,11 @@ class TextAttr(Data[str]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         with parser.in_angle_brackets():
-            return _parse_text(parser)
+            return parse_text(parser)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            _print_text(printer, self.data)
+            print_text(printer, self.data)
 
 
 @lru_cache(maxsize=4096)
@@ -76,7 +79,7 @@ class TokensAttr(Data[Tokens]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Tokens:
-        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_text(parser)))
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: parse_text(parser)))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -182,7 +185,7 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Tokens, tuple[tuple[str, Tokens], ...]]:
         def words() -> Tokens:
-            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_text(parser)))
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_text(parser)))
 
         items: list[tuple[str, Tokens]] = []
         with parser.in_angle_brackets():
@@ -324,6 +327,13 @@ class FunctionOp(Structural):
     @property
     def symbol(self) -> str:
         return self._text("sym_name")
+
+    def print(self, printer: Printer) -> None:
+        print_function(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return cast("Self", parse_function(cls, parser))
 
     @property
     def is_entry(self) -> bool:

@@ -1,5 +1,5 @@
-"""What a pass may do with an instruction: its class's effect, refined by the modifiers and special registers
-it uses.
+"""What may be done with an instruction: its class's effect, refined by the modifiers and special registers it uses, and
+the same as xDSL's effect interfaces.
 
 A pass moves, merges or removes nothing with the effect `order` or `control`, removes reads only when nobody
 wants the value, and never moves a read or a write across a `write`, `order` or `control`.
@@ -7,10 +7,18 @@ wants the value, and never moves a read or a write across a `write`, `order` or 
 
 from __future__ import annotations
 
-from ..dialects.ptx.instruction import Instruction
-from ..dialects.ptx.movement import Load
-from ..dialects.ptx.structure import EntryOp
-from ..dialects.ptx.syntax import Address, Operand, SpecialRegister, Symbol, registers, transform
+from typing import TYPE_CHECKING, cast
+
+from xdsl.traits import ConditionallySpeculatable, EffectInstance, MemoryEffect, MemoryEffectKind
+
+from .syntax import Operand, SpecialRegister, registers, transform
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from xdsl.ir import Operation
+
+    from .instruction import Instruction
 
 ORDERED = frozenset("volatile relaxed acquire release acq_rel mmio async sync aligned cc".split())
 """Modifiers that order an access, make it asynchronous, make it act on the whole warp, or write the carry."""
@@ -55,16 +63,30 @@ def is_value(op: Instruction) -> bool:
     """Whether the results depend on the operands alone, so that two equal instructions may become one."""
     if not op.results or op.terminator or op.guard or any(r.role == "~" or r.member for r in registers(op.layout)):
         return False
-    effect = effect_of(op)
-    return effect == "pure" or (effect == "read" and _reads_kernel_parameter(op))
+    return effect_of(op) == "pure"
 
 
-def _reads_kernel_parameter(op: Instruction) -> bool:
-    """`ld.param` of a kernel's own parameter: nobody can write it."""
-    if not isinstance(op, Load) or op.slot("space") not in ("param", "param::entry"):
-        return False
-    address = op.layout[-1]
-    function = op.parent_op()
-    if not isinstance(function, EntryOp) or not isinstance(address, Address) or not isinstance(address.base, Symbol):
-        return False
-    return any(address.base.name == name for d in function.parameters for name, _ in d.items)
+# --------------------------------------------------------------------------------------------------- xDSL's interfaces
+
+_INSTANCES: dict[str, AbstractSet[EffectInstance]] = {
+    "pure": frozenset(),
+    "read": frozenset({EffectInstance(MemoryEffectKind.READ)}),
+    "write": frozenset({EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}),
+}
+"""`order` and `control` are missing: to xDSL their effects are unknown, so nothing moves across them."""
+
+
+class InstructionEffects(MemoryEffect):
+    """`effect_of` as xDSL's memory effects: passes such as `dce`, `cse` and `licm` ask this."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance] | None:
+        return _INSTANCES.get(effect_of(cast("Instruction", op)))
+
+
+class InstructionSpeculatable(ConditionallySpeculatable):
+    """A pure instruction may run where the program would not have run it: PTX has no arithmetic traps."""
+
+    @classmethod
+    def is_speculatable(cls, op: Operation) -> bool:
+        return effect_of(cast("Instruction", op)) == "pure"
