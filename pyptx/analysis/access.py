@@ -11,9 +11,9 @@ from ..dialects.ptx.atomic import Atom, Red
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.matrix import Ldmatrix, Stmatrix
 from ..dialects.ptx.movement import Load, LoadUniform, Store
+from ..dialects.ptx.operands import Memory, bound_operands
 from ..dialects.ptx.syntax import Immediate, Symbol
 from ..dialects.ptx.types import SCALAR_TYPES
-from .operands import Memory, bound_operands
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from ..dialects.ptx.conversion import Cvt
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.move import Mov
 from ..dialects.ptx.movement import ConvertAddress
+from ..dialects.ptx.operands import Bound, Group, Value, bound_operands
 from ..dialects.ptx.structure import FunctionOp, UndefOp
 from ..dialects.ptx.syntax import Immediate
 from ..dialects.ptx.types import class_bits
 from .cfg import CFG
-from .operands import Bound, Group, Value, bound_operands, register_class
+from .operands import register_class
 
 Units = tuple[int, ...]
 """The 32-bit registers a value occupies, low bits first; values that share bits share numbers."""

@@ -24,25 +24,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..dialects.ptx.control import BranchIndexed
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.logic import And, Or, Shl
+from ..dialects.ptx.operands import Bound, Group, Memory, Negated, Value, bound_operands
 from ..dialects.ptx.structure import FunctionOp, UndefOp
 from ..dialects.ptx.syntax import Immediate, SpecialRegister, Symbol
 from ..dialects.ptx.types import SCALAR_TYPES, class_bits
 from ..ssa.graph import dominance_frontiers
 from .cfg import CFG
-from .operands import (
-    Bound,
-    Group,
-    Memory,
-    Negated,
-    Value,
-    bound_operands,
-    guard_value,
-    line_of,
-    passed_values,
-    register_class,
-    register_name,
-    tied_values,
-)
+from .operands import guard_value, line_of, passed_values, register_class, register_name, tied_values
 
 WARP = 32
 CTA, PER_WARP, VARYING = 0, 1, 2

@@ -7,10 +7,11 @@ from xdsl.ir import SSAValue
 from ..dialects.ptx.comparison import Setp
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.integer import Add, Sub
+from ..dialects.ptx.operands import Bound, Negated, Value, bound_operands
 from ..dialects.ptx.syntax import Immediate
 from .cfg import CFG
 from .loops import Loop
-from .operands import Bound, Negated, Value, bound_operands, guard_value, passed_values
+from .operands import guard_value, passed_values
 from .threads import Threads
 
 _MOST = 1 << 20

@@ -10,9 +10,10 @@ from xdsl.ir import SSAValue
 
 from ..dialects.ptx.control import Call
 from ..dialects.ptx.instruction import Instruction
+from ..dialects.ptx.operands import Bound, Group, Memory, Negated, Value, bound_operands
 from ..dialects.ptx.syntax import Layout
 from .cfg import CFG
-from .operands import Bound, Group, Memory, Negated, Value, bound_operands, passed_values, register_class
+from .operands import passed_values, register_class
 from .shared import symbols
 
 __all__ = ["Written", "written_parameters"]

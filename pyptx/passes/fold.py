@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Operation, SSAValue
 
 from ..analysis.cfg import cfg_of
-from ..analysis.operands import Bound, Group, Negated, Value, bound_operands
 from ..dialects.ptx.attributes import LayoutAttr, layout_attr
 from ..dialects.ptx.comparison import Selp
 from ..dialects.ptx.control import Branch, Exit, Return
 from ..dialects.ptx.effects import effect_of
 from ..dialects.ptx.instruction import Instruction, problem_of, slot_properties
 from ..dialects.ptx.move import Mov
+from ..dialects.ptx.operands import Bound, Group, Negated, Value, bound_operands
 from ..dialects.ptx.structure import FallOp, FunctionOp
 from ..dialects.ptx.syntax import PLACEHOLDERS, Immediate, Operand, Register, registers
 from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
@@ -77,68 +78,34 @@ class _Folder:
             if isinstance(op, Mov):
                 self._note_move(op)
                 return
-            results = self._results(op)
+            results = folded(op, self.known.get)
             if results is not None:
                 self._replace(op, results)
                 return
-            if self._simplify(op):
+            source = neutral(op, self.known.get)
+            if source is not None and self._become_move(op, source):
                 return
         self._use_immediates(op)
 
     # ---------------------------------------------------------------------- constants
 
-    def constant(self, operand: Bound, type_: str) -> int | None:
-        """The bits of a constant operand that stands for a value of a type."""
-        if isinstance(operand, Value):
-            return None if operand.member else self.known.get(operand.value)
-        if isinstance(operand, Immediate):
-            return immediate_bits(operand, type_)
-        if isinstance(operand, Negated) and operand.mark == "!" and isinstance(operand.operand, Value):
-            inner = self.known.get(operand.operand.value)
-            return None if inner is None else inner ^ 1
-        return None
-
     def _note_move(self, op: Instruction) -> None:
-        if len(op.results) != 1 or len(op.layout) != 2 or not isinstance(op.layout[0], Register) or op.layout[0].member:
+        bits = moved_constant(op, self.known.get)
+        if bits is None:
             return
-        register_class = cast(RegType, op.results[0].type).register_class
-        source = op.layout[1]
-        if isinstance(source, Register):
-            value = None if source.member else self.known.get(op.operands[0])
-            if value is not None:
-                self._replace(op, (value,))
-        elif isinstance(source, Immediate):
-            bits = immediate_bits(source, op.slot("type") or register_class)
-            if bits is not None:
-                self.known[op.results[0]] = bits
-
-    def _results(self, op: Instruction) -> tuple[int, ...] | None:
-        bound = bound_operands(op)
-        if not bound or not all(isinstance(r, Value) for r in _written(bound[0])):
-            return None
-        types = _operand_types(op)
-        values: list[int] = []
-        for operand, type_ in zip(bound[1:], types, strict=True):
-            value = self.constant(operand, type_)
-            if value is None:
-                return None
-            values.append(value)
-        results = evaluate(op.opcode, op.slots, values)
-        if results is None or len(results) < len(op.results):
-            return None
-        return results[: len(op.results)]
+        if op.operands:
+            self._replace(op, (bits,))
+        else:
+            self.known[op.results[0]] = bits
 
     def _replace(self, op: Instruction, results: Sequence[int]) -> None:
         """Put moves of constants in an instruction's place."""
         block = op.parent_block()
         assert block is not None
-        type_ = op.slot("dtype") or ""
         for i, (result, bits) in enumerate(zip(op.results, results, strict=True)):
             register = cast(RegType, result.type)
-            wide = class_bits(register.register_class)
-            if type_ in SCALAR_TYPES and type_[0] == "s" and width(type_) < wide:
-                bits = signed(bits, width(type_)) & mask(wide)  # a wider register is sign-extended
-            move = constant_move(bits, register, op)
+            bits = extended(op, register, bits)
+            move = constant_move(bits, register, op.location)
             if move is None:
                 return
             if i == 0 and (lead := op.attributes.get("lead")) is not None:
@@ -150,44 +117,11 @@ class _Folder:
         erase(op)
         self.changed = True
 
-    # ---------------------------------------------------------------------- identities
-
-    def _simplify(self, op: Instruction) -> bool:
-        """`a + 0`, `a * 1`, `a & -1`, `a * 0`, `a & 0`, a selection by a constant."""
-        bound = bound_operands(op)
-        if len(op.results) != 1 or not isinstance(bound[0], Value):
-            return False
-        if isinstance(op, Selp):
-            choice = self.constant(bound[3], "pred")
-            if choice is None:
-                return False
-            return self._become_move(op, bound[1] if choice else bound[2])
-        type_ = op.slot("type") or ""
-        if (
-            len(bound) != 3
-            or type_ not in SCALAR_TYPES
-            or SCALAR_TYPES[type_].kind not in ("signed", "unsigned", "bits")
-        ):
-            return False
-        if set(op.slots) - {"type", "mode"} or op.slots.get("mode", "lo") != "lo":
-            return False
-        bits = width(type_)
-        right = self.constant(bound[2], _operand_types(op)[1])
-        left = self.constant(bound[1], type_)
-        if op.absorbing is not None and op.absorbing in (left, right):
-            self._replace(op, (op.absorbing,))
-            return True
-        if op.identity is None:
-            return False
-        identity = op.identity & mask(bits)
-        if right == identity:
-            return self._become_move(op, bound[1])
-        if op.commutative and left == identity:
-            return self._become_move(op, bound[2])
-        return False
-
-    def _become_move(self, op: Instruction, source: Bound) -> bool:
+    def _become_move(self, op: Instruction, source: Bound | int) -> bool:
         register = cast(RegType, op.results[0].type)
+        if isinstance(source, int):
+            self._replace(op, (source,))
+            return True
         if isinstance(source, Immediate):
             bits = immediate_bits(source, op.slot("type") or "")
             if bits is None:
@@ -292,6 +226,90 @@ class _Folder:
         return False
 
 
+# ---------------------------------------------------------------------- one instruction
+
+Known = Callable[[SSAValue], int | None]
+"""The bits of a value that is known to be constant, or None."""
+
+
+def folded(op: Instruction, known: Known) -> tuple[int, ...] | None:
+    """The bits of each result of an instruction whose operands are all constants; None if one is not, or where PTX
+    leaves the result open.
+    """
+    bound = bound_operands(op)
+    if not bound or not all(isinstance(r, Value) for r in _written(bound[0])):
+        return None
+    values: list[int] = []
+    for operand, type_ in zip(bound[1:], _operand_types(op), strict=True):
+        value = constant(operand, type_, known)
+        if value is None:
+            return None
+        values.append(value)
+    results = evaluate(op.opcode, op.slots, values)
+    if results is None or len(results) < len(op.results):
+        return None
+    return results[: len(op.results)]
+
+
+def neutral(op: Instruction, known: Known) -> Bound | int | None:
+    """What `a + 0`, `a * 1`, `a & -1`, `a * 0`, `a & 0` or a selection by a constant gives: an operand or the bits of a
+    constant; None for other instructions.
+    """
+    bound = bound_operands(op)
+    if len(op.results) != 1 or not isinstance(bound[0], Value):
+        return None
+    if isinstance(op, Selp):
+        choice = constant(bound[3], "pred", known)
+        return None if choice is None else bound[1] if choice else bound[2]
+    type_ = op.slot("type") or ""
+    if len(bound) != 3 or type_ not in SCALAR_TYPES or SCALAR_TYPES[type_].kind not in ("signed", "unsigned", "bits"):
+        return None
+    if set(op.slots) - {"type", "mode"} or op.slots.get("mode", "lo") != "lo":
+        return None
+    right = constant(bound[2], _operand_types(op)[1], known)
+    left = constant(bound[1], type_, known)
+    if op.absorbing is not None and op.absorbing in (left, right):
+        return op.absorbing
+    if op.identity is None:
+        return None
+    identity = op.identity & mask(width(type_))
+    if right == identity:
+        return bound[1]
+    return bound[2] if op.commutative and left == identity else None
+
+
+def constant(operand: Bound, type_: str, known: Known) -> int | None:
+    """The bits of a constant operand that is read as a value of a type."""
+    if isinstance(operand, Value):
+        return None if operand.member else known(operand.value)
+    if isinstance(operand, Immediate):
+        return immediate_bits(operand, type_)
+    if isinstance(operand, Negated) and operand.mark == "!" and isinstance(operand.operand, Value):
+        inner = known(operand.operand.value)
+        return None if inner is None else inner ^ 1
+    return None
+
+
+def extended(op: Instruction, register: RegType, bits: int) -> int:
+    """A result as it is in its register: a wider one is sign-extended."""
+    type_, wide = op.slot("dtype") or "", class_bits(register.register_class)
+    if type_ in SCALAR_TYPES and type_[0] == "s" and width(type_) < wide:
+        return signed(bits, width(type_)) & mask(wide)
+    return bits
+
+
+def moved_constant(op: Instruction, known: Known) -> int | None:
+    """The bits that a `mov` of a constant puts into a register; None for other moves."""
+    if len(op.results) != 1 or len(op.layout) != 2 or not isinstance(op.layout[0], Register) or op.layout[0].member:
+        return None
+    source = op.layout[1]
+    if isinstance(source, Register):
+        return None if source.member else known(op.operands[0])
+    if isinstance(source, Immediate):
+        return immediate_bits(source, op.slot("type") or cast(RegType, op.results[0].type).register_class)
+    return None
+
+
 # ---------------------------------------------------------------------- helpers
 
 
@@ -343,7 +361,7 @@ def spell(bits: int, type_: str, register_class: str) -> str:
     return str(signed(bits, scalar.bits))
 
 
-def constant_move(bits: int, type_: RegType, op: Operation) -> Operation | None:
+def constant_move(bits: int, type_: RegType, location: LocationAttr = UNKNOWN_LOC) -> Operation | None:
     """`mov` of a constant into a register; None for classes that have none."""
     register_class = type_.register_class
     scalar = {"f16": "b16", "f16x2": "b32"}.get(register_class, register_class)
@@ -353,4 +371,4 @@ def constant_move(bits: int, type_: RegType, op: Operation) -> Operation | None:
     text = str(bits & 1) if scalar == "pred" else spell(bits, scalar, register_class)
     layout: LayoutAttr = layout_attr((PLACEHOLDERS["="], Immediate(text)))
     form, slots = candidates[0]
-    return create(Mov, (), (type_,), {**slot_properties(form, slots), "layout": layout}, {}, (), op.location)
+    return create(Mov, (), (type_,), {**slot_properties(form, slots), "layout": layout}, {}, (), location)

@@ -273,7 +273,7 @@ class _Inliner:
             elif isinstance(actual, Immediate):
                 type_ = cast(RegType, next(formals).type)
                 bits = immediate_bits(actual, type_.register_class)
-                move = constant_move(bits if bits is not None else int(actual.value), type_, self.call)
+                move = constant_move(bits if bits is not None else int(actual.value), type_, self.call.location)
                 assert move is not None
                 block.insert_op_before(move, self.call)
                 values.append(move.results[0])

@@ -21,13 +21,19 @@ from ..diagnostics import Diagnostic, PTXError
 
 @dataclass(frozen=True)
 class PTXTarget(Target):
-    """Print the module's `ptx.module` as PTX text (`-t ptx`)."""
+    """Print the module's `ptx.module` as PTX text (`-t ptx`).
+
+    Passes that know nothing of registers (xDSL's own) may leave values in registers that were overwritten: these are
+    repaired first, as by `ptx-assign-registers`.
+    """
 
     name: ClassVar[str] = "ptx"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        from ..passes.settle import settle
         from ..printer.ptx import print_module
 
+        settle(module)
         output.write(print_module(module))
 
 
@@ -40,6 +46,7 @@ class PTXFrontend(Frontend):
     def parse(self, ctx: Context, input: IO[bytes], input_name: str = "input") -> ModuleOp:
         from ..parser.module import parse_text
 
+        ctx.get_optional_dialect("ptx")  # loads it, with what canonicalization needs
         text = input.read().decode("utf-8", errors="surrogateescape")
         try:
             return parse_text(text, input_name)
@@ -74,6 +81,7 @@ def _offset(text: str, line: int, column: int) -> int:
 
 def _dialect() -> Dialect:
     from ..dialects.ptx.dialect import PTX
+    from ..passes import canonicalization  # noqa: F401  # pyright: ignore[reportUnusedImport]  (gives the dialect its folder)
 
     return PTX
 

@@ -294,7 +294,7 @@ def _parse_modifiers(cls: type[Instruction], parser: Parser) -> dict[str, Attrib
 
 
 def _at_keyword(parser: Parser) -> bool:
-    token = parser._current_token  # pyright: ignore[reportPrivateUsage]  (xDSL has no peek)
+    token = parser._current_token  # xDSL has no public peek
     return token.text in _KEYWORDS
 
 

@@ -37,6 +37,8 @@ from .attributes import LayoutAttr, layout_attr, string_attr
 from .effects import InstructionEffects, InstructionSpeculatable
 from .explanation import completions, explain, one_of
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
+from .operands import Bound, bound_operands
+from .rewrites import InstructionFolder, InstructionPatterns
 from .syntax import Layout, Register, registers, transform
 from .target import Need, TargetAttr, Version, all_met
 from .types import RegType
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 UNIT = UnitAttr()
 
-TRAITS = (InstructionEffects(), InstructionSpeculatable())
+TRAITS = (InstructionEffects(), InstructionSpeculatable(), InstructionFolder(), InstructionPatterns())
 """What xDSL's passes may ask of every instruction."""
 
 MANUAL: Version = (9, 4)
@@ -273,6 +275,21 @@ class Instruction(Operation, Fragments):
         if attr is None:
             return None
         return attr.data if isinstance(attr, StringAttr) else name
+
+    def operand(self, name: str) -> Bound | None:
+        """The operand that the instruction's syntax line calls `name` (`a` of `add.type d, a, b`): a `Value` with its SSA
+        value, an `Immediate`, a `Memory`, ...; None where the syntax leaves it out here. KeyError if no form has that name.
+        """
+        known: dict[str, None] = {}
+        for form, _ in self.candidates(self.modifiers):
+            specs = form.alternative(self.layout)
+            for spec, bound in zip(specs or (), bound_operands(self), strict=False):
+                if spec.name == name:
+                    return bound
+            known.update((spec.name, None) for specs in form.alternatives for spec in specs)
+        if name in known:
+            return None
+        raise KeyError(f"{self.opcode} has no operand {name!r}: it has {', '.join(known)}")
 
     @property
     def register_types(self) -> list[RegType]:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Block, Data, Operation, OpTraits, Region
 from xdsl.irdl import irdl_attr_definition
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 
 from .assembly import parse_function, print_function
 from .attributes import string_attr
@@ -265,11 +265,31 @@ class Structural(Operation):
         return cast(TokensAttr, attr).data if attr is not None else ()
 
 
+class FunctionTable(SymbolTable):
+    """The functions of a module by name. PTX lets a function be declared before it is defined, and more than once."""
+
+    def verify(self, op: Operation) -> None:
+        """`analysis.module_rules` judges what may be declared again."""
+
+    @staticmethod
+    def lookup_symbol(op: Operation, name: str | StringAttr | SymbolRefAttr) -> Operation | None:
+        """The definition of that function, else its first declaration; None if there is neither."""
+        while not isinstance(op, ModuleOp):
+            parent = op.parent_op()
+            if parent is None:
+                raise ValueError(f"{op.name} is not inside a ptx.module")
+            op = parent
+        wanted = name.root_reference.data if isinstance(name, SymbolRefAttr) else name
+        wanted = wanted.data if isinstance(wanted, StringAttr) else wanted
+        found = [function for function in op.functions if function.symbol == wanted]
+        return next((f for f in found if not f.is_declaration), found[0] if found else None)
+
+
 class ModuleOp(Structural):
     """A PTX module: its target and version, and everything in it. Exactly one stands in a `builtin.module`."""
 
     name = "ptx.module"
-    traits = OpTraits(lambda: (NoTerminator(), IsolatedFromAbove()))
+    traits = OpTraits(lambda: (NoTerminator(), IsolatedFromAbove(), FunctionTable()))
 
     @property
     def target(self) -> TargetAttr:
@@ -322,7 +342,7 @@ class FunctionOp(Structural):
     """A `.func`, with a body or (without region) as a declaration."""
 
     name = "ptx.func"
-    traits = OpTraits(lambda: (IsolatedFromAbove(),))
+    traits = OpTraits(lambda: (IsolatedFromAbove(), SymbolOpInterface()))
 
     @property
     def symbol(self) -> str:
@@ -513,6 +533,7 @@ class UndefOp(Structural):
     """A register read before anything was written to it; prints nothing."""
 
     name = "ptx.undef"
+    traits = OpTraits(lambda: (Pure(),))
 
 
 class ParameterOp(Structural):
