@@ -101,7 +101,7 @@ def test_simulator(tmp_path: Path) -> None:
 def test_guide_lit(tmp_path: Path) -> None:
     text = (ROOT / "docs/passes.md").read_text()
     test, errors = re.findall(r"```ptx\n(.*?)```", text, re.S)
-    (config,) = blocks("docs/passes.md")
+    (config,) = [b for b in blocks("docs/passes.md") if "lit.formats" in b]
     (tmp_path / "dce.ptx").write_text(test)
     (tmp_path / "broken.ptx").write_text(test.replace("st.global.u32 [%rd2], %r1", "st.global.u32 [%rd2], %r2"))
     (tmp_path / "errors.ptx").write_text(errors)
@@ -136,3 +136,13 @@ def tools() -> dict[str, str]:
     """An environment in which the tools beside this interpreter run this checkout's pyptx."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+def test_pass_in_20_lines(tmp_path: Path) -> None:
+    (program,) = [b for b in blocks("docs/passes.md") if "PatternPass" in b]
+    out = run(program, tmp_path)
+    body = out[out.index("\tld.param") : out.index("}")]
+    assert body == (
+        "\tld.param.u64 \t%rd1, [out];  // the layout of this line stays\n\tmov.u32 %r1, %tid.x;\n"
+        "\t// eight bytes for each thread\n\tshl.b32 %r2, %r1, 3;\n\tst.global.u32 [%rd1], %r2;\n\tret;\n"
+    )

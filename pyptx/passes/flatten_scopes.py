@@ -91,7 +91,7 @@ def flatten_scopes(function: FunctionOp, module: Operation | None = None) -> boo
             set_type(value, new)
     for op in ops:
         if isinstance(op, (ScopeBeginOp, ScopeEndOp)):
-            erase(op, keep_comments=True)
+            erase(op, trailing=True)
     return True
 
 

@@ -11,15 +11,22 @@ from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, TextAttr, 
 _SILENT = (FallOp, ParameterOp, UndefOp)
 
 
-def erase(op: Operation, *, keep_comments: bool = False) -> None:
+def erase(op: Operation, *, trailing: bool = False) -> None:
     """Remove an op nobody uses. Comments before it go to the next statement; a shared line keeps its end.
 
-    With `keep_comments` so do the comments behind it, which else go with it.
+    With `trailing` so do the comments after it, which else go with it.
     """
+    keep_comments(op, trailing=trailing)
+    op.detach()
+    op.erase()
+
+
+def keep_comments(op: Operation, *, trailing: bool = False) -> None:
+    """Hand on what `erase` keeps of an op that is about to go."""
     lead = op.attributes.get("lead")
     gaps = op.attributes.get("gaps")
     text = lead.data if isinstance(lead, TextAttr) and _has_comment(lead.data) else ""
-    if keep_comments and isinstance(gaps, TokensAttr) and _has_comment(gaps.data[-1]):
+    if trailing and isinstance(gaps, TokensAttr) and _has_comment(gaps.data[-1]):
         text += f"\t{gaps.data[-1].strip()}\n"
     if text:
         _hand_on(op, text)
@@ -28,8 +35,6 @@ def erase(op: Operation, *, keep_comments: bool = False) -> None:
         kept = previous.attributes.get("gaps") if previous is not None else None
         if previous is not None and isinstance(kept, TokensAttr) and "\n" not in kept.data[-1]:
             previous.attributes["gaps"] = TokensAttr((*kept.data[:-1], kept.data[-1] + "\n"))
-    op.detach()
-    op.erase()
 
 
 def _has_comment(text: str) -> bool:

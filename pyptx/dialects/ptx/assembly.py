@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Za-z_][\w$.]*").fullmatch
 _INTEGER = re.compile(r"-?[1-9]\d*|0").fullmatch
-_OFFSET = re.compile(r"[+-](?:[1-9]\d*|0)").fullmatch
+_OFFSET = re.compile(r"[+-](?:-?[1-9]\d*|0)").fullmatch  # `+-8` is how most compilers write it
 _KEYWORDS = frozenset("if unless with to layout not neg inout unified attributes".split())
 _JUMP: Layout = (Target("0"),)
 """The operand list of a branch: the successor shows it."""
@@ -410,7 +410,7 @@ def _split(operand: Operand, parser: Parser) -> tuple[Operand, str]:
 def _parse_offset(parser: Parser) -> str:
     for sign in ("+", "-"):
         if parser.parse_optional_punctuation(sign):
-            return f"{sign}{parser.parse_integer(allow_boolean=False, allow_negative=False)}"
+            return f"{sign}{parser.parse_integer(allow_boolean=False)}"
     return ""
 
 

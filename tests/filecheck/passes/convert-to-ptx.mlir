@@ -1,4 +1,4 @@
-// RUN: pyptx-opt %s --split-input-file --verify-diagnostics -p convert-to-ptx | filecheck %s
+// RUN: pyptx-opt %s --split-input-file --verify-diagnostics -p convert-to-ptx --print-op-generic | filecheck %s
 // RUN: pyptx-opt %S/../../../examples/mlir/saxpy.mlir -p convert-to-ptx,ptx-cse,ptx-dce,ptx-assign-registers -t ptx | filecheck %s --check-prefix=PTX
 
 "gpu.module"() <{sym_name = "m"}> ({
