@@ -163,7 +163,7 @@ def simulate_entry(
                 copy_back()
     _count(report, program, runner)
     if sanitizer is not None:
-        report.findings += sanitizer.findings
+        report.findings += sanitizer.said
     report.output = "".join(machine.output)
     return report
 

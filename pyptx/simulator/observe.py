@@ -75,6 +75,9 @@ class Observer:
     def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
         """test_wait or try_wait looked; `done`: whether the phase was complete."""
 
+    def filled(self, inst: Inst, lane: int, start: int, size: int) -> None:
+        """st.bulk of a thread is about to write zeros from a byte of all shared memory on."""
+
     def copy_issued(self, copy: Any) -> None:
         """An asynchronous copy was issued (`pending.Copy`)."""
 

@@ -149,7 +149,7 @@ class Instruction(Operation, Fragments):
     access_bytes: ClassVar[int] = 0
     """Bytes that a thread touches together; 0: as its type and vector say."""
     proxy: ClassVar[str] = "generic"
-    """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.6)."""
+    """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.6), empty where the manual does not say."""
     polls: ClassVar[bool] = False
     """Whether it looks for what other threads do, so that a loop around it may be one that waits."""
     whole_warp: ClassVar[bool] = False
@@ -221,6 +221,11 @@ class Instruction(Operation, Fragments):
         `tensormap` (between the generic proxy and that one), `mbarrier_init`; empty: nothing.
         """
         return ""
+
+    @classmethod
+    def adds_if(cls, modifiers: tuple[str, ...]) -> int | None:
+        """Position of the operand that says whether the registers that are read and written (`~`) are read."""
+        return None
 
     @classmethod
     def bytes_together(cls, modifiers: tuple[str, ...]) -> int:

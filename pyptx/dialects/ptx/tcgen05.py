@@ -46,6 +46,7 @@ class Tcgen05Alloc(Instruction):
     effect = "order"
     access_bytes = 4
     access = "store"
+    proxy = ""
     unit = "barrier"
     forms = (
         form(

@@ -107,6 +107,10 @@ class WgmmaMmaAsync(Instruction):
     )
 
     @classmethod
+    def adds_if(cls, modifiers: tuple[str, ...]) -> int | None:
+        return 5 if "sp" in modifiers else 3  # scale_d
+
+    @classmethod
     def fragment(cls, name: str, slots: Slots) -> tuple[str, int]:
         m, n, _ = extent(slots["shape"])
         if name == "d":

@@ -59,6 +59,21 @@ class State:
     """It is a matrix instruction's read of A."""
 
 
+@dataclass(slots=True)
+class Repeated:
+    """A copy and who has issued it."""
+
+    places: tuple[object, ...]
+    first: State
+    lanes: list[int]
+
+
+def _places(copy: Copy) -> tuple[object, ...]:
+    """What a copy reads and writes."""
+    rows = ((r[0].tobytes(), r[1]) for r in (copy.read_rows, copy.written_rows) if r is not None)
+    return (*copy.reads, None, *copy.writes, *rows)
+
+
 class Copies:
     """The copies of a launch."""
 
@@ -75,10 +90,14 @@ class Copies:
             for space in _fenced(inst)
         }
         """The spaces that some proxy fence is for. Fences for different ones in a kernel are taken for fences of both."""
+        self.unnamed = {i.number for i in sanitizer.machine.program.instructions if not i.family.proxy}
+        """Instructions whose stores are of no proxy that the manual names."""
 
     def start(self) -> None:
         self.open.clear()
         self.on_barrier.clear()
+        self.latest: dict[int, Repeated] = {}
+        """Instruction -> the copy that it issued last."""
 
     def bound(self, inst: Inst, action: Action) -> Action:
         if inst.family is CpAsyncMbarrierArrive:
@@ -90,6 +109,14 @@ class Copies:
                 return action(mask)
 
             return arrive
+        if inst.family.access == "copy" and inst.family.proxy == "async":
+
+            def copy(mask: Array) -> object:
+                result = action(mask)
+                self._tell_repeated(inst)
+                return result
+
+            return copy
         return action
 
     #
@@ -129,6 +156,8 @@ class Copies:
             group = cta // machine.cluster_size
             state.columns[cta] = self.s.clocks.column(group, slot)
             self.on_barrier.setdefault(slot, []).append(state)
+        if self._repeats(state):
+            return
         for kind, start, size in copy.reads:
             found = self.range(kind, start, size, lane)
             if found is not None:
@@ -141,6 +170,40 @@ class Copies:
             index = None if rows is None else self._granules_of_rows(*rows)
             if index is not None:
                 touch(state, self.s.shadow.memory, index, np.full(index.size, lane), True)
+
+    def _repeats(self, state: State) -> bool:
+        """Whether another thread has issued the same copy with the same instruction, and it may still be in flight: both
+        write the same bytes.
+        """
+        copy = state.copy
+        if reduces(copy.inst) or not (copy.writes or copy.written_rows):
+            return False
+        lane, key = int(copy.lanes[0]), _places(copy)
+        known = self.latest.get(copy.inst.number)
+        if known is None or known.places != key or lane in known.lanes or self._complete_for(known.first, lane):
+            self.latest[copy.inst.number] = Repeated(key, state, [lane])
+            return False
+        known.lanes.append(lane)
+        return True
+
+    def _complete_for(self, state: State, lane: int) -> bool:
+        """Whether a lane knows that a copy is complete."""
+        return self._over(state, state.done, lane)
+
+    def _tell_repeated(self, inst: Inst) -> None:
+        """After an instruction has issued its copies."""
+        known = self.latest.get(inst.number)
+        if known is None or len(known.lanes) == 1:
+            return
+        size = sum(n for _, _, n in known.first.copy.writes) or known.first.copy.tensor_bytes
+        self.s.report(
+            "copy-repeated",
+            inst,
+            f"{len(known.lanes)} threads issue this copy of the same {size} bytes to the same place",
+            np.array(known.lanes),
+            hint="one thread issues it: elect one of the warp (elect.sync), or choose it with a predicate",
+            severity="warning",
+        )
 
     def _granules_of_rows(self, starts: Array, length: int) -> Array | None:
         """The granules of rows of a tensor, without those of which others may use a part; None if there are none, or if
@@ -179,6 +242,7 @@ class Copies:
 
     def _reads(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
+        self.s.barriers.check_untouched(inst, space, index, lanes, "read")
         written = space.write[index]
         nothing = space.unwritten(index, written)
         if len(nothing):
@@ -197,6 +261,7 @@ class Copies:
     def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
+        self.s.barriers.check_untouched(inst, space, index, lanes, "written")
         written = space.write[index]
         if space.name == "global" and reduces(inst):
             nothing = space.unwritten(index, written)
@@ -218,6 +283,9 @@ class Copies:
     def _proxy(self, inst: Inst, space: Space, index: Array, lane: int, stamps: Array) -> None:
         """What ordinary stores wrote must pass a proxy fence before the async proxy touches it."""
         generic = np.flatnonzero((stamps != 0) & (stamps < ASYNC))
+        if self.unnamed and generic.size:
+            times = (stamps[generic] >> 32).tolist()
+            generic = generic[[self.s.times[t] not in self.unnamed for t in times]]
         if not generic.size:
             return
         stamps = stamps[generic]
@@ -263,6 +331,7 @@ class Copies:
         races = self.s.races
         first = cta * self.machine.shared.shape[1] - SHARED_BASE + addresses.reshape(-1)
         index, chosen = races._granules(space, first, np.full(first.size, lane), 16)
+        self.s.barriers.check_untouched(inst, space, index, chosen, "read")
         written = space.write[index]
         if np.count_nonzero(written == 0):
             races._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
@@ -359,14 +428,17 @@ class Copies:
 
     def map_is_free(self, state: State, lane: int) -> bool:
         """Whether a lane knows that a copy has read its tensor map."""
+        return self._over(state, state.read_done, lane)
+
+    def _over(self, state: State, done: Array, lane: int) -> bool:
+        """Whether a lane knows of a wait for a copy: for an mbarrier that tells of it, or at the time `done` for its group."""
         clocks, at = self.s.clocks, np.array([lane])
-        if state.columns:
-            return any(
-                clocks.knows(at, state.first_group + cta // self.machine.cluster_size, column, state.copy.time)[0]
-                for cta, column in state.columns.items()
-            )
-        done = state.read_done[:1]
-        return bool(done[0]) and bool(clocks.ordered(at, state.numbers[:1], done)[0])
+        if not state.columns:
+            return bool(done[0]) and bool(clocks.ordered(at, state.numbers[:1], done[:1])[0])
+        return any(
+            clocks.knows(at, state.first_group + cta // self.machine.cluster_size, column, state.copy.time)[0]
+            for cta, column in state.columns.items()
+        )
 
     def seen(self, slot: int) -> None:
         """A thread waited for the phase of an mbarrier that has ended."""

@@ -61,6 +61,8 @@ class Barriers:
         self.near_ended: dict[int, Clock] = {}
         """The same for the phase before."""
         self.made: dict[int, Initialisation] = {}
+        self.live = np.zeros(self.s.shadow.shared.write.size, np.bool_)
+        """The granules of shared memory that belong to mbarriers."""
         self.counts: dict[tuple[int, int], tuple[int, Inst]] = {}
         """(barrier, CTA) -> threads that this round is for, and who said so first."""
         self.come: dict[tuple[int, int], int] = {}
@@ -528,10 +530,9 @@ class Barriers:
         now = self.s.tick(inst)
         space = self.s.shadow.shared
         races = self.s.races
-        count = 8 >> space.shift
         for lane, slot in zip(lanes.tolist(), slots.tolist(), strict=True):
-            index = np.arange(slot * count, (slot + 1) * count)
-            who = np.full(count, lane)
+            index = self._granules(slot)
+            who = np.full(index.size, lane)
             known = self.made.get(slot)
             stamps = space.write[index]
             if known is not None and int(stamps[0]) >> 32 == known.time:
@@ -551,6 +552,7 @@ class Barriers:
                     races.examine(inst, space, index[late], who[late], stamps[late], 0, "initialised", "written")
             space.write[index] = races.numbers[lane] + (now << 32)
             self.made[slot] = Initialisation(lane, now, inst)
+            self.live[index] = True
             for clocks in (self.current, self.ended, self.near, self.near_ended):
                 clocks.pop(slot, None)
 
@@ -558,14 +560,66 @@ class Barriers:
         """The store of mbarrier.inval."""
 
         def checked(lanes: Array, values: Array) -> None:
-            self.s.tick(access.inst)
-            for space, first, _ in self.s.shadow.places(access, lanes):
+            now = self.s.tick(access.inst)
+            everyone = self.machine.lane_numbers if lanes is None else lanes
+            for space, first, where in self.s.shadow.places(access, lanes):
                 if space.name == "shared":
-                    for byte in first.tolist():
-                        self.made.pop(byte // 8, None)
+                    chosen = everyone if where is None else everyone[where]
+                    for lane, byte in zip(chosen.tolist(), first.tolist(), strict=True):
+                        self._invalidate(access.inst, lane, byte // 8, now)
             store(lanes, values)
 
         return checked
+
+    def _invalidate(self, inst: Inst, lane: int, slot: int, now: int) -> None:
+        races, space = self.s.races, self.s.shadow.shared
+        index = self._granules(slot)
+        if self.made.pop(slot, None) is None:
+            self.s.report(
+                "mbarrier-invalid",
+                inst,
+                "mbarrier.inval of memory that holds no mbarrier: it was not initialised, or is already invalid",
+                lane,
+                hint="one thread invalidates each mbarrier once, after its last use",
+                space=space,
+                byte=8 * slot,
+            )
+        elif not races.off:
+            who, stamps = np.full(index.size, lane), space.write[index]
+            late = races._late(space, stamps, who)
+            if len(late):
+                races.examine(inst, space, index[late], who[late], stamps[late], 0, "invalidated", "written")
+        self.live[index] = False
+        space.write[index] = races.numbers[lane] + (now << 32)
+
+    def _granules(self, slot: int) -> Array:
+        """Those of an mbarrier."""
+        count = 8 >> self.s.shadow.shared.shift
+        return np.arange(slot * count, (slot + 1) * count)
+
+    def check_untouched(self, inst: Inst, space: Space, index: Array, lanes: Array, verb: str) -> None:
+        """Nothing but mbarrier operations touches an mbarrier before it is invalidated."""
+        if not self.made or space.name != "shared":
+            return
+        at = np.flatnonzero(self.live[index])
+        if not at.size:
+            return
+        byte = int(index[at[0]]) << space.shift
+        slot = byte // 8
+        made = self.made[slot]
+        if verb == "written":
+            self.live[self._granules(slot)] = False  # once told, it is memory like any other
+        self.s.report(
+            "mbarrier-touched",
+            inst,
+            f"the memory of an mbarrier is {verb} here, and the mbarrier has not been invalidated",
+            lanes[at],
+            hint="mbarrier.inval comes before the memory is used for anything else; only mbarrier instructions touch an "
+            "mbarrier",
+            space=space,
+            byte=8 * slot,
+            other=made.inst,
+        )
 
     def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
         self.s.tick(inst)
@@ -644,6 +698,7 @@ class Barriers:
             space=self.s.shadow.shared,
             byte=8 * slot,
             other=made.inst,
+            severity="error" if self.machine.cluster_size > 1 else "warning",
         )
 
 

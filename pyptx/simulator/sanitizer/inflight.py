@@ -3,7 +3,8 @@ wgmma.wait_group that covers it, and wgmma.fence comes first (PTX ISA 9.7.17.7);
 tcgen05.wait::ld (9.7.18.8).
 
 What tcgen05.ld loads may be moved before the wait: the copies are in flight, too. Computing with it breaks the manual's
-rule, and ptxas makes it wait for the register all the same; that is a warning, one for each load.
+rule, and ptxas makes it wait for the register all the same; that is a warning, one for each load. A load of which every
+register was used that way is complete.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class InFlight:
         self.fenced = np.zeros(warps, np.bool_)
         self.told: set[int] = set()
         """Numbers of the loads that a warning was about."""
+        self.sources: dict[tuple[int, int], frozenset[tuple[int, int]]] = {}
+        """(row, warp) of a register that is loading, or of a copy -> (time of the load, row that it writes) of what it holds."""
+        self.unused: dict[tuple[int, int], set[int]] = {}
+        """(time of a load, warp) -> the rows it writes that the warp has not used."""
 
     def _watch_copies(self, instructions: Sequence[Inst]) -> None:
         """Watch what moves make of the registers that tcgen05.ld loads, too."""
@@ -78,6 +83,8 @@ class InFlight:
         self.touched[...] = True
         self.committed[...] = 0
         self.fenced[...] = False
+        self.unused.clear()
+        self.sources.clear()
 
     @staticmethod
     def _flying(inst: Inst) -> list[Reg]:
@@ -142,9 +149,13 @@ class InFlight:
         flying = {s for _, s, _, _ in copied}
         read = sorted({s for _, sources in pairs for s in sources} - flying)
         self._touch(inst, read, sorted({t for t, _ in pairs}), here)
-        for target, _, loading, by in copied:
+        held: dict[tuple[int, int], frozenset[tuple[int, int]]] = {}
+        for target, source, loading, by in copied:
             self.group[target, loading] = COPIED
             self.by[target, loading] = by
+            for warp in loading.tolist():
+                held[target, warp] = held.get((target, warp), frozenset()) | self.sources[source, warp]
+        self.sources.update(held)
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
         """A waiting instruction (shfl) or a call is at its operands; those are bound as well."""
@@ -163,6 +174,7 @@ class InFlight:
             lanes = 32 * warp + np.flatnonzero(here[32 * warp : 32 * warp + 32])
             uncommitted = self.group[used[row], warp] >= self.committed[warp]
             if self.group[used[row], warp] >= LOADING:
+                self._used(used, flying)
                 if by.number in self.told:
                     return
                 self.told.add(by.number)
@@ -189,6 +201,17 @@ class InFlight:
             )
         self.touched[_cross(used, np.flatnonzero(warps))] = True
 
+    def _used(self, rows: list[int], flying: np.ndarray) -> None:
+        """Warps use registers that may still be loading, which waits for them."""
+        for at, warp in zip(*(x.tolist() for x in np.nonzero(flying)), strict=True):
+            for load, row in self.sources.get((rows[at], warp), ()):
+                left = self.unused.get((load, warp))
+                if left is not None:
+                    left.discard(row)
+                    if not left:
+                        del self.unused[load, warp]
+                        self.s.tensor.loaded(load, 32 * warp)
+
     def _load(self, inst: Inst, action: Action) -> Action:
         """tcgen05.ld: its registers are in flight until tcgen05.wait::ld."""
         machine = self.s.machine
@@ -199,10 +222,20 @@ class InFlight:
             here = machine.active(inst, mask)
             if used:
                 self._touch(inst, used, [], here)
-            index = _cross(targets, np.flatnonzero(here.reshape(-1, 32).any(axis=1)))
+            warps = np.flatnonzero(here.reshape(-1, 32).any(axis=1))
+            index = _cross(targets, warps)
+            again = np.zeros((len(targets), machine.warps), np.bool_)
+            again[:, warps] = self.group[index] >= LOADING
+            self._used(targets, again)  # a load into a register waits for the one before
+            now = self.s.tick(inst)
+            self.s.tensor.load_issued = now
+            result = action(mask)
             self.group[index] = LOADING
             self.by[index] = inst.number
-            return action(mask)
+            for warp in warps.tolist():
+                self.unused[now, warp] = set(targets)
+                self.sources.update(((row, warp), frozenset({(now, row)})) for row in targets)
+            return result
 
         return load
 
@@ -210,8 +243,9 @@ class InFlight:
         machine = self.s.machine
 
         def wait(mask: Array) -> object:
-            warps = machine.active(inst, mask).reshape(-1, 32).any(axis=1)
+            warps: Array = machine.active(inst, mask).reshape(-1, 32).any(axis=1)
             self.group[(self.group >= LOADING) & warps] = -1
+            self.unused = {key: left for key, left in self.unused.items() if not warps[key[1]]}
             return action(mask)
 
         return wait

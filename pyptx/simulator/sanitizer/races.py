@@ -61,6 +61,19 @@ class Released:
         return self.far if own is None else joined(self.far, own)
 
 
+def _together(index: Array, losers: Array, width: int, differ: Array) -> tuple[int, int]:
+    """Of the granules that several threads of one instruction wrote, each `width` of them, and that `losers` do not hold now:
+    how many threads met at one of those that `differ`, at most, and at how many places.
+    """
+    firsts = np.full(int(losers.max()) + 1, int(index.max()))
+    np.minimum.at(firsts, losers, index)  # each thread's place
+    places = np.unique(firsts[losers[np.isin(index, differ)]])
+    lanes = np.unique(losers)
+    met = np.unique(firsts[lanes], return_counts=True)
+    most = int(met[1][np.isin(met[0], places)].max()) + 1
+    return most, places.size
+
+
 def joined(a: Clock, b: Clock) -> Clock:
     both = a.copy()
     both.merge(b)
@@ -212,6 +225,7 @@ class Races:
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
+            self.s.barriers.check_untouched(inst, space, index, chosen, "read")
             written = space.write[index]
             nothing = () if parameter else space.unwritten(index, written)
             if len(nothing):
@@ -247,24 +261,17 @@ class Races:
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
+            self.s.barriers.check_untouched(inst, space, index, chosen, "written")
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
             if space.name == "local":
                 space.write[index] = stamp
                 continue
             if not self.off:
-                written = space.write[index]
-                late = self._late(space, written, chosen)
 
                 def same(bad: Array) -> Array:
                     return self._same(access, bad, everyone, values, load)
 
-                if len(late):
-                    at, by = index[late], chosen[late]
-                    self.examine(inst, space, at, by, written[late], kind, "written", "written", same)
-                self.against_updates(inst, space, index, chosen, kind, "written", same)
-                if space.updates is not None:
-                    space.updates.forget(index)
-                self._against_readers(inst, space, index, chosen, kind)
+                self._examine_write(inst, space, index, chosen, kind, same)
                 if kind:
                     self._release(inst, space, index, chosen, False)
             space.write[index] = stamp
@@ -272,6 +279,30 @@ class Races:
                 lost = space.write[index] != stamp
                 if np.count_nonzero(lost):
                     self._collided.append((space, index[lost], chosen[lost]))
+
+    def filled(self, inst: Inst, lane: int, start: int, size: int) -> None:
+        """A thread stores zeros to a part of shared memory."""
+        now = self.s.tick(inst)
+        self.s.progress.made()
+        space = self.shadow.shared
+        index = np.arange(start >> space.shift, (start + size - 1 >> space.shift) + 1)
+        lanes = np.full(index.size, lane)
+        self._near(inst, space, index, lanes)
+        self.s.barriers.check_untouched(inst, space, index, lanes, "written")
+        if not self.off:
+            self._examine_write(inst, space, index, lanes, WEAK)
+        space.write[index] = self.numbers[lane] + (now << 32 | WEAK << 28)
+
+    def _examine_write(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, same: Any = None) -> None:
+        """Check a write of shared or global memory against what came before."""
+        written = space.write[index]
+        late = self._late(space, written, lanes)
+        if len(late):
+            self.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written", same)
+        self.against_updates(inst, space, index, lanes, kind, "written", same)
+        if space.updates is not None:
+            space.updates.forget(index)
+        self._against_readers(inst, space, index, lanes, kind)
 
     def _against_readers(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int) -> None:
         read = space.read[index]
@@ -309,11 +340,12 @@ class Races:
             differ = ~self._same(access, losers, everyone, values, load)
             if np.count_nonzero(differ):
                 at = np.flatnonzero(differ)
-                count = np.unique(losers[at]).size + 1
+                threads, places = _together(index, losers, access.size >> space.shift, index[at])
                 self.s.report(
                     "race",
                     inst,
-                    f"{count} threads write different values to the same place with one instruction",
+                    f"{threads} threads write different values to the same place with one instruction"
+                    + (f", at {places} places" if places > 1 else ""),
                     losers[at],
                     space=space,
                     byte=int(index[at[0]]) << space.shift,
@@ -345,6 +377,7 @@ class Races:
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
+            self.s.barriers.check_untouched(inst, space, index, chosen, "written")
             written = space.write[index]
             nothing = space.unwritten(index, written)
             if len(nothing):

@@ -16,7 +16,7 @@ import numpy as np
 from ...dialects.ptx.move import Mov
 from ...dialects.ptx.warp import Shuffle
 from ..observe import Action
-from ..program import Inst, Pair, Program, Reg, Segment, leaves
+from ..program import Imm, Inst, Not, Operand, Pair, Program, Reg, Segment, leaves
 from ..semantics.registry import Collective
 from .shadow import Space
 
@@ -51,6 +51,17 @@ def reads_of(inst: Inst) -> list[Reg]:
     return found
 
 
+def added_to(inst: Inst) -> tuple[list[Reg], Operand | None]:
+    """The registers that an instruction reads only if an operand is true, and that operand: the accumulators of wgmma."""
+    at = inst.family.adds_if(inst.modifiers)
+    if at is None:
+        return [], None
+    decides = inst.operands[at]
+    if isinstance(decides, Imm) and not decides.value:
+        return [], None
+    return list(inst.written), decides
+
+
 def _instructions(segment: Segment) -> list[Inst]:
     return [*segment.body, *((segment.last,) if segment.last is not None else ())]
 
@@ -69,7 +80,7 @@ def maybe_undefined(program: Program) -> set[Reg]:
     for segment in segments:
         defined = exposed = 0
         for inst in _instructions(segment):
-            for reg in reads_of(inst):
+            for reg in (*reads_of(inst), *added_to(inst)[0]):
                 if not defined & bit(reg):
                     exposed |= bit(reg)
             if inst.guard is None:
@@ -170,6 +181,8 @@ class Registers:
         written = [defined[r] for r in inst.written if r in defined]
         if not read and not written:
             return action
+        accumulators, decides = added_to(inst)
+        added = [r for r in accumulators if r in defined]
         shuffle = self.s.machine.meaning(inst)
         if isinstance(shuffle, Collective) and shuffle.sources is not None:
             return self._shuffled(inst, action, shuffle.sources(self.s.machine, inst))
@@ -207,6 +220,8 @@ class Registers:
             for reg, row in read:
                 if reg != inst.guard and np.count_nonzero(here & ~row):
                     self._check(inst, reg, here)
+            if added and decides is not None:
+                self._check_accumulators(inst, added, here & self._true(decides))
             for row in written:
                 row |= here
             r = action(mask)
@@ -217,6 +232,19 @@ class Registers:
             return r
 
         return watched
+
+    def _true(self, operand: Operand) -> Array:
+        """The lanes in which an operand is true."""
+        if isinstance(operand, Not):
+            return ~self._true(operand.operand)
+        kind = "u32" if isinstance(operand, Imm) else "pred"
+        return self.s.machine.source(operand, kind) != 0
+
+    def _check_accumulators(self, inst: Inst, registers: list[Reg], here: np.ndarray) -> None:
+        """Registers that are added to: one finding tells of all."""
+        unwritten = [r for r in registers if np.count_nonzero(here & ~self.defined[r])]
+        if unwritten:
+            self._check(inst, unwritten[0], here)
 
     def _shuffled(self, inst: Inst, action: Action, sources: Callable[[], Array]) -> Action:
         """A shuffle needs its value only in the lanes that others read: the rest may not have written theirs."""

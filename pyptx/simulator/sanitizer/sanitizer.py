@@ -6,6 +6,7 @@ It never stops a kernel: it keeps one `Finding` per rule and pair of instruction
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = Any
 MOST_FINDINGS = 100
+"""Of each rule."""
 
 
 class Sanitizer(Observer):
@@ -43,6 +45,8 @@ class Sanitizer(Observer):
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._known: set[tuple[object, ...]] = set()
+        self._kept: Counter[str] = Counter()
+        """Findings by rule."""
 
     def attach(self, machine: Machine) -> None:
         self.machine = machine
@@ -149,6 +153,9 @@ class Sanitizer(Observer):
     def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
         self.barriers.mbarrier_waited(inst, lanes, slots, done)
 
+    def filled(self, inst: Inst, lane: int, start: int, size: int) -> None:
+        self.races.filled(inst, lane, start, size)
+
     def copy_issued(self, copy: Copy) -> None:
         self.progress.made()
         self.copies.issued(copy)
@@ -185,6 +192,18 @@ class Sanitizer(Observer):
 
     # ------------------------------------------------------------------------------------------------ findings
 
+    @property
+    def said(self) -> list[Diagnostic]:
+        """The findings, and of which rules there are more."""
+        full = [rule for rule, count in self._kept.items() if count > MOST_FINDINGS]
+        return [
+            *self.findings,
+            *(
+                Diagnostic("note", f"there are more findings of the rule {r} than the {MOST_FINDINGS} that are kept")
+                for r in full
+            ),
+        ]
+
     def instruction_at(self, time: int) -> Inst:
         """The instruction that ran at a time."""
         return self.machine.program.instructions[self.times[time]]
@@ -214,7 +233,10 @@ class Sanitizer(Observer):
     ) -> None:
         """Keep a finding, the first of its rule between these instructions."""
         known = (rule, inst.number, None if other is None else other.number, key)
-        if known in self._known or len(self.findings) >= MOST_FINDINGS:
+        if known in self._known:
+            return
+        self._kept[rule] += 1
+        if self._kept[rule] > MOST_FINDINGS:
             return
         self._known.add(known)
         lanes = np.unique(np.atleast_1d(lanes))

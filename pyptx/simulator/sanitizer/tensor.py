@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Array = Any
 ISSUED = "tcgen05"
 """What operations start that single threads issue; see `Instruction.starts`."""
+PAIR = "cta_group::2"
 READS_OF_A = "sync_restrict::shared::read::mma::a"
 
 
@@ -42,6 +43,8 @@ class Operation:
     """When its warp executed wait::ld or wait::st."""
     ready: int = 0
     """When its warp executed fence::before_thread_sync after that."""
+    issue: int = 0
+    """Of a load: when the instruction was issued."""
 
     @property
     def issued(self) -> bool:
@@ -75,6 +78,10 @@ class Tensor:
         """Lane -> what it knew at its last fence::after_thread_sync."""
         self.allocations: dict[tuple[int, int], tuple[Inst, int]] = {}
         """(CTA, first column) -> who allocated it."""
+        self.paired: dict[tuple[int, int], int] = {}
+        """(CTA, first column) -> when it was allocated last with `.cta_group::2`."""
+        self.load_issued = 0
+        """When the latest load was issued."""
         if self.used:
             self.write[...] = 0
             self.read[...] = 0
@@ -107,6 +114,15 @@ class Tensor:
                 operation.done = now
             self.unfenced.setdefault(warp, []).extend(ended)
             self.unfinished[warp] = [o for o in left if not o.done]
+
+    def loaded(self, issued: int, warp: int) -> None:
+        """A warp, given by its first lane, has used every register of the load that it issued at a time: it is complete."""
+        left = self.unfinished.get(warp, [])
+        ended = [o for o in left if o.issue == issued]
+        for operation in ended:
+            operation.done = self.s.clocks.now
+        self.unfenced.setdefault(warp, []).extend(ended)
+        self.unfinished[warp] = [o for o in left if not o.done]
 
     def _before(self, inst: Inst, lanes: Array) -> None:
         now = self.s.tick(inst)
@@ -160,8 +176,12 @@ class Tensor:
     ) -> None:
         """An instruction reads and writes words of a CTA's tensor memory."""
         operation = Operation(inst, lane, self.s.tick(inst))
+        if inst.family.in_flight:
+            operation.issue = self.load_issued
         self.operations.append(operation)
         number = len(self.operations)
+        if cta != self.machine.cta_of_lane[lane]:
+            self._check_peer(inst, lane, "touched")
         index = cta, rows, columns
         written = self.write[index]
         if reads and not written.all():
@@ -192,6 +212,9 @@ class Tensor:
         self.write[cta, :, first : first + columns] = 0
         self.read[cta, :, first : first + columns] = 0
         self.allocations[cta, first] = inst, lane
+        if inst.has(PAIR):
+            self._check_peer(inst, lane, "allocated")
+            self.paired[cta, first] = self.s.tick(inst)
 
     def freed(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         """tcgen05.dealloc: all accesses must be over."""
@@ -200,6 +223,49 @@ class Tensor:
         for table in (self.write, self.read):
             self._check(operation, table[(cta, *place)], *place)
         self.allocations.pop((cta, first), None)
+        if inst.has(PAIR) and self._check_peer(inst, lane, "given back"):
+            self._check_meeting(inst, lane, cta, first)
+
+    def _check_peer(self, inst: Inst, lane: int, verb: str) -> bool:
+        """Whether the other CTA of the pair is known to have begun and has not exited, which is reported otherwise."""
+        machine = self.machine
+        cta = int(machine.cta_of_lane[lane])
+        peer = (cta ^ 1) * machine.padded
+        alive = np.count_nonzero(machine.executing(None)[peer : peer + machine.padded])
+        if alive and self.s.barriers.begun[cta]:
+            return True
+        self._report_pair(
+            inst,
+            lane,
+            f"tensor memory of a pair of CTAs is {verb}, and the other CTA "
+            + ("may not have begun" if alive else "has exited"),
+        )
+        return False
+
+    def _check_meeting(self, inst: Inst, lane: int, cta: int, first: int) -> None:
+        """The other CTA has allocated the same columns, and the two have synchronised since: it is still active."""
+        machine, peer = self.machine, cta ^ 1
+        time = self.paired.get((peer, first))
+        if self.s.races.off:
+            return
+        threads = self.s.first_lane + peer * machine.padded + np.arange(machine.padded)
+        lanes = np.full(threads.size, lane)
+        if time is None or not self.s.clocks.ordered(lanes, threads, np.full(threads.size, time)).any():
+            self._report_pair(
+                inst,
+                lane,
+                "tensor memory of a pair of CTAs is given back without a synchronisation with the other CTA since its allocation",
+            )
+
+    def _report_pair(self, inst: Inst, lane: int, message: str) -> None:
+        self.s.report(
+            "tcgen05-peer",
+            inst,
+            message,
+            lane,
+            hint="both CTAs of the pair meet at barrier.cluster.arrive and .wait, or at mbarriers of both, before they allocate and "
+            "before they give back",
+        )
 
     def finish(self) -> None:
         """All threads of the batch have exited."""

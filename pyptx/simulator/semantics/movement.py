@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access
+from ..memory import Access, address_of, locate_span, span
 from ..program import (
     CLUSTER_SHIFT,
     LOCAL_WINDOW,
@@ -178,16 +178,22 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
 @meaning("st.bulk")
 def store_bulk(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        access = Access(machine, inst, inst.operands[0], "shared", np.dtype(np.uint64))
-        size = machine.source(inst.operands[1], "u64" if "%rd" in inst.text else "u32")
+        place, count, _ = inst.operands
+        space = "shared" if inst.has("shared::cta") else "generic"
+        size = machine.source(count, "u64" if isinstance(count, Reg) and count.pool == "64" else "u32")
 
         def step(m: Mask) -> None:
-            for lane in np.flatnonzero(machine.executing(m)):
-                one = np.array([lane])
+            for lane in np.flatnonzero(machine.executing(m)).tolist():
                 total = int(np.broadcast_to(size, machine.lanes)[lane])
-                view, index, _ = access.locate(one, True)[0]
-                start = int(index[0])
-                view[start : start + total // 8] = 0
+                if total % 8:
+                    machine.fault(inst, f"the size {total} is not a multiple of 8", lane)
+                address = address_of(machine, place, lane)
+                target = span(machine, inst, address, space, lane, total, write=True, align=8)
+                if total and machine.observers:
+                    _, start = locate_span(machine, address, space, lane)
+                    for observer in machine.observers:
+                        observer.filled(inst, lane, start, total)
+                target[...] = 0
 
         return step
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pyptx.diagnostics import Diagnostic
 from pyptx.simulator.sanitizer import Finding
 from pyptx.simulator.sanitizer.grouping import grouped
+from pyptx.simulator.sanitizer.sanitizer import MOST_FINDINGS
 
 from .kernels import run
 
@@ -43,6 +46,59 @@ def test_other_rules_lines_opcodes_and_sides_are_told_apart() -> None:
     assert grouped(kinds) == kinds
     again = finding("h", instruction="@%p2 ld.shared.u32 %r9, [%r8];")
     assert [f.message[:1] for f in grouped([*kinds, again])] == list("abcdefg")
+
+
+RACE = "    st.shared.u32 [%r5], %r1;\n    ld.shared.u32 %r38, [buf+28];\n    st.global.u32 [%rd5], %r38;\n"
+
+
+def uses(count: int) -> str:
+    """Uses of a register that was never written: as many findings."""
+    return "    .reg .b32 %u;\n" + "    add.u32 %r20, %u, 1;\n" * count
+
+
+def test_a_rule_with_many_findings_hides_no_other() -> None:
+    for count in (MOST_FINDINGS - 1, MOST_FINDINGS, MOST_FINDINGS + 1, 3 * MOST_FINDINGS):
+        report = run(uses(count) + RACE)
+        rules = [f.rule for f in report.findings if isinstance(f, Finding)]
+        assert rules.count("uninitialised-register") == min(count, MOST_FINDINGS)
+        assert rules.count("race") == 1
+        notes = [f.message for f in report.findings if f.severity == "note"]
+        assert ["uninitialised-register" in n and str(MOST_FINDINGS) in n for n in notes] == [True] * (
+            count > MOST_FINDINGS
+        )
+        assert len(report.errors) == len(rules)
+
+
+def test_threads_that_collide_are_counted_at_one_place() -> None:
+    """8 places of 32 threads each."""
+    found = run("    shr.u32 %r6, %r1, 5; shl.b32 %r6, %r6, 2; add.u32 %r6, %r6, %r3;\n    st.shared.u32 [%r6], %r1;",
+                block=256).findings  # fmt: skip
+    assert [f.message.partition(" (")[0].partition(" at .")[0] for f in found] == [
+        "32 threads write different values to the same place with one instruction, at 8 places"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("store", "grid", "block", "words"),
+    [
+        ("st.shared.u32 [buf], %r1", 1, 64, "64 threads write different values to the same place with one instruction"),
+        ("@%p1 st.shared.u32 [buf], %r1", 1, 64, ""),
+        # of each of two CTAs, and each warp has a value of its own
+        ("st.shared.u32 [buf], %r1", 2, 64, "64 threads write different values to the same place with one instruction, at 2"),
+        # 16 bytes are one place
+        ("st.shared.v4.u32 [buf], {%r1, %r1, %r1, %r1}", 1, 32, "32 threads write different values to the same place with"),
+        ("st.shared.v2.u32 [buf], {%r1, %r2}; st.shared.u32 [buf+64], %r3", 1, 64, "64 threads write"),
+        # pairs of threads
+        ("shr.u32 %r6, %r1, 1; shl.b32 %r6, %r6, 2; add.u32 %r6, %r6, %r3; st.shared.u32 [%r6], %r1", 1, 64,
+         "2 threads write different values to the same place with one instruction, at 32 places"),
+        # the last thread writes elsewhere
+        ("st.global.u32 [%rd2], %r1", 1, 96, "96 threads"),
+    ],
+)  # fmt: skip
+def test_counts_of_collisions(store: str, grid: int, block: int, words: str) -> None:
+    found = run(f"    {store};", grid=grid, block=block).findings
+    assert bool(found) == bool(words)
+    assert all(f.message.startswith(words) for f in found), found
 
 
 def test_long_lists_of_registers_show_their_ends() -> None:

@@ -569,51 +569,6 @@ $end:
 """
 
 
-@pytest.mark.parametrize(("directive", "silent_"), [("", False), (".maxnreg 176", True), (".minnctapersm 2", False)])
-def test_registers_at_entry(directive: str, silent_: bool) -> None:
-    """384 threads start with 168 registers each, or with what the entry says: 176 are 40 and twice 240 and some."""
-    text = f"""{HEAD.replace("{", f".reqntid 384 {directive} {{", 1)}
-    setp.lt.u32 %p2, %r1, 128;
-    @!%p2 bra $consumer;
-    setmaxnreg.dec.sync.aligned.u32 40;
-    bra $end;
-$consumer:
-    setmaxnreg.inc.sync.aligned.u32 240;
-$end:
-    ret;
-}}
-"""
-    assert bool(load(text)["k"].simulate(0, 0, grid=1, block=384).findings) != silent_
-
-
-@pytest.mark.parametrize(
-    ("dec", "inc", "words"),
-    [
-        (24, 240, ""),  # 168 registers at entry: 24 + 2 * 240 = 3 * 168
-        (40, 240, "registers together"),
-        (24, 248, "registers together"),
-        (176, 240, "setmaxnreg.dec 176 of a warp that has 168"),
-        (24, 160, "setmaxnreg.inc 160 of a warp that has 168"),
-    ],
-)
-def test_registers_that_warps_hand_to_each_other(dec: int, inc: int, words: str) -> None:
-    text = f"""{HEAD.replace("{", ".reqntid 384 {", 1)}
-    setp.lt.u32 %p2, %r1, 128;
-    @!%p2 bra $consumer;
-    setmaxnreg.dec.sync.aligned.u32 {dec};
-    bra $end;
-$consumer:
-    setmaxnreg.inc.sync.aligned.u32 {inc};
-$end:
-    ret;
-}}
-"""
-    findings = load(text)["k"].simulate(0, 0, grid=2, block=384).findings
-    assert bool(findings) == bool(words)
-    assert all(isinstance(f, Finding) and f.rule == "setmaxnreg" for f in findings)
-    assert not words or any(words in f.message for f in findings)
-
-
 RELEASE, ACQUIRE = (
     "fence.proxy.tensormap::generic.release.gpu;",
     "fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;",
@@ -657,3 +612,22 @@ def test_without_checks_nothing_is_found() -> None:
     kernel = load(HEAD + FILL + "    ld.shared.u32 %r10, [buf+28];\n    ret;\n}\n")["k"]
     assert not kernel.simulate(0, 0, grid=1, block=64, check=False).findings
     assert kernel.simulate(0, 0, grid=1, block=64).findings
+
+
+BULK = "    st.bulk.weak.shared::cta [buf], 512, 0;\n"
+TAKE = "    ld.shared.u32 %r10, [%r5];\n    st.global.u32 [%rd5], %r10;"
+
+
+def test_st_bulk_is_a_store() -> None:
+    """Of one thread: what it fills is written, and others see it behind a barrier."""
+    by_one = "    @!%p1 bra $one;\n{}$one:\n"
+    silent(by_one.format(BULK) + "    bar.sync 0;\n" + TAKE, sm=100)
+    breaks(by_one.format(BULK) + TAKE.replace(";\n", "; //!\n"), "race", sm=100)
+    breaks(FILL + by_one.format(BULK.replace("0;\n", "0; //!\n")), "race", sm=100)
+    with pytest.raises(SimulationError, match="out of bounds"):
+        run(by_one.format(BULK.replace("512", "8192")), sm=100)
+
+
+def test_st_bulk_at_a_generic_address() -> None:
+    generic = "    mov.u64 %rd9, buf; cvta.shared.u64 %rd9, %rd9;\n    @%p1 st.bulk [%rd9], 512, 0;\n"
+    silent(generic + "    bar.sync 0;\n" + TAKE, sm=100)

@@ -524,6 +524,7 @@ $fill:
     mbarrier.init.shared::cta.b64 [full], 1; mbarrier.init.shared::cta.b64 [empty], 256; fence.mbarrier_init.release.cluster;
 $initialised:
     fence.proxy.async;
+    barrier.cluster.arrive.relaxed; barrier.cluster.wait;
     @!%p7 bra $allocated;
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [word], 32;
     tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
