@@ -84,9 +84,10 @@ def __getattr__(name: str) -> Any:
     module = _WHERE.get(name)
     if module is None:
         raise AttributeError(f"module 'pyptx' has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
+    found = {name: getattr(import_module(f".{module}", __name__), name)}
+    import_module(".compat", __name__).accept_former_names(found)
+    globals().update(found)
+    return found[name]
 
 
 class _Package(ModuleType):

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .runtime.cache import DiskCache, Entry, cache_directory
 
-__all__ = ["CacheEntry", "CacheKey", "CubinCache", "get_global_cache", "set_global_cache"]
+if TYPE_CHECKING:
+    DEFAULT_CACHE_DIR: Path
+
+__all__ = ["DEFAULT_CACHE_DIR", "CacheEntry", "CacheKey", "CubinCache", "get_global_cache", "set_global_cache"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,9 @@ class CacheKey:
     """What a cubin depends on: name the function so that a change of it changes `fn_id`."""
 
     fn_id: str
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    input_shapes: Sequence[Sequence[int]] = ()
+    template_kwargs: Mapping[str, Any] | Sequence[tuple[str, Any]] = ()
+    input_shapes: Sequence[Sequence[Any]] = ()
+    """Of each input its shape, or its shape and the name of its type."""
     arch: str = ""
 
     def hash(self) -> str:
@@ -37,11 +41,14 @@ class CacheKey:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A cubin, the PTX it is of, and the name of its entry."""
+    """PTX text, its cubin (None where it was not compiled), and what else the program wants to keep: values that JSON
+    has.
+    """
 
-    cubin: bytes = field(repr=False)
-    ptx: str = field(default="", repr=False)
-    kernel_name: str = ""
+    key: CacheKey
+    ptx_source: str = field(repr=False)
+    cubin_bytes: bytes | None = field(repr=False)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class CubinCache:
@@ -60,21 +67,25 @@ class CubinCache:
         digest = key.hash()
         found = self._entries.get(digest)
         if found is None and self._disk is not None and (kept := self._disk.get(digest)) is not None:
-            found = CacheEntry(kept.cubin, kept.facts.get("ptx", ""), kept.facts.get("kernel_name", ""))
+            facts = kept.facts
+            cubin = kept.cubin if facts.get("compiled", True) else None
+            found = CacheEntry(key, facts.get("ptx", ""), cubin, dict(facts.get("metadata", {})))
             self._entries[digest] = found
         return found
 
-    def put(self, key: CacheKey, entry: CacheEntry) -> None:
-        """Keep an entry, in place of one that is there."""
-        digest = key.hash()
+    def put(self, entry: CacheEntry) -> None:
+        """Keep an entry under its key, in place of one that is there."""
+        digest = entry.key.hash()
         self._entries[digest] = entry
         if self._disk is not None:
-            self._disk.put(digest, Entry(entry.cubin, {"ptx": entry.ptx, "kernel_name": entry.kernel_name}))
+            compiled = entry.cubin_bytes is not None
+            facts = {"ptx": entry.ptx_source, "compiled": compiled, "metadata": entry.metadata}
+            self._disk.put(digest, Entry(entry.cubin_bytes or b"", facts))
 
-    def clear(self) -> None:
-        """Forget everything, on disk too."""
+    def clear(self, *, disk: bool = False) -> None:
+        """Forget what the process holds; with `disk`, what is in the files, too."""
         self._entries.clear()
-        if self._disk is not None:
+        if disk and self._disk is not None:
             self._disk.clear()
 
     def __len__(self) -> int:
@@ -104,3 +115,9 @@ def set_global_cache(cache: CubinCache | None) -> None:
     """Let `get_global_cache` return this one; None: the default again."""
     with _lock:
         _chosen[:] = [] if cache is None else [cache]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DEFAULT_CACHE_DIR":  # looked up when asked: the environment decides
+        return cache_directory()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

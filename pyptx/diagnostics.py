@@ -11,10 +11,12 @@ from typing import Literal
 __all__ = [
     "Diagnostic",
     "PTXError",
+    "PtxValidationError",
     "Severity",
     "SimulationError",
     "SimulationWarning",
     "TraceWarning",
+    "ValidationIssue",
     "did_you_mean",
     "suggest",
 ]
@@ -88,7 +90,7 @@ def _excerpt(source: str, column: int | None) -> list[str]:
     return [text, "".join("\t" if c == "\t" else " " for c in text[:at]) + "^"]
 
 
-class PTXError(Exception):
+class PTXError(ValueError):
     """PTX that cannot be accepted, or a kernel that cannot be built; `diagnostics` says where and why."""
 
     diagnostics: tuple[Diagnostic, ...]
@@ -101,6 +103,42 @@ class PTXError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(d.render() for d in self.diagnostics)
+
+
+@dataclass(frozen=True)
+class ValidationIssue:
+    """Why an instruction is not legal, and what would be."""
+
+    instruction: object
+    """The instruction, as it was asked about; its text where it was refused in a kernel."""
+    message: str
+    severity: Severity = "error"
+    hint: str | None = None
+
+
+class PtxValidationError(PTXError):
+    """An instruction that no form takes, or that the target or the PTX version does not have; `issues` lists why, and
+    `user_frame` says where.
+    """
+
+    def __init__(
+        self, issues: str | Diagnostic | Iterable[Diagnostic | ValidationIssue], *, user_frame: str | None = None
+    ) -> None:
+        listed = [issues] if isinstance(issues, (str, Diagnostic)) else list(issues)
+        super().__init__([_told(issue) for issue in listed])
+        self.issues = tuple(
+            i if isinstance(i, ValidationIssue) else ValidationIssue(d.source_line or "", d.message, d.severity, d.hint)
+            for i, d in zip(listed, self.diagnostics, strict=True)
+        )
+        self.user_frame = user_frame or next((d.location for d in self.diagnostics if d.location), None)
+
+
+def _told(issue: str | Diagnostic | ValidationIssue) -> Diagnostic:
+    if isinstance(issue, Diagnostic):
+        return issue
+    if isinstance(issue, str):
+        return Diagnostic("error", issue)
+    return Diagnostic(issue.severity, issue.message, hint=issue.hint)
 
 
 class SimulationError(PTXError):

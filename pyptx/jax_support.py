@@ -6,21 +6,24 @@ The C shim of 0.1, with its registry of launches by handle, is gone: a call carr
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from .frontend.kernel import Kernel
 from .frontend.tiles import Layout, Tile
 from .runtime.compile import NoCompiler, compile_ptx
-from .runtime.driver import find_driver
-from .runtime.tensor_map import TensorMap, tensor_map
+from .runtime.driver import LaunchShape, NoDriver, descriptor_store, find_driver
+from .runtime.tensor_map import tensor_map
 from .types import PtxType
 
 __all__ = [
     "CubinRecord",
     "CubinRegistry",
+    "TmaDescriptor",
     "call_kernel_via_ffi",
     "compile_ptx_to_cubin",
     "ensure_ffi_registered",
@@ -34,12 +37,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CubinRecord:
-    """A compiled kernel: its cubin, arch, entry, and bytes of dynamic shared memory."""
+    """A kernel as a program registered it: PTX text, entry, launch, and what it was compiled to."""
 
-    cubin: bytes = field(repr=False)
-    arch: str
-    kernel_name: str = ""
-    dynamic_smem_bytes: int = 0
+    handle: int
+    ptx_source: str = field(repr=False)
+    kernel_name: str
+    smem_bytes: int = 0
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    cu_function: int | None = None
+    module: Any = None
+    cubin_bytes: bytes | None = field(default=None, repr=False)
 
 
 class CubinRegistry:
@@ -47,17 +55,26 @@ class CubinRegistry:
 
     def __init__(self) -> None:
         self._records: dict[int, CubinRecord] = {}
-        self._lock = threading.Lock()
+        self._handles = itertools.count(1)
 
-    def register(self, record: CubinRecord) -> int:
-        """A new handle of a record."""
-        with self._lock:
-            handle = len(self._records) + 1
-            self._records[handle] = record
-            return handle
+    def register(
+        self, ptx_source: str, kernel_name: str, cubin_bytes: bytes | None = None, smem_bytes: int = 0,
+        grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (1, 1, 1),
+        cu_function: int | None = None, module: Any = None,
+    ) -> int:  # fmt: skip
+        """Keep a record of a kernel. Returns its handle."""
+        handle = next(self._handles)
+        self._records[handle] = CubinRecord(
+            handle, ptx_source, kernel_name, smem_bytes, grid, block, cu_function, module, cubin_bytes
+        )
+        return handle
 
     def get(self, handle: int) -> CubinRecord | None:
         return self._records.get(handle)
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self._records.clear()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -74,13 +91,21 @@ def get_cubin_registry() -> CubinRegistry:
     return _registry
 
 
-def compile_ptx_to_cubin(ptx: str, arch: str, kernel_name: str = "", dynamic_smem_bytes: int = 0) -> CubinRecord | None:
-    """Compile PTX text (`pyptx.runtime.compile.compile_ptx`); None without a compiler. PTXError where it is refused."""
+def compile_ptx_to_cubin(
+    ptx_source: str, arch: str, kernel_name: str = "", dynamic_smem_bytes: int = 0
+) -> tuple[int, Any] | None:
+    """Compile PTX text and load it on the first GPU: (CUfunction, module, which keeps it loaded). None without a compiler
+    or a GPU. `kernel_name`: the entry, where there are several. PTXError for text that is refused.
+    """
     try:
-        compiled = compile_ptx(ptx, arch)
-    except NoCompiler:
+        compiled = compile_ptx(ptx_source, arch)
+        driver = find_driver()
+    except (NoCompiler, NoDriver):
         return None
-    return CubinRecord(compiled.cubin, arch, kernel_name, dynamic_smem_bytes)
+    name = kernel_name or Kernel.from_ptx(ptx_source).name
+    shape = LaunchShape((1, 1, 1), (1, 1, 1), smem=dynamic_smem_bytes)
+    loaded = driver.load_function(compiled.cubin, name, 0, shape, compiled.compiler)
+    return loaded.handle, loaded.module
 
 
 def shim_is_available() -> bool:
@@ -116,31 +141,49 @@ def call_kernel_via_ffi(kernel: Any, *arrays: Any, **kwargs: Any) -> Any:
     return call_jax(kernel, arrays, kwargs)
 
 
+class TmaDescriptor(NamedTuple):
+    """A tensor map of a row-major array: its 128 bytes, where they are in the process, and where they are on the GPU."""
+
+    host: ctypes.Array[ctypes.c_char]
+    host_pointer: int
+    device_pointer: int
+
+
 def synthesize_tma_descriptor(
-    shape: Sequence[int], dtype: PtxType, layout: Layout = Layout.ROW, box_shape: Sequence[int] | None = None,
-    *, pointer: int | None = None,
-) -> TensorMap | bytes:  # fmt: skip
-    """The TMA descriptor of a row-major array: what it says, or with `pointer`, an address on the GPU, its 128 bytes.
+    shape: Sequence[int],
+    dtype: PtxType,
+    layout: Layout,
+    box_shape: Sequence[int] | None = None,
+    placeholder_ptr: int = 0,
+) -> TmaDescriptor:
+    """The TMA descriptor of a row-major array at `placeholder_ptr`, an address on the first GPU.
 
     shape and box_shape in elements, outermost first; the box defaults to the whole array. PTXError for what TMA cannot
-    do; NoDriver for the bytes without a GPU. CUDA driver API, cuTensorMapEncodeTiled.
+    do; NoDriver without a GPU. CUDA driver API, cuTensorMapEncodeTiled.
     """
-    return _descriptor(shape, dtype, layout, box_shape, 2, pointer)
+    whole = tuple(int(n) for n in shape)
+    tile = Tile(*whole, dtype, layout, tma_box=tuple(box_shape or whole))
+    return _descriptor(tile, whole, placeholder_ptr)
 
 
 def synthesize_tma_descriptor_3d(
-    shape: Sequence[int], dtype: PtxType, layout: Layout = Layout.ROW, box_shape: Sequence[int] | None = None,
-    *, pointer: int | None = None,
-) -> TensorMap | bytes:  # fmt: skip
-    """As `synthesize_tma_descriptor`, of a matrix seen as panels of 64 columns (`Tile(tma_rank=3)`)."""
-    return _descriptor(shape, dtype, layout, box_shape, 3, pointer)
+    height: int, width: int, dtype: PtxType, box_major: int, box_minor: int, *, swizzle_128b: bool = True,
+    padding: bool = False, placeholder_ptr: int = 0,
+) -> TmaDescriptor:  # fmt: skip
+    """As `synthesize_tma_descriptor`, of a matrix of height x width seen as panels of 64 columns (`Tile(tma_rank=3)`), in
+    boxes of box_major rows and box_minor columns. padding: as `Tile(tma_padding=True)`.
+    """
+    layout = Layout.TMA_128B if swizzle_128b else Layout.ROW
+    tile = Tile(height, width, dtype, layout, tma_box=(box_major, box_minor), tma_rank=3, tma_padding=padding)
+    return _descriptor(tile, (height, width), placeholder_ptr)
 
 
-def _descriptor(
-    shape: Sequence[int], dtype: PtxType, layout: Layout, box: Sequence[int] | None, rank: int, pointer: int | None
-) -> TensorMap | bytes:
-    whole = tuple(int(n) for n in shape)
-    tile = Tile(*whole, dtype, layout, tma_box=tuple(box or whole), tma_rank=rank)
-    strides = [math.prod(whole[i + 1 :]) for i in range(len(whole))]
-    made = tensor_map(tile, whole, strides, f"an array of shape {whole}")
-    return made if pointer is None else made.encode(find_driver(), pointer, f"an array of shape {whole}")
+def _descriptor(tile: Tile, shape: tuple[int, ...], pointer: int) -> TmaDescriptor:
+    what = f"an array of shape {shape}"
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    made = tensor_map(tile, shape, strides, what)
+    driver = find_driver()
+    data = made.encode(driver, pointer, what)
+    host = ctypes.create_string_buffer(data, len(data))
+    device = descriptor_store(driver, 0).address((made, pointer), lambda: data)
+    return TmaDescriptor(host, ctypes.addressof(host), device)

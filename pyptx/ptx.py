@@ -2,10 +2,20 @@
 
 from typing import Any
 
+from .compat import accept_former_names as _accept_former_names
 from .frontend import warp
 from .frontend.absent import absent as _absent
 from .frontend.addresses import Cvta, addr, global_ptrs, param, var
-from .frontend.barriers import bar, elect_sync, fence, named_barrier, setmaxnreg, setmaxnreg_dec, setmaxnreg_inc
+from .frontend.barriers import (
+    NamedBarrier,
+    bar,
+    elect_sync,
+    fence,
+    named_barrier,
+    setmaxnreg,
+    setmaxnreg_dec,
+    setmaxnreg_inc,
+)
 from .frontend.clusters import cluster
 from .frontend.control import (
     PipelineState,
@@ -29,7 +39,7 @@ from .frontend.debug import file_, intrinsic, loc, pipe, pragma
 from .frontend.instructions import emit as _emit_text
 from .frontend.instructions import inst
 from .frontend.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
-from .frontend.mbarriers import mbarrier
+from .frontend.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
 from .frontend.pointers import Pointer, pointer
 from .frontend.raw import raw
 from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
@@ -39,6 +49,7 @@ from .frontend.wgmma import wgmma
 
 special = Special()
 cvta = Cvta()
+ctaid_x, ctaid_y = special.ctaid_x, special.ctaid_y
 
 
 def _emit(opcode: str, mods: Any = (), operands: Any = (), pred: Any = None) -> Any:
@@ -55,10 +66,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "PipelineState", "Pointer", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "cvt", "cvta",
+    "MbarrierRing", "MbarrierSlot", "NamedBarrier", "PipelineState", "Pointer", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
     "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
     "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_",
     "param", "pipe", "pipeline", "pointer", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
     "target", "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip
+
+_accept_former_names(globals(), "ptx.")

@@ -1,4 +1,4 @@
-"""The instructions as data, under the names of 0.1: opcodes, their syntax, and whether modifiers go together.
+"""The instructions as data, under the names of 0.1: opcodes, their syntax, and whether an instruction is legal.
 
 The facts are those of the op classes (`pyptx.dialects.ptx`). Everything that a kernel emits is judged while it is
 traced, always: there is no lenient mode.
@@ -10,92 +10,146 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from .diagnostics import PTXError, suggest
+from .diagnostics import PtxValidationError, ValidationIssue, suggest
 from .dialects.ptx import dialect as _dialect  # noqa: F401  # pyright: ignore[reportUnusedImport]  (all op classes)
-from .dialects.ptx.instruction import OPCODES, Instruction
+from .dialects.ptx.forms import Form
+from .dialects.ptx.instruction import OPCODES, Instruction, find_opcode
 
 __all__ = [
-    "INSTRUCTIONS",
-    "InstructionSpec",
-    "PtxValidationError",
-    "UnvalidatedInstructionWarning",
-    "ValidationError",
-    "ValidationIssue",
-    "get_specs",
-    "is_strict",
-    "set_strict",
-    "strict",
-    "validate_instruction",
-    "validate_or_raise",
-]
-
-
-@dataclass(frozen=True)
-class InstructionSpec:
-    """One form of an instruction: `add{.sat}.s32 d, a, b`, in the PTX manual's notation."""
-
-    opcode: str
-    syntax: str
-    section: str
-
-
-@dataclass(frozen=True)
-class ValidationIssue:
-    """Why modifiers do not go together, and what would."""
-
-    message: str
-    hint: str | None = None
-
+    "INSTRUCTIONS", "InstructionSpec", "ModifierGroup", "PtxValidationError", "UnvalidatedInstructionWarning",
+    "ValidationError", "ValidationIssue", "get_specs", "is_strict", "register_overload", "set_strict", "strict",
+    "validate_instruction", "validate_or_raise",
+]  # fmt: skip
 
 ValidationError = ValidationIssue
 
 
-class PtxValidationError(PTXError):
-    """Modifiers that do not go together. `issues` lists why."""
+@dataclass(frozen=True)
+class ModifierGroup:
+    """Modifiers of which an instruction has one, with their dots; `required` where it must."""
 
-    def __init__(self, issues: Sequence[ValidationIssue]) -> None:
-        super().__init__("; ".join(i.message + (f" ({i.hint})" if i.hint else "") for i in issues))
-        self.issues = tuple(issues)
+    name: str
+    options: tuple[str, ...]
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class InstructionSpec:
+    """One form of an instruction. `syntax` is its line in the PTX manual's notation, `add{.sat}.s32 d, a, b`."""
+
+    opcode: str
+    modifier_groups: tuple[ModifierGroup, ...] = ()
+    operand_pattern: str = ""
+    min_operands: int = 0
+    max_operands: int = 0
+    description: str = ""
+    since_version: tuple[int, int] = (1, 0)
+    arch: str | None = None
+    syntax: str = ""
+    section: str = ""
 
 
 class UnvalidatedInstructionWarning(UserWarning):
     """Never given: every instruction is judged."""
 
 
-def _specs(opcode: str, cls: type[Instruction]) -> tuple[InstructionSpec, ...]:
-    return tuple(InstructionSpec(opcode, form.syntax, cls.section) for form in cls.forms)
+def _spec(opcode: str, cls: type[Instruction], form: Form) -> InstructionSpec:
+    groups = tuple(ModifierGroup(s.name, tuple("." + v for v in s.values), s.required) for s in form.slots)
+    counts = [len(operands) for operands in form.alternatives]
+    summary = (cls.__doc__ or "").partition("\n")[0]
+    return InstructionSpec(
+        opcode, groups, form.syntax.partition(" ")[2], min(counts), max(counts), summary, form.whole.since,
+        form.whole.targets or None, form.syntax, cls.section,
+    )  # fmt: skip
 
 
 INSTRUCTIONS: Mapping[str, tuple[InstructionSpec, ...]] = MappingProxyType(
-    {opcode: _specs(opcode, cls) for opcode, cls in sorted(OPCODES.items())}
+    {opcode: tuple(_spec(opcode, cls, form) for form in cls.forms) for opcode, cls in sorted(OPCODES.items())}
 )
 """The forms of every opcode."""
 
-
-def get_specs(opcode: str) -> tuple[InstructionSpec, ...]:
-    """The forms of an opcode; none for one that does not exist."""
-    return INSTRUCTIONS.get(opcode, ())
+_overloads: dict[str, list[InstructionSpec]] = {}
 
 
-def validate_instruction(opcode: str, modifiers: Sequence[str] = ()) -> list[ValidationIssue]:
-    """What is wrong with an opcode and its modifiers (with or without dots), on any target; empty: nothing."""
-    words = tuple(m.lstrip(".") for m in modifiers)
-    cls = OPCODES.get(opcode)
-    if cls is None:
+def register_overload(spec: InstructionSpec) -> None:
+    """Let `validate_instruction` take a further form of an opcode. Kernels take what ptxas takes, no more."""
+    _overloads.setdefault(spec.opcode, []).append(spec)
+
+
+def get_specs(opcode: str) -> list[InstructionSpec]:
+    """The forms of an opcode, those registered first; none for one that does not exist."""
+    return [*_overloads.get(opcode, ()), *INSTRUCTIONS.get(opcode, ())]
+
+
+def validate_instruction(
+    inst: Any, spec_table: Mapping[str, InstructionSpec | Sequence[InstructionSpec]] | None = None
+) -> list[ValidationIssue]:
+    """What is wrong with an instruction, on any target; empty: nothing.
+
+    inst: an object with an `opcode`, `modifiers` (with or without dots) and, if they are to be counted, `operands`; or
+    the instruction's name, `"add.s32"`. spec_table: forms to judge by instead of pyptx's own, by opcode.
+    """
+    opcode, words, count = _parts(inst)
+    others: list[InstructionSpec] = list(_overloads.get(opcode, ()))
+    if spec_table is not None:
+        found = spec_table.get(opcode, ())
+        others += [found] if isinstance(found, InstructionSpec) else found
+    judged = [_against(spec, inst, words, count) for spec in others]
+    if spec_table is None or not others:
+        judged.append(_by_class(inst, opcode, words, count))
+    return min(judged, key=len)
+
+
+def _parts(inst: Any) -> tuple[str, tuple[str, ...], int | None]:
+    """Opcode, modifiers without dots, and the number of operands where it is known."""
+    if isinstance(inst, str):
+        opcode, *words = inst.split(".")
+        return opcode, tuple(words), None
+    operands = getattr(inst, "operands", None)
+    return inst.opcode, tuple(m.lstrip(".") for m in inst.modifiers), None if operands is None else len(operands)
+
+
+def _against(spec: InstructionSpec, inst: Any, words: Sequence[str], count: int | None) -> list[ValidationIssue]:
+    """What a form that a program has made says about an instruction."""
+    left = {"." + w for w in words}
+    issues: list[ValidationIssue] = []
+    for group in spec.modifier_groups:
+        here = left.intersection(group.options)
+        left -= here
+        if group.required and not here:
+            issues.append(ValidationIssue(inst, f"{spec.opcode} needs one of {', '.join(group.options)}"))
+    issues += [ValidationIssue(inst, f"{spec.opcode} has no modifier {word}") for word in sorted(left)]
+    if count is not None and not spec.min_operands <= count <= spec.max_operands:
+        issues.append(_wrong_count(inst, spec.opcode, range(spec.min_operands, spec.max_operands + 1), count))
+    return issues
+
+
+def _by_class(inst: Any, opcode: str, words: tuple[str, ...], count: int | None) -> list[ValidationIssue]:
+    """What pyptx's own forms say about an instruction."""
+    found = find_opcode(opcode, words)
+    if found is None:
         near = suggest(opcode, OPCODES)
-        return [
-            ValidationIssue(f"there is no instruction {opcode}", f"did you mean {' or '.join(near)}?" if near else None)
-        ]
-    if cls.candidates(words):
-        return []
-    problem = cls.explain_modifiers(words)
-    return [ValidationIssue(problem.message, problem.hint)]
+        hint = f"did you mean {' or '.join(near)}?" if near else None
+        return [ValidationIssue(inst, f"there is no instruction {opcode}", hint=hint)]
+    cls, used = found
+    forms = cls.candidates(words[used:])
+    if not forms:
+        problem = cls.explain_modifiers(words[used:])
+        return [ValidationIssue(inst, problem.message, hint=problem.hint)]
+    counts = sorted({len(operands) for form, _ in forms for operands in form.alternatives})
+    return [] if count is None or count in counts else [_wrong_count(inst, ".".join((opcode, *words)), counts, count)]
 
 
-def validate_or_raise(opcode: str, modifiers: Sequence[str] = ()) -> None:
+def _wrong_count(inst: Any, name: str, counts: Sequence[int], count: int) -> ValidationIssue:
+    wanted = " or ".join(map(str, counts))
+    return ValidationIssue(inst, f"{name} takes {wanted} operand{'' if wanted == '1' else 's'}, not {count}")
+
+
+def validate_or_raise(inst: Any) -> None:
     """PtxValidationError where `validate_instruction` finds something."""
-    issues = validate_instruction(opcode, modifiers)
+    issues = validate_instruction(inst)
     if issues:
         raise PtxValidationError(issues)
 

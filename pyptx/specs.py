@@ -1,5 +1,8 @@
 """`Tile` and `Layout`: shapes, types and layouts of a kernel's tensors."""
 
+from .compat import accept_former_names as _accept_former_names
 from .frontend.tiles import Layout, Tile, unify_envs
 
 __all__ = ["Layout", "Tile", "unify_envs"]
+
+_accept_former_names(globals())

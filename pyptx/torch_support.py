@@ -17,20 +17,20 @@ __all__ = [
 ]
 
 
-def is_torch_tensor(value: Any) -> bool:
+def is_torch_tensor(obj: Any) -> bool:
     """Whether it is a `torch.Tensor`. Does not import torch."""
     torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return torch is not None and isinstance(obj, torch.Tensor)
 
 
-def any_torch_tensors(values: Iterable[Any]) -> bool:
+def any_torch_tensors(inputs: Iterable[Any]) -> bool:
     """Whether some of them are."""
-    return any(map(is_torch_tensor, values))
+    return any(map(is_torch_tensor, inputs))
 
 
-def extract_input_shapes(values: Sequence[Any]) -> list[tuple[int, ...]]:
+def extract_input_shapes(inputs: Sequence[Any]) -> list[tuple[int, ...]]:
     """The shapes of arrays or tensors, as tuples of ints."""
-    return [tuple(int(n) for n in value.shape) for value in values]
+    return [tuple(int(n) for n in value.shape) for value in inputs]
 
 
 def call_kernel_via_torch(kernel: Any, *tensors: Any, **kwargs: Any) -> Any:

@@ -37,13 +37,13 @@ class GmmaLayout:
     K-major: `stride_byte_offset` is the distance of two groups of 8 rows; `leading_byte_offset` that of two stripes of
     one swizzle width along K (unused by swizzled layouts with one stripe). MN-major: stride is the distance of two
     groups of 8 k, leading that of two stripes along M or N. `tma_swizzle` and `smem_swizzle` name the swizzle ("128B",
-    ...; None: none).
+    ...); without one they are "NONE" and None.
     """
 
     layout_type: LayoutType
     leading_byte_offset: int
     stride_byte_offset: int
-    tma_swizzle: str | None
+    tma_swizzle: str
     smem_swizzle: str | None
 
     @property
@@ -81,7 +81,7 @@ def pick_gmma_layout(*, elem_bytes: int, m_or_n: int, k: int, major: Major) -> G
     leading = other * 128 if row_bytes > 128 else 16
     if major == Major.MN and swizzle is None:
         leading = 8 * stripe  # without swizzle, the leading offset steps along K
-    return GmmaLayout(layout_type, leading, 8 * stripe, swizzle, swizzle)
+    return GmmaLayout(layout_type, leading, 8 * stripe, swizzle or "NONE", swizzle)
 
 
 def layout_for_a(*, dtype: PtxType, m: int, k: int) -> GmmaLayout:

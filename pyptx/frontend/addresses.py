@@ -19,7 +19,7 @@ def addr(base: Any, offset: int | str | Reg | RegArray | list[Any] | tuple[Any, 
     variable by name.
 
     A register as offset costs an add (a u32 offset to a 64-bit base is widened first). A list (or register array) of coordinates gives
-    `[base, {c0, c1}]`.
+    `[base, {c0, c1}]`, and so does their PTX text after a comma, `", {%r0, %r1}"`.
     """
     if isinstance(base, (bool, float)) or base is None:
         raise current().error(f"an address starts with a register, an allocation, an int or a name, not {base!r}")
@@ -36,6 +36,8 @@ def addr(base: Any, offset: int | str | Reg | RegArray | list[Any] | tuple[Any, 
         raise current().error(
             f"the offset of an address is an int, an integer register or a list of coordinates, not {offset!r}"
         )
+    if isinstance(offset, str) and offset.lstrip().startswith(","):
+        return AddressOperand(_base(base), None, (offset.lstrip(" ,"),))
     operand = bracketed(base)
     if isinstance(operand, AddressOperand) and offset is not None:
         if operand.offset is None:

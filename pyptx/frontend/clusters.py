@@ -28,10 +28,10 @@ class Cluster:
         """`barrier.cluster.wait{.aligned}`: wait for the arrival of all threads of the cluster."""
         emit(f"barrier.cluster.wait{'.aligned' if aligned else ''}", pred=pred)
 
-    def sync(self, *, aligned: bool = False) -> None:
+    def sync(self, *, aligned: bool = False, pred: Any = None) -> None:
         """Arrive and wait."""
-        self.arrive(aligned=aligned)
-        self.wait(aligned=aligned)
+        self.arrive(aligned=aligned, pred=pred)
+        self.wait(aligned=aligned, pred=pred)
 
     @staticmethod
     def rank(n: Any) -> Reg:
@@ -44,12 +44,12 @@ class Cluster:
         return result
 
     @staticmethod
-    def map_shared_u32(addr: Any, cta: Any) -> Reg:
+    def map_shared_u32(addr: Any, cta: Any, *, pred: Any = None) -> Reg:
         """`mapa.shared::cluster.u32`: the address of the same shared memory in CTA number `cta` of the cluster
         (b32).
         """
         result = temporary(current(), b32)
-        emit("mapa.shared::cluster.u32", result, address_register(addr), cta)
+        emit("mapa.shared::cluster.u32", result, address_register(addr), cta, pred=pred)
         return result
 
     @staticmethod

@@ -390,11 +390,15 @@ def _takes_argument(body: Callable[..., Any]) -> bool:
 
 class PipelineState:
     """Where a ring of `n_stages` buffers stands: `cursor` (next stage) and `phase` (parity of the next round), both
-    u32 registers.
+    u32 registers; fresh ones, set to 0, where they are left out. ValueError unless `n_stages` is a positive int.
     """
 
-    def __init__(self, n_stages: int, cursor: Reg, phase: Reg):
-        self.n_stages, self.cursor, self.phase = n_stages, cursor, phase
+    def __init__(self, n_stages: int, *, cursor: Reg | None = None, phase: Reg | None = None):
+        if not isinstance(n_stages, int) or n_stages < 1:
+            raise ValueError(f"a pipeline has a positive number of stages, not {n_stages!r}")
+        self.n_stages = n_stages
+        self.cursor = _zero() if cursor is None else cursor
+        self.phase = _zero() if phase is None else phase
 
     def advance(self) -> tuple[Reg, Reg]:
         """(stage, phase) of this step, in u32 registers of their own; then the cursor moves on, and the phase flips
@@ -423,13 +427,11 @@ def pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> 
     (`phase=reg.scalar(u32, init=1)`): its first n waits do not wait, as nothing has been put there yet. Where both are
     the same threads, one ring each. ValueError unless n is a positive int.
     """
-    trace = current()
-    if not isinstance(n, int) or n < 1:
-        raise ValueError(f"a pipeline has a positive number of stages, not {n!r}")
-    if cursor is None:
-        cursor = temporary(trace, u32)
-        move(cursor, 0)
-    if phase is None:
-        phase = temporary(trace, u32)
-        move(phase, 0)
-    return PipelineState(n, cursor, phase)
+    return PipelineState(n, cursor=cursor, phase=phase)
+
+
+def _zero() -> Reg:
+    """A fresh u32 register that is 0."""
+    result = temporary(current(), u32)
+    move(result, 0)
+    return result

@@ -79,7 +79,7 @@ class Bulk:
         self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d = (
             TensorCopy(n) for n in range(1, 6)
         )
-        self.tensor = TensorCopies()
+        self.tensor = TensorCopies(self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d)
 
     @staticmethod
     def load(dst: Any, src: Any, size: Any, mbar: Any, *, pred: Any = None) -> None:
@@ -140,11 +140,12 @@ class TensorCopy:
         self.rank = rank
 
     def __call__(
-        self, *, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, cta_group: int = 1, multicast_mask: Any = None,
-        cache_hint: Any = None, pred: Any = None,
+        self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, mbar: Any = None, cta_group: int = 1,
+        multicast_mask: Any = None, cache_hint: Any = None, pred: Any = None,
     ) -> None:  # fmt: skip
         """Load a box of the tensor `src` to shared memory at `dst`, 128-byte aligned (a swizzled box more, as
-        `smem.wgmma_tile` does); `mbar` counts the bytes of the whole box.
+        `smem.wgmma_tile` does); `mbar` counts the bytes of the whole box. Without `coord`, `src` has them:
+        `ptx.addr(desc, (column, row))`.
 
         `multicast_mask`: the CTAs of the cluster that get it, at the same offsets. `cta_group=2`: `mbar` may be the
         peer CTA's (sm_100).
@@ -152,12 +153,17 @@ class TensorCopy:
         _load(self.rank, "", dst, src, coord, mbar, multicast_mask, cache_hint, cta_group=cta_group, pred=pred)
 
     def shared_cta_global_tile(
-        self, *, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, cache_hint: Any = None, pred: Any = None
-    ) -> None:
+        self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, mbar: Any = None, cta_group: int = 1,
+        cache_hint: Any = None, pred: Any = None,
+    ) -> None:  # fmt: skip
         """Load a box to this CTA's shared memory (`.shared::cta`, PTX 8.6)."""
-        _load(self.rank, ".tile", dst, src, coord, mbar, None, cache_hint, space="shared::cta", pred=pred)
+        _load(
+            self.rank, ".tile", dst, src, coord, mbar, None, cache_hint, cta_group=cta_group, space="shared::cta", pred=pred
+        )  # fmt: skip
 
-    def store(self, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None) -> None:
+    def store(
+        self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, cache_hint: Any = None, pred: Any = None
+    ) -> None:
         """Store shared memory at `src` to a box of the tensor `dst`, in the bulk group."""
         _store(self.rank, "", dst, src, coord, cache_hint, pred)
 
@@ -172,27 +178,30 @@ class TensorCopy:
 
 class TensorCopies:
     """`ptx.cp.async_.bulk.tensor`: the access modes by name. Operands as those of `ptx.cp.async_.bulk.tensor_2d`, whose
-    mode is the tile too.
+    mode is the tile too; that is here as `tensor_2d` as well.
     """
 
+    def __init__(self, *plain: TensorCopy):
+        self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d = plain
+
     def tile_1d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
-        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        """Load a box (options: mbar, cta_group, cache_hint, multicast_mask, pred)."""
         self._tile(1, dst, src, coord, **options)
 
     def tile_2d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
-        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        """Load a box (options: mbar, cta_group, cache_hint, multicast_mask, pred)."""
         self._tile(2, dst, src, coord, **options)
 
     def tile_3d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
-        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        """Load a box (options: mbar, cta_group, cache_hint, multicast_mask, pred)."""
         self._tile(3, dst, src, coord, **options)
 
     def tile_4d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
-        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        """Load a box (options: mbar, cta_group, cache_hint, multicast_mask, pred)."""
         self._tile(4, dst, src, coord, **options)
 
     def tile_5d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
-        """Load a box (options: mbar, cache_hint, multicast_mask, pred)."""
+        """Load a box (options: mbar, cta_group, cache_hint, multicast_mask, pred)."""
         self._tile(5, dst, src, coord, **options)
 
     @staticmethod
@@ -202,12 +211,13 @@ class TensorCopies:
         src: Any,
         coord: Sequence[Any],
         *,
-        mbar: Any,
+        mbar: Any = None,
+        cta_group: int = 1,
         cache_hint: Any = None,
         multicast_mask: Any = None,
         pred: Any = None,
     ) -> None:
-        _load(rank, ".tile", dst, src, coord, mbar, multicast_mask, cache_hint, pred=pred)
+        _load(rank, ".tile", dst, src, coord, mbar, multicast_mask, cache_hint, cta_group=cta_group, pred=pred)
 
     def im2col_3d(self, dst: Any, src: Any, coord: Sequence[Any], **options: Any) -> None:
         """Load in im2col mode (options: mbar, offsets (1 of u16), cache_hint, multicast_mask, pred)."""
@@ -223,7 +233,7 @@ class TensorCopies:
 
     @staticmethod
     def _im2col(
-        rank: int, dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any, offsets: Sequence[Any] | None = None,
+        rank: int, dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any = None, offsets: Sequence[Any] | None = None,
         cache_hint: Any = None, multicast_mask: Any = None, pred: Any = None,
     ) -> None:  # fmt: skip
         offsets = [0] * (rank - 2) if offsets is None else offsets
@@ -237,7 +247,7 @@ class TensorCopies:
         src: Any,
         coord: Sequence[Any],
         *,
-        mbar: Any,
+        mbar: Any = None,
         cache_hint: Any = None,
         multicast_mask: Any = None,
         pred: Any = None,
@@ -246,8 +256,20 @@ class TensorCopies:
         _load(2, ".tile::gather4", dst, src, coord, mbar, multicast_mask, cache_hint, coordinates=5, pred=pred)
 
     @staticmethod
-    def scatter4_2d(dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
-        """Store four rows (sm_100): `coord` is the column and the four row numbers."""
+    def scatter4_2d(
+        dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any = None, cache_hint: Any = None, pred: Any = None
+    ) -> None:
+        """Store four rows (sm_100), in the bulk group: `coord` is the column and the four row numbers.
+
+        A store does not arrive at an mbarrier; TraceWarning for an `mbar`, which is left out.
+        """
+        if mbar is not None:
+            trace = current()
+            trace.warn(
+                "scatter4_2d is a store and does not arrive at mbar: a wait for it does not end",
+                "ptx.cp.async_.bulk.commit_group(), then wait_group(0)",
+                trace.place(),
+            )
         _store(2, ".tile::scatter4", dst, src, coord, cache_hint, pred, coordinates=5)
 
     def store_1d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
@@ -271,9 +293,13 @@ class TensorCopies:
         _store(5, ".tile", dst, src, coord, cache_hint, pred)
 
 
-def _map(tensor: Any, coord: Sequence[Any], rank: int) -> AddressOperand:
-    """`[map, {coordinates}]`."""
+def _map(tensor: Any, coord: Sequence[Any] | None, rank: int) -> AddressOperand:
+    """`[map, {coordinates}]`; the coordinates may be in an address already."""
     trace = current()
+    if coord is None:
+        if isinstance(tensor, AddressOperand) and tensor.rest:
+            return tensor
+        raise trace.error(f"the copy needs coord=, the {rank} coordinates of its first element")
     if isinstance(coord, AddressOperand) or not isinstance(coord, (list, tuple, RegArray)):
         raise trace.error(f"coordinates are a tuple of ints and registers, not {coord!r}")
     if len(coord) != rank:
@@ -286,12 +312,14 @@ def _map(tensor: Any, coord: Sequence[Any], rank: int) -> AddressOperand:
 
 
 def _load(
-    rank: int, mode: str, dst: Any, src: Any, coord: Sequence[Any], mbar: Any, multicast_mask: Any, cache_hint: Any, *,
+    rank: int, mode: str, dst: Any, src: Any, coord: Sequence[Any] | None, mbar: Any, multicast_mask: Any, cache_hint: Any, *,
     cta_group: int = 1, space: str = "shared::cluster", offsets: Sequence[Any] | None = None, coordinates: int |
     None = None, pred: Any = None,
 ) -> None:  # fmt: skip
     words = f"cp.async.bulk.tensor.{rank}d.{space}.global{mode}.{_BYTES}"
     tensor = _map(src, coord, coordinates or rank)
+    if mbar is None:
+        raise current().error("a load needs mbar=, the mbarrier that counts its bytes", "smem.mbarrier(1)[0] is one")
     note_copy(current(), tensor.base, dst, rank, mode)
     operands: list[Any] = [bracketed(dst), tensor, bracketed(mbar)]
     if offsets is not None:
@@ -312,7 +340,7 @@ def _store(
     mode: str,
     dst: Any,
     src: Any,
-    coord: Sequence[Any],
+    coord: Sequence[Any] | None,
     cache_hint: Any,
     pred: Any,
     *,
@@ -364,31 +392,41 @@ class Tma:
         row: Any = None,
         col: Any = None,
         mbar: Any = None,
-        *,
         coords: Sequence[Any] | None = None,
+        *,
         issuer: Any = None,
+        pred: Any = None,
     ) -> None:
         """Load the box at (row, col), in elements, col a multiple of 64; `coords` gives the three coordinates (within
-        the panel, row, panel) instead. `mbar` counts the bytes. `issuer`: the predicate of the issuing thread.
+        the panel, row, panel) instead. `mbar` counts the bytes. `issuer` (or `pred`): the predicate of the issuing
+        thread.
         """
-        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, None, None, pred=issuer)
+        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, None, None, pred=_one_of(issuer, pred))
 
     @staticmethod
     def load_3d_multicast(
-        dst: Any, src: Any, row: Any = None, col: Any = None, mbar: Any = None, mask: Any = None, *,
-        coords: Sequence[Any] | None = None, issuer: Any = None,
+        dst: Any, src: Any, row: Any = None, col: Any = None, mbar: Any = None, mask: Any = None,
+        coords: Sequence[Any] | None = None, *, issuer: Any = None, pred: Any = None,
     ) -> None:  # fmt: skip
         """Load the box to every CTA of the cluster in `mask` (bit i: rank i), at the same offsets in shared memory;
         each CTA's own mbarrier at `mbar`'s offset counts the bytes. Otherwise as `load_3d`.
         """
-        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, mask, None, pred=issuer)
+        _load(3, ".tile", dst, src, _rank3(row, col, coords), mbar, mask, None, pred=_one_of(issuer, pred))
 
     @staticmethod
     def store_3d(
-        dst: Any, src: Any, row: Any = None, col: Any = None, *, coords: Sequence[Any] | None = None, issuer: Any = None
-    ) -> None:
+        dst: Any, src: Any, row: Any = None, col: Any = None, coords: Sequence[Any] | None = None, *,
+        issuer: Any = None, pred: Any = None,
+    ) -> None:  # fmt: skip
         """Store the box at (row, col), in the bulk group: `ptx.cp.async_.bulk.commit_group` and `wait_group` follow."""
-        _store(3, ".tile", dst, src, _rank3(row, col, coords), None, issuer)
+        _store(3, ".tile", dst, src, _rank3(row, col, coords), None, _one_of(issuer, pred))
+
+
+def _one_of(issuer: Any, pred: Any) -> Any:
+    """The guard of a TMA copy, under one of its two names."""
+    if issuer is not None and pred is not None:
+        raise current().error("issuer and pred are two names of one guard: give one of them")
+    return issuer if pred is None else pred
 
 
 def _rank3(row: Any, col: Any, coords: Sequence[Any] | None) -> Sequence[Any]:

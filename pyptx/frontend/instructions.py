@@ -186,7 +186,7 @@ class Opcode:
             found = find_opcode(root, rest)
             if found is None:
                 problem = unknown_opcode(root, rest)
-                raise trace.error(problem.message, problem.hint)
+                raise trace.refusal(problem.message, problem.hint)
             cls, used = found
             self._modifiers = tuple(rest[used:])
             self._reads_special = cls.reads_special

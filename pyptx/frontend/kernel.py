@@ -85,13 +85,13 @@ class Kernel:
     __wrapped__: Callable[..., Any]
 
     def __init__(
-        self, fn: Callable[..., Any], *, arch: str | Sequence[str] = "sm_90a",
+        self, fn: Callable[..., Any], arch: str | Sequence[str] = "sm_90a",
         version: str | tuple[int, int] | None = None,
         in_specs: Sequence[Tile] | None = None, out_specs: Sequence[Tile] | None = None,
         grid: Any = None, block: Any = (1, 1, 1), cluster: Any = (1, 1, 1), smem: int = 0,
         raw_params: Sequence[tuple[str, str]] | None = None, extern_smem: bool | str = False,
         reqntid: Sequence[int] | None = None, raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None,
-        cooperative: bool = False, programmatic: bool = False,
+        *, cooperative: bool = False, programmatic: bool = False,
         debug: bool = False,
     ):  # fmt: skip
         if not (inspect.isfunction(fn) or inspect.ismethod(fn)):
@@ -888,4 +888,4 @@ def kernel(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     return Kernel(fn, **options)
 
 
-_OPTIONS = [p.name for p in inspect.signature(Kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
+_OPTIONS = [name for name in inspect.signature(Kernel).parameters if name != "fn"]

@@ -18,9 +18,9 @@ def ldmatrix(*, dst: Any, src: Any, layout: str = "x4", trans: bool = False, pre
     """`ldmatrix.sync.aligned.m8n8.<layout>{.trans}.shared.b16`: load 1, 2 or 4 8x8 matrices of 16-bit elements.
 
     dst: as many b32 registers as matrices. src: shared address of a row; lanes 8i to 8i+7 give the rows of matrix i.
-    layout: "x1", "x2", "x4", also with ".trans".
+    layout: "x1", "x2", "x4", also with ".trans", and with "m8n8." before it.
     """
-    emit(f"ldmatrix.sync.aligned.m8n8.{_layout(layout, trans)}.shared.b16", _vector(dst), bracketed(src), pred=pred)
+    emit(f"ldmatrix.sync.aligned.{_layout('m8n8', layout, trans)}.shared.b16", _vector(dst), bracketed(src), pred=pred)
 
 
 def stmatrix(
@@ -31,18 +31,19 @@ def stmatrix(
     """
     kind = "b8" if shape == "m16n8" else "b16"
     emit(
-        f"stmatrix.sync.aligned.{shape}.{_layout(layout, trans)}.shared::cta.{kind}",
+        f"stmatrix.sync.aligned.{_layout(shape, layout, trans)}.shared::cta.{kind}",
         bracketed(smem),
         _vector(regs),
         pred=pred,
     )
 
 
-def _layout(layout: str, trans: bool) -> str:
+def _layout(shape: str, layout: str, trans: bool) -> str:
+    """The modifiers in a layout, in order: the shape, which the layout may name again, the count and `.trans`."""
     words = layout.strip(".").split(".")
-    if trans and "trans" not in words:
-        words.append("trans")
-    return ".".join(words)
+    turned = trans or "trans" in words
+    counts = [w for w in words if w not in (shape, "trans")]
+    return ".".join([shape, *counts, *(["trans"] if turned else [])])
 
 
 def _vector(regs: Any) -> Any:
@@ -52,28 +53,32 @@ def _vector(regs: Any) -> Any:
 def stmatrix_x4_trans_f32_bf16(
     *, frag: Any, smem_base: Any, lane: Any, row_stride: int, tmp_bf16: Any = None, tmp_pack: Any = None
 ) -> None:
-    """Store a wgmma accumulator as bf16, transposed: element (row, column) goes to `smem_base + column*row_stride +
-    2*row`.
+    """Store a wgmma accumulator as bf16, transposed: element (row, column) of the warpgroup's 64 rows goes to
+    `smem_base + 2 * (column*row_stride + row)`.
 
-    frag: the f32 accumulators of 16 columns per 8 registers, 16 rows per warp. smem_base: shared address of the warp's
-    first element (u32 register or allocation); lane: %laneid; row_stride: bytes from one column to the next, a multiple
-    of 16. tmp_pack: four b32 registers to use (fresh ones else); tmp_bf16 is not needed.
+    frag: the f32 accumulators of 16 columns per 8 registers, 16 rows per warp. smem_base: shared address of the
+    warpgroup's first element (u32 register or allocation). lane: the thread of the warpgroup, 0 to 127; warp w stores
+    rows 16w to 16w + 15, 32w bytes further on. row_stride: elements from one column to the next, a multiple of 8.
+    tmp_pack: four b32 registers to use (fresh ones else); tmp_bf16 is not needed.
     """
     del tmp_bf16  # cvt.rn.bf16x2 rounds and packs in one instruction
     trace = current()
     values = list(frag)
     if len(values) % 8:
         raise trace.error(f"the fragment has 8 registers for each 16 columns, not {len(values)} in all")
-    if row_stride % 16:
-        raise trace.error(f"the rows of stmatrix are 16-byte aligned, and row_stride is {row_stride}")
+    if not isinstance(row_stride, int) or row_stride % 8:
+        raise trace.error(f"row_stride is a multiple of 8 elements (16 bytes), not {row_stride!r}")
+    stride = 2 * row_stride
     # lane l gives row l%8 of matrix l/8; the matrices are (rows 0-7, 8-15) x (columns 0-7, 8-15), transposed
     address, part = temporary(trace, u32), temporary(trace, u32)
     emit("and.b32", part, lane, 7)
-    emit("mad.lo.u32", address, part, row_stride, address_register(smem_base))
+    emit("mad.lo.u32", address, part, stride, address_register(smem_base))
     emit("and.b32", part, lane, 8)
     emit("mad.lo.u32", address, part, 2, address)
-    emit("shr.u32", part, lane, 4)
-    emit("mad.lo.u32", address, part, 8 * row_stride, address)
+    emit("and.b32", part, lane, 16)
+    emit("mad.lo.u32", address, part, stride // 2, address)
+    emit("and.b32", part, lane, 0xFFFFFFE0)
+    emit("add.u32", address, address, part)  # 16 rows for each warp of 32 lanes: one byte for each lane
     packed = list(tmp_pack)[:4] if tmp_pack is not None else [temporary(trace, b32) for _ in range(4)]
     for group in range(len(values) // 8):
         for i, register in enumerate(packed):
@@ -81,7 +86,7 @@ def stmatrix_x4_trans_f32_bf16(
             emit("cvt.rn.bf16x2.f32", register, high, low)
         emit(
             "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16",
-            AddressOperand(address, 16 * group * row_stride or None),
+            AddressOperand(address, 16 * group * stride or None),
             packed,
         )
 

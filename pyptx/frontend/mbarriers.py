@@ -155,6 +155,13 @@ class MbarrierSlot:
     def address(self) -> AddressOperand:
         return AddressOperand(self.base, self.byte_offset or None)
 
+    def __ptx_address__(self) -> AddressOperand:
+        return self.address
+
+    def address_operand(self) -> AddressOperand:
+        """Its address in brackets, `[base+offset]`."""
+        return self.address
+
     def addr_reg(self) -> Reg:
         """Its shared address in a u32 register."""
         return address_register(self.address)

@@ -53,6 +53,7 @@ from ..ssa.statement import Reg as Variable
 from ..ssa.statement import Statement
 from . import words as spelling
 from .arguments import Parameter, finish
+from .imported import EntryKernel
 from .instructions import inst
 from .module_trace import Gaps, ModuleTrace
 from .parameters import raw_parameter
@@ -206,22 +207,24 @@ class Module:
     # ----------------------------------------------------------------------------------------------------- functions
 
     @overload
-    def entry(self, name: Callable[..., object], /) -> Function: ...
+    def entry(self, name: Callable[..., object], /) -> EntryKernel: ...
     @overload
     def entry(
         self, name: str | None = None, /, *, params: Parameters | None = (), head: spelling.Text = ".visible .entry",
         directives: Sequence[Sequence[Any]] | spelling.Text = (), layout: int | None = None,
         end: tuple[str, str] | None = None,
-    ) -> Callable[[Callable[..., object]], Function]: ...  # fmt: skip
+    ) -> Callable[[Callable[..., object]], EntryKernel]: ...  # fmt: skip
     def entry(self, name: Any = None, /, **options: Any) -> Any:
         """Decorator: a kernel, of the Python function's name unless another is given. `directives` are tuples such as
         ("maxntid", 128, 1, 1).
 
-        The function takes all parameters, as names to load from, or no arguments. PTX ISA 11.2.
+        The function takes all parameters, as names to load from, or no arguments. What it is then is a kernel: `k.ptx()`
+        is the text of the module, `k.check()` what is wrong with it, and `pyptx.simulate` runs it. PTX ISA 11.2.
         """
         if callable(name):
             return self.entry()(name)
-        return self._decorator(name, {"head": ".visible .entry", "params": (), **options}, True)
+        decorate = self._decorator(name, {"head": ".visible .entry", "params": (), **options}, True)
+        return lambda body: EntryKernel(self, decorate(body))
 
     @overload
     def func(self, name: Callable[..., object], /) -> Function: ...

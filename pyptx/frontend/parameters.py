@@ -21,9 +21,14 @@ __all__ = ["EntryParameter", "TensorSpec", "TmaDescriptorHandle", "raw_parameter
 
 @dataclass(frozen=True)
 class TmaDescriptorHandle:
-    """The TMA descriptor of a tensor, outside of a trace: just its parameter's name."""
+    """The TMA descriptor of a tensor, outside of a trace: it has the name of its parameter, and the tensor."""
 
-    name: str
+    tensor: TensorSpec
+
+    @property
+    def name(self) -> str:
+        """The parameter's name, `<tensor>_tma_desc`."""
+        return f"{self.tensor.name}_tma_desc"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class TensorSpec(NotAValue):
         trace = tracing()
         name = f"{self.name}_tma_desc"
         if trace is None:
-            return TmaDescriptorHandle(name)
+            return TmaDescriptorHandle(self)
         known = trace.descriptors.get(self.name)
         if known is not None:
             assert isinstance(known, Reg)

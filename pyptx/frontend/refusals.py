@@ -85,4 +85,4 @@ def _destination(cls: type[Instruction], modifiers: tuple[str, ...], count: int)
 
 def _advised(error: PTXError, advice: str) -> PTXError:
     first, *rest = error.diagnostics
-    return PTXError([replace(first, hint="\n".join(filter(None, (advice, first.hint)))), *rest])
+    return type(error)([replace(first, hint="\n".join(filter(None, (advice, first.hint)))), *rest])

@@ -9,7 +9,7 @@ from typing import Any
 from ..types import PtxType
 from .arithmetic import _UNSIGNED
 from .instructions import bits_of, emit, moved
-from .registers import Reg, SpecialReg, checked_type, temporary
+from .registers import NegPred, Reg, SpecialReg, checked_type, temporary
 from .shared import bracketed, memory_type
 from .trace import current
 
@@ -81,22 +81,26 @@ def mul(dtype: PtxType, *operands: Any, mode: str | None = None, pred: Any = Non
     return _operation(f"mul.{mode + '.' if mode else ''}{dtype.name}", dtype, 3, operands, pred)
 
 
-def mad(dtype: PtxType, *operands: Any, mode: str = "lo", pred: Any = None) -> Reg:
-    """`mad`: d, a, b, c, or a, b, c for a new d. Integers have a `mode`: "lo", "hi" or "wide" (c and d are twice as
-    wide).
+def mad(*operands: Any, mode: str = "lo", pred: Any = None) -> Reg:
+    """`mad`: dtype, d, a, b, c, or without d for a new one, or a, b, c alone. Integers have a `mode`: "lo", "hi" or
+    "wide" (c and d are twice as wide).
 
-    Floats are `fma.rn`. Without d the result has the type of the first register operand (twice as wide for "wide").
+    Floats are `fma.rn`. Without a type it is that of the first register operand, and without d the result has it, too
+    (twice as wide for "wide").
     """
-    checked_type(dtype, _FIRST)
     trace = current()
+    first = next((o.dtype for o in operands if isinstance(o, Reg)), None)
+    if operands and not isinstance(operands[0], PtxType) and len(operands) == 3 and first is not None:
+        operands = (first, *operands)
+    dtype = checked_type(operands[0] if operands else None, _FIRST)
+    operands = operands[1:]
     if dtype.is_float:
         return _operation(f"fma.rn.{dtype.name}", dtype, 4, operands, pred)
-    name = "s32" if dtype.bits == 32 and len(operands) == 3 else _number(dtype)
-    if len(operands) == 3:
-        result = next((o.dtype for o in operands if isinstance(o, Reg)), dtype)
-        operands = (temporary(trace, _doubled(dtype) if mode == "wide" else result), *operands)
-        name = _number(dtype) if mode != "lo" else name
-    return _operation(f"mad.{mode}.{name}", dtype, 4, operands, pred)
+    if len(operands) != 3:
+        return _operation(f"mad.{mode}.{_number(dtype)}", dtype, 4, operands, pred)
+    result = _doubled(dtype) if mode == "wide" else first or dtype
+    name = "s32" if dtype.bits == 32 and mode == "lo" else _number(dtype)
+    return _operation(f"mad.{mode}.{name}", dtype, 4, (temporary(trace, result), *operands), pred)
 
 
 def _doubled(dtype: PtxType) -> PtxType:
@@ -143,11 +147,15 @@ def selp(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
     return _operation(f"selp.{name}", dtype, 4, operands, pred)
 
 
-def setp(cmp: str, dtype: PtxType, p: Any, a: Any, b: Any, *, pred: Any = None, pred_negate: bool = False) -> Any:
+def setp(cmp: str, dtype: PtxType, p: Any, a: Any, b: Any, *, pred: Any = None, pred_negate: Any = False) -> Any:
     """`setp.<cmp>`: p = a cmp b; p is a predicate or a pair `p | q`. `pred` guards the instruction, negated with
-    `pred_negate`.
+    `pred_negate=True`; a predicate as `pred_negate` is the guard itself.
     """
-    if pred is not None and pred_negate:
+    if isinstance(pred_negate, (Reg, NegPred)):
+        if pred is not None:
+            raise current().error("pred and pred_negate are two guards: give one of them")
+        pred = pred_negate
+    elif pred is not None and pred_negate:
         pred = ~pred
     return emit(f"setp.{cmp}.{_number(dtype)}", p, _constant(dtype, a), _constant(dtype, b), pred=pred)
 

@@ -44,9 +44,21 @@ class SymbolName(str):
 
 
 class Allocation(NotAValue):
-    """A piece of shared memory: its symbol, its size in bytes, its alignment, its place if the memory is dynamic."""
+    """A piece of shared memory: its symbol, its size in bytes, its alignment, its place if the memory is dynamic.
 
-    def __init__(self, trace: Trace, prefix: str, name: str | None, size: int, align: int, element: str, count: int):
+    Made by a class of its own it is a view of what is declared elsewhere (by `ptx.var`, by `ptx.raw`, or the extern
+    array): `start` bytes after a symbol. `_declare` makes it an allocation.
+    """
+
+    def __init__(self, symbol: str, start: int):
+        if not isinstance(symbol, str) or not isinstance(start, int):
+            raise TypeError(f"shared memory is at the name of a variable and an offset, not {symbol!r} and {start!r}")
+        self.symbol, self._start, self._declared = str(symbol), start, False
+
+    def _declare(self, prefix: str, name: str | None, size: int, align: int, element: str, count: int) -> Self:
+        """Declare it, as `size` bytes under a new name."""
+        trace = current()
+        self._start, self._declared = 0, True
         if name is None:
             name = f"{prefix}_{trace.count(prefix)}"
         trace.check_free(name)
@@ -68,15 +80,22 @@ class Allocation(NotAValue):
                 "use smaller tiles or fewer stages",
             )
         trace.allocations[name] = self
+        return self
 
     @property
     def name(self) -> str:
         """The symbol: the allocation's own, or `dyn_smem` where the kernel asks for more than 48 KiB."""
+        if not self._declared:
+            return self.symbol
         return SymbolName(DYNAMIC if self._dynamic_name else self.symbol, self)
 
     @property
     def byte_offset(self) -> int:
-        """Bytes before it in the kernel's shared memory: its offset in `dyn_smem` when the memory is dynamic."""
+        """Bytes before it in the kernel's shared memory: its offset in `dyn_smem` when the memory is dynamic; of a view,
+        those from its symbol.
+        """
+        if not self._declared:
+            return self._start
         self._offset_read = True
         return self._offset
 
@@ -86,7 +105,7 @@ class Allocation(NotAValue):
         return self.symbol + "'"
 
     def __ptx_symbol__(self) -> tuple[str, int]:
-        return self.symbol, 0
+        return self.symbol, self._start
 
     def described(self) -> tuple[str, str]:
         return (
@@ -108,18 +127,29 @@ class SharedAlloc(Allocation):
     `s.element((row, col))` is its address; of an array with one dimension `s[i,]`. One index is a part: `s[i]` is the
     address of row i (of element i, with one dimension), to be given to `smem.load`, `ptx.addr`, a copy or a descriptor,
     or to be indexed further, `s[i][j]`. Indices are ints or 32-bit or 64-bit integer registers.
+
+    `SharedAlloc("buffer", f32, (8, 32))` declares nothing: it is an array in a variable that there is already.
     """
 
     def __init__(
-        self, dtype: PtxType, shape: tuple[int, ...], swizzle: str | None, align: int, name: str | None,
-        gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None,
+        self, name: str, dtype: PtxType, shape: int | tuple[int, ...], swizzle: str | None = None,
+        gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None, byte_offset: int = 0,
     ):  # fmt: skip
-        size = prod(shape) * checked_type(dtype, "the type of an allocation").bits // 8
-        super().__init__(current(), "smem", name, size, align, ".b8", size)
-        self.dtype, self.shape, self.swizzle = dtype, shape, swizzle
+        super().__init__(name, byte_offset)
+        self.dtype, self.shape, self.swizzle = checked_type(dtype, "the type of an allocation"), _shape(shape), swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
         self.element_place: int | None = None
         """Where the author first asked for an element, row-major."""
+
+    @classmethod
+    def declare(
+        cls, dtype: PtxType, shape: int | tuple[int, ...], swizzle: str | None, align: int, name: str | None,
+        gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None,
+    ) -> Self:  # fmt: skip
+        """A new array."""
+        made = cls(name or "", dtype, shape, swizzle, gmma_layout, gmma_major)
+        size = prod(made.shape) * dtype.bits // 8
+        return made._declare("smem", name, size, align, ".b8", size)
 
     def __repr__(self) -> str:
         return f"SharedAlloc({self.symbol}, {self.dtype}, {self.shape})"
@@ -200,7 +230,8 @@ class SharedSlice(NoTruth):
                 f"{self.alloc.symbol}[register] has no constant address",
                 f"s[{indices}] loads an element; ptx.addr(s[i]) computes the address",
             )
-        return self.alloc.symbol, self.offset
+        symbol, start = self.alloc.__ptx_symbol__()
+        return symbol, start + self.offset
 
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
@@ -270,11 +301,22 @@ def _index(trace: Trace, register: Any) -> Any:
 
 
 class MbarrierArray(Allocation):
-    """`count` mbarrier objects (64 bits each, 8-byte aligned) in shared memory; `bars[i]` is one."""
+    """`count` mbarrier objects (64 bits each, 8-byte aligned) in shared memory; `bars[i]` is one.
 
-    def __init__(self, count: int, name: str | None):
-        super().__init__(current(), "mbar", name, 8 * count, 8, ".b64", count)
+    `MbarrierArray("bars", 2)` declares nothing: it is the mbarriers in a variable that there is already.
+    """
+
+    def __init__(self, name: str, count: int, byte_offset: int = 0):
+        super().__init__(name, byte_offset)
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"the number of mbarriers is a positive int, not {count!r}")
         self.count = count
+
+    @classmethod
+    def declare(cls, count: int, name: str | None) -> Self:
+        """New mbarriers."""
+        made = cls(name or "", count)
+        return made._declare("mbar", name, 8 * count, 8, ".b64", count)
 
     def __repr__(self) -> str:
         return f"MbarrierArray({self.symbol}, {self.count})"
@@ -325,7 +367,8 @@ class MbarrierRef(NotAValue):
         return self.array.byte_offset + self.offset
 
     def __ptx_symbol__(self) -> tuple[str, int]:
-        return self.array.symbol, self.offset
+        symbol, start = self.array.__ptx_symbol__()
+        return symbol, start + self.offset
 
 
 # ------------------------------------------------------------------------------------------------------------ functions
@@ -341,22 +384,26 @@ def alloc(
     """An array in shared memory, 128-byte aligned unless `align` says otherwise. `swizzle` ("32B", "64B", "128B") is
     noted, not applied.
     """
-    return SharedAlloc(dtype, _shape(shape), swizzle, align or 128, name)
+    return SharedAlloc.declare(dtype, shape, swizzle, align or 128, name)
 
 
 def alloc_with_layout(
     dtype: PtxType,
-    shape: tuple[int, ...],
-    *,
-    gmma_layout: GmmaLayout,
-    gmma_major: str,
+    shape: int | tuple[int, ...],
+    swizzle: str | None = None,
     align: int | None = None,
     name: str | None = None,
+    *,
+    gmma_layout: GmmaLayout | None = None,
+    gmma_major: str | None = None,
 ) -> SharedAlloc:
-    """An array that a wgmma or TMA layout describes; aligned to the layout's swizzle atom at least."""
-    swizzle = gmma_layout.smem_swizzle
+    """An array that a wgmma or TMA layout describes; aligned to its swizzle atom at least. The swizzle is the layout's
+    where it is left out.
+    """
+    if swizzle is None and gmma_layout is not None:
+        swizzle = gmma_layout.smem_swizzle
     atom = {"128B": 1024, "64B": 512, "32B": 256}.get(swizzle or "", 128)
-    return SharedAlloc(dtype, _shape(shape), swizzle, max(align or 0, atom), name, gmma_layout, gmma_major)
+    return SharedAlloc.declare(dtype, shape, swizzle, max(align or 0, atom), name, gmma_layout, gmma_major)
 
 
 def wgmma_tile(
@@ -388,9 +435,7 @@ def total() -> int:
 
 def mbarrier(count: int = 1, name: str | None = None) -> MbarrierArray:
     """`count` mbarriers in shared memory. They need `ptx.mbarrier.init` before use."""
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"the number of mbarriers is a positive int, not {count!r}")
-    return MbarrierArray(count, name)
+    return MbarrierArray.declare(count, name)
 
 
 def base(name: str | None = None) -> Reg:

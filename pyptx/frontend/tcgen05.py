@@ -62,13 +62,14 @@ class Tcgen05:
         d: tensor memory address (register). a_desc: descriptor of A in shared memory, or with `a_is_tmem` its tensor
         memory address. idesc: the instruction descriptor (b32 register or int). kind: "f16", "tf32", "f8f6f4", "i8",
         "ti16".
-        Whether D is added: `pred_operand` (a predicate), else `scale_d`, `scale_c` or `enable_input_d` (a bool, a
-        predicate, or an integer register), the first given. sparse: A is 2:4 sparse, `sparse_metadata` its metadata's
+        Whether D is added: `pred_operand` (a predicate), else `scale_d` or `enable_input_d` (a bool, a
+        predicate, or an integer register), the first given. scale_c: D is multiplied by 2**-scale_c before it is added, 0
+        to 15 (kinds "f16" and "tf32"). sparse: A is 2:4 sparse, `sparse_metadata` its metadata's
         tensor memory address. collector_a, collector_b: "fill", "use", "lastuse", "discard". lut: the tensor memory address
         of a table of values, whose indices B is (kind "f8f6f4"). Kind "ti16", collector_b and lut: sm_107.
         """
         trace = current()
-        chosen = next(c for c in (pred_operand, scale_d, scale_c, enable_input_d) if c is not None)
+        chosen = next(c for c in (pred_operand, scale_d, enable_input_d) if c is not None)
         accumulate = scale_predicate(trace, chosen)
         words = f"tcgen05.mma{'.sp' if sparse else ''}.cta_group::{cta_group}.kind::{kind.removeprefix('kind::')}"
         if ashift:
@@ -87,7 +88,8 @@ class Tcgen05:
             operands.append(_bits_address(lut))
         if isinstance(idesc, int):
             idesc = from_(idesc, b32)
-        emit(words, *operands, idesc, accumulate, pred=pred)
+        scale = [] if scale_c is None else [scale_c]
+        emit(words, *operands, idesc, accumulate, *scale, pred=pred)
 
     @staticmethod
     def fence_before_thread_sync(*, pred: Any = None) -> None:
@@ -182,13 +184,17 @@ class Tcgen05:
         *,
         cta_group: int = 1,
         multicast: str | None = None,
+        src_is_addr: bool | None = None,
         pred: Any = None,
     ) -> None:
         """`tcgen05.cp`: copy from shared memory (descriptor `src`) to tensor memory.
 
         size: "128x256b", "4x256b", "128x128b", "64x128b" (multicast "warpx2::02_13" or "warpx2::01_23"), "32x128b"
-        (multicast "warpx4", the only one).
+        (multicast "warpx4", the only one). src_is_addr: not needed.
         """
+        del src_is_addr  # the descriptor is a register, with or without the brackets that PTX does not have there
+        if isinstance(src, AddressOperand):
+            src = src.base
         if multicast is None and size == "32x128b":
             multicast = "warpx4"
         words = f"tcgen05.cp.cta_group::{cta_group}.{size}{'.' + multicast if multicast else ''}"
@@ -241,15 +247,15 @@ class Tcgen05:
         *, m: int = 128, n: int = 256, ab_dtype: str = "bf16", a_major: str = "K", b_major: str = "K",
         scale_a: int = 1, scale_b: int = 1, saturate: bool = False, sparse: bool = False, max_shift: int = 0,
     ) -> int:  # fmt: skip
-        """The instruction descriptor for f16 or bf16 operands and f32 results (PTX ISA 9.7.18.4.2). ValueError for
+        """The instruction descriptor for f16, bf16 or tf32 operands and f32 results (PTX ISA 9.7.18.4.2). ValueError for
         what it cannot say.
 
         m: 64, 128, or 256 for a pair of CTAs; n: a multiple of 8 up to 256; majors: "K" or "MN"; scales: 1, or -1 to
         negate.
         """
         name = _type_name(ab_dtype)
-        if name not in ("f16", "bf16"):
-            raise ValueError(f"ab_dtype is f16 or bf16, not {ab_dtype!r}")
+        if name not in ("f16", "bf16", "tf32"):
+            raise ValueError(f"ab_dtype is f16, bf16 or tf32, not {ab_dtype!r}")
         if m not in (32, 64, 128, 256):
             raise ValueError(f"m is 64, 128 or 256 (32 for .ws), not {m}")
         if n % 8 or not 8 <= n <= 256:
@@ -260,8 +266,9 @@ class Tcgen05:
             raise ValueError("scales are 1 or -1")
         if max_shift not in (0, 1, 2, 3):
             raise ValueError("max_shift is 0 to 3")
+        kind = "tf32" if name == "tf32" else "f16"
         return InstructionDescriptor(
-            "f16", name, name, "f32", m, n, 16 * (1 + sparse), sparse, saturate, scale_a < 0, scale_b < 0, a_major == "MN",
+            kind, name, name, "f32", m, n, KINDS[kind].depths[0] * (1 + sparse), sparse, saturate, scale_a < 0, scale_b < 0, a_major == "MN",
             b_major == "MN", max_shift=max_shift,
         ).word  # fmt: skip
 
@@ -292,7 +299,7 @@ class Tcgen05:
 
     @staticmethod
     def masked_descriptor(
-        addr: Any, *, byte_offset: Any = 0, mask: int = 0x3FF80, const_bits: int = BLACKWELL_MASKED_DESC_B128
+        addr: Any, *, byte_offset: Any = 0, mask: int = 0x3FFF0, const_bits: int = BLACKWELL_MASKED_DESC_B128
     ) -> Reg:
         """`((addr + byte_offset) & mask) >> 4 | const_bits` in a b64 register."""
         return descriptor_register(current(), addr, byte_offset, mask, const_bits)

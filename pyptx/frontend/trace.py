@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
 
-from ..diagnostics import Diagnostic, PTXError
+from ..diagnostics import Diagnostic, PTXError, PtxValidationError
 from ..dialects.ptx.forms import Problem
 from ..dialects.ptx.instruction import Resolution
 from ..dialects.ptx.structure import (
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
 _getframe = sys._getframe
-_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_SKIPPED = (_FOLDER, os.path.abspath(os.path.join(os.path.dirname(os.__file__), "contextlib.py")))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SKIPPED = (_PACKAGE, os.path.abspath(os.path.join(os.path.dirname(os.__file__), "contextlib.py")))
 
 _Position = tuple[int | None, int | None, int | None, int | None]
 
@@ -122,8 +122,9 @@ class Trace:
         self.pool = 0  # predicates in %p<N>
         self.scope = 0
         self.scopes: list[int] = []
+        self.labels_outside: list[int] = []  # for each open scope, the number of labels when it was opened
         self.scope_count = 0
-        self.labels: dict[str, int] = {}  # label -> place
+        self.labels: dict[str, int] = {}  # label of an open scope -> place
         self.loops: list[tuple[str, str]] = []  # (continue label, end label) of the open loops, innermost last
         self.open_ranges: dict[int, int] = {}  # range_ loops whose end is not traced yet -> their places
         self.targets: set[str] = set()  # continue labels that are branched to
@@ -249,7 +250,7 @@ class Trace:
         place = self.place()
         if name in self.labels:
             raise self.error(
-                f"label {name} is placed twice", "labels are unique within a kernel; ptx.fresh_label() makes one"
+                f"label {name} is placed twice", "labels are unique within a scope; ptx.fresh_label() makes one"
             )
         if name in self.names or name in self.symbols:
             raise self.error(f"label {name} has the name of a register or variable")
@@ -259,12 +260,16 @@ class Trace:
     def open_scope(self) -> None:
         self.scope_count += 1
         self.scopes.append(self.scope)
+        self.labels_outside.append(len(self.labels))
         self.scope = self.scope_count
         self.record(_OPEN, (), self.place(), str(self.scope))
 
     def close_scope(self) -> None:
         for name in [n for n, reg in self.names.items() if reg.scope == self.scope]:
             del self.names[name]
+        outside = self.labels_outside.pop()
+        while len(self.labels) > outside:
+            self.labels.popitem()
         self.scope = self.scopes.pop()
         self.record(_CLOSE, (), self.place())
 
@@ -295,10 +300,10 @@ class Trace:
         if cls is None:
             return
         if shape.guard >= 0 and shape.bare[0] != "pred":
-            raise self.error(f"the guard of an instruction is a .pred register, not .{shape.bare[0]}", at=place)
+            raise self.refusal(f"the guard of an instruction is a .pred register, not .{shape.bare[0]}", at=place)
         resolution, problem, least = judged(shape, self.version or NEWEST_PTX, self.target)
         if problem is not None:
-            raise self.error(*self._explained(problem, resolution), at=place)
+            raise self.refusal(*self._explained(problem, resolution), at=place)
         problem = symbol_problem(resolution, self.spaces) if self.spaces else None
         if problem is not None:
             raise self.error(problem.message, problem.hint, at=place)
@@ -320,6 +325,10 @@ class Trace:
     def error(self, message: str, hint: str | None = None, *, at: int | None = None) -> PTXError:
         """An error at the kernel's own line (or at a place recorded before)."""
         return PTXError(self.diagnostic(message, hint, at))
+
+    def refusal(self, message: str, hint: str | None = None, *, at: int | None = None) -> PtxValidationError:
+        """The error of an instruction that is not legal, with a place as `error`."""
+        return PtxValidationError(self.diagnostic(message, hint, at))
 
     def warn(self, message: str, hint: str, at: int) -> None:
         """Note what is probably a mistake, once for each place."""

@@ -17,6 +17,8 @@ def launch_shape(kernel: Any, sizes: Mapping[str, int], kwargs: Mapping[str, Any
     """
     try:
         launch = kernel.resolve_launch(sizes, **kwargs)
+    except PTXError:
+        raise
     except ValueError as error:
         raise PTXError(str(error)) from None
     return checked_shape(

@@ -212,7 +212,8 @@ def test_tensor_specs_know_their_shape_only_when_all_dimensions_do():
 
 
 def test_tma_descriptor_outside_of_a_trace_is_a_handle():
-    assert TensorSpec("A").tma_desc() == TmaDescriptorHandle("A_tma_desc")
+    assert TensorSpec("A").tma_desc() == TmaDescriptorHandle(tensor=TensorSpec("A"))
+    assert TmaDescriptorHandle(TensorSpec("A")).name == "A_tma_desc"
 
 
 def test_launch_shape():
