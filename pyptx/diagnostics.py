@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = [
     "Diagnostic",
@@ -23,6 +23,8 @@ __all__ = [
 
 Severity = Literal["error", "warning", "note"]
 
+_CAUSES = 3
+"""Findings that the text of a SimulationError shows before the fault."""
 _WINDOW = 120
 """Characters of a source line that are shown; of a longer one, the part around the column."""
 
@@ -142,7 +144,20 @@ def _told(issue: str | Diagnostic | ValidationIssue) -> Diagnostic:
 
 
 class SimulationError(PTXError):
-    """A kernel did, on the simulated machine, what a GPU would fault on or leave undefined."""
+    """A kernel did, on the simulated machine, what a GPU would fault on or leave undefined.
+
+    `report` has what the run did and found until then (`simulator.Report`); None if it did not begin. The text shows the
+    findings before the fault, for they are likely its causes.
+    """
+
+    report: Any = None
+
+    def __str__(self) -> str:
+        found: list[Diagnostic] = [] if self.report is None else self.report.distinct
+        lines = [d.render() for d in (*found[:_CAUSES], *self.diagnostics)]
+        if len(found) > _CAUSES:
+            lines.insert(_CAUSES, f"({len(found) - _CAUSES} more findings before the fault: see .report)")
+        return "\n".join(lines)
 
 
 def suggest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:

@@ -67,6 +67,8 @@ def simulate(
     accumulate: str = "exact",
     approx: str = "rounded",
     engine: str | None = None,
+    schedules: int | None = None,
+    schedule: int | str | None = None,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -81,6 +83,10 @@ def simulate(
 
     `check`: look for mistakes that a GPU does not report (`Report.findings`, rules in `sanitizer`); `seed`: 0
     completes copies at once and runs warps in order, another number delays and shuffles what PTX leaves open.
+    `schedules`: in how many orders the kernel runs, chosen to differ (`schedule`), the inputs restored between them; the
+    results and counts are those of the first, the order of the seed, and the findings of all are merged. None: as many as
+    find something new at twice the first one's cost with `check`, else one. `schedule`: run only this one, by its number or
+    by the token that a finding names (`"0:3"`).
     `trace`: called with a line per executed instruction of `threads` ((%ctaid or number of the CTA, number of the
     thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
     fill `Report.profile`; `observers`: more, such as a `Timeline`.
@@ -127,6 +133,8 @@ def simulate(
         accumulate=accumulate,
         approx=approx,
         engine=engine,
+        schedules=schedules,
+        schedule=schedule,
     )
 
 

@@ -131,6 +131,7 @@ class Endless:
         if (
             self.reads_time
             or engine.groups
+            or engine.paused
             or pending.copies
             or pending.random is not None
             or machine.payloads

@@ -22,6 +22,7 @@ from ..diagnostics import Diagnostic, SimulationError
 from .endless import Endless, changes
 from .machine import Full, Machine, Masked
 from .program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
+from .schedule import Paused, Scheduler
 from .semantics import load_all
 from .semantics.builtins import call_builtin
 from .semantics.registry import Barrier, ClusterBarrier, Collective
@@ -82,6 +83,12 @@ class Engine:
         """The step at which something other than registers was last changed."""
         self.groups: dict[int, np.ndarray] = {}
         self.waiting: dict[int, np.ndarray] = {}
+        self.scheduler: Scheduler | None = None
+        """Who decides which lanes run next; None: the order of the seed."""
+        self.paused: dict[int, Paused] = {}
+        """Lanes that the scheduler stopped between two instructions, by their class."""
+        self.budget: int | None = None
+        """Steps after which a scheduled batch is given up."""
         self.yielded: set[int] = set()
         self.passed: dict[int, int] = {}
         self.turn = 0
@@ -114,8 +121,10 @@ class Engine:
     #
     # ------------------------------------------------------------------------------------------------------------ batch
 
-    def run(self, first_cta: int, count: int) -> None:
-        """Run a batch of CTAs to the end. SimulationError on a fault, a deadlock or too many steps."""
+    def run(self, first_cta: int, count: int) -> bool:
+        """Run a batch of CTAs to the end. SimulationError on a fault, a deadlock or too many steps; False if the budget of a
+        schedule was not enough.
+        """
         machine = self.machine
         machine.start(first_cta, count)
         self.alive_count = int(np.count_nonzero(machine.live))
@@ -136,19 +145,24 @@ class Engine:
         for observer in machine.observers:
             observer.started(self)
         pending = machine.pending
-        while groups:
-            if len(groups) == 1 and not self.waiting and not self.at_barrier and not self.cluster_waiting:
-                ((segment, mask),) = groups.items()
-                if np.count_nonzero(mask) == self.alive_count and pending.random is None:
-                    groups.clear()
-                    self._run_all(segment)
-                    continue
-            if pending.random is not None:
+        scheduler, paused = self.scheduler, self.paused
+        paused.clear()
+        if scheduler is not None:
+            scheduler.start()
+        while groups or paused:
+            if scheduler is not None:
+                if self.budget is not None and self.steps > self.budget:
+                    return False
+                self._run_scheduled(scheduler)
+            elif pending.random is not None:
                 self._run_some(pending.random)
+            elif self._together():
+                self._run_all(groups.popitem()[0])
+                continue
             else:
                 segment = self._choose()
                 self._run_group(segment, groups.pop(segment))
-            if not groups:
+            if not groups and not paused:
                 self._retry_waiting()
                 while not groups and pending.force_one():
                     self._retry_waiting()
@@ -159,6 +173,35 @@ class Engine:
             machine.fault(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT)
         for observer in machine.observers:
             observer.finished(self)
+        return True
+
+    def _together(self) -> bool:
+        """Whether all living lanes are at one segment, and none of them waits."""
+        groups = self.groups
+        if len(groups) != 1 or self.waiting or self.at_barrier or self.cluster_waiting:
+            return False
+        (mask,) = groups.values()
+        return np.count_nonzero(mask) == self.alive_count
+
+    def _run_scheduled(self, scheduler: Scheduler) -> None:
+        """One step of a schedule: a segment, or a part of it, of the lanes that it chooses."""
+        self.machine.pending.step()
+        at, mask, first = scheduler.choose(self)
+        steps = self._masked_body(at)
+        last = scheduler.stop_before(self.steps, first, len(steps))
+        if last < len(steps):
+            for step in steps[first:last]:
+                step(mask)
+            rows = [self.machine.row(r) for r in self._overwritten(at)]
+            self.paused[scheduler.running] = Paused(at, mask, last, [(row, row[..., mask]) for row in rows])
+            self._count_steps(last - first, at, self.changes[at])
+            return
+        self._run_group(at, mask, first)
+        scheduler.ran(at)
+
+    def _overwritten(self, at: int) -> set[Reg]:
+        """The registers of a segment that its instructions write in all lanes, executing or not."""
+        return {reg for inst in self.segments[at].body for reg in inst.local}
 
     def _run_some(self, random: Random) -> None:
         """One step of a random schedule: some warps of some group, and perhaps a copy completes."""
@@ -354,18 +397,23 @@ class Engine:
         known = self.groups.get(segment)
         self.groups[segment] = mask if known is None else known | mask
 
-    def _run_group(self, at: int, mask: np.ndarray) -> None:
-        segment = self.segments[at]
+    def _masked_body(self, at: int) -> list[Masked]:
+        """What executes the body of a segment in some lanes."""
         steps = self._masked[at]
         if steps is None:
             steps = self._masked[at] = [masked for _, masked in self._bind(at)]
+        return steps
+
+    def _run_group(self, at: int, mask: np.ndarray, first: int = 0) -> None:
+        """Run lanes through a segment, from the instruction `first` of its body on."""
+        steps = self._masked_body(at)[first:]
         for step in steps:
             step(mask)
         self.at = at
         count = int(np.count_nonzero(mask))
         self.executed[at] += count
         self._count_steps(len(steps) + 1, at, self.changes[at])
-        self._end(at, segment, mask)
+        self._end(at, self.segments[at], mask)
 
     def _tell(self, inst: Inst, mask: np.ndarray) -> None:
         for observer in self.machine.observers:
@@ -392,7 +440,7 @@ class Engine:
         if kind == "branch":
             target = segment.targets[0]
             if target <= at and self.polls_between(target, at):
-                self.yielded.add(target)
+                self._looked(target, at)
             self._add(target, go)
         elif kind == "table":
             self._jump_table(segment, go)
@@ -407,6 +455,13 @@ class Engine:
             machine.fault(last, "the kernel trapped", int(np.flatnonzero(go)[0]))
         else:
             self._sync(at, segment, go)
+
+    def _looked(self, first: int, last: int) -> None:
+        """A group goes through a loop that polls once more."""
+        if self.scheduler is not None:
+            self.scheduler.polled(first, idle=not any(self.changes[first : last + 1]))
+        else:
+            self.yielded.add(first)
 
     def polls_between(self, first: int, last: int) -> bool:
         """Whether a loop over these segments polls something others may change."""

@@ -22,6 +22,7 @@ from .arithmetic import Arithmetic
 from .endpoint import Endpoint, Members
 from .engine import Engine
 from .engines import body_binder, chosen_engine
+from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communication, part_of_grid
 from .image import Image, align, build_image
 from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
@@ -31,6 +32,7 @@ from .profile import Profile
 from .program import ARGUMENT_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
 from .report import Line, Report
 from .sanitizer import Sanitizer
+from .schedule import Schedule, Scheduler, read_schedule
 from .tensor_map import TensorArgument
 from .texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
 
@@ -122,12 +124,16 @@ def simulate_entry(
     approx: str = "rounded",
     engine: str | None = None,
     uninitialised: Collection[int] = (),
+    schedules: int | None = None,
+    schedule: int | str | None = None,
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`. `uninitialised` are the numbers of arguments whose
     contents mean nothing: with `check`, reading them before they are written is a finding.
     """
     program = loaded.program(name)
     seed = whole_number(seed, "seed")
+    first = Schedule(seed, 0) if schedule is None else read_schedule(schedule, seed)
+    count = _schedule_count(schedules, schedule, check)
     if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
         raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
     launch = checked_launch(program, grid, block, cluster, smem)
@@ -140,32 +146,69 @@ def simulate_entry(
     for variable_name, item in loaded.bound.items():
         memory.handles.objects[loaded.image.variables[variable_name].address] = item
     engine = chosen_engine(engine)
-    parameters, finish = _place_arguments(program, args, memory, uninitialised)
+    parameters = _place_arguments(program, args, memory, uninitialised)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     if launch.per_cta:
         slices = np.zeros(launch.per_cta * launch.grid_size, np.uint8)
         memory.add(Allocation("the CTAs' own memory", PER_CTA_BASE, slices, False, True))
-    ctas = _batch_size(program, launch)
-    report = Report(name, launch.grid, launch.block, launch.cluster)
+    report = Report(name, launch.grid, launch.block, launch.cluster, schedule=first.token)
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if profile else None
     watching = [o for o in (*observers, report.profile, sanitizer) if o is not None]
-    arithmetic = Arithmetic(accumulate, approx, seed)
+
+    def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
+        """An engine for at most so many CTAs at once."""
+        arithmetic = Arithmetic(accumulate, approx, first.seed)
+        ctas = min(part, _batch_size(program, launch))
+        machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, arithmetic)
+        return Engine(machine, max_steps, body_binder(engine, bool(observers)))
+
     with quiet():
-        machine = Machine(program, launch, memory, parameters, ctas, seed, watching, arithmetic)
-        bind_body = body_binder(engine, bool(watching))
-        runner = Engine(machine, max_steps, bind_body)
+        communicates = communication(program)
+        part = part_of_grid(launch, communicates)
+        start = Snapshot(memory) if count != 1 and communicates.levels else None
+        runner = engine_for(part if first.number else launch.grid_size, watching)
+        machine = runner.machine
+        runner.scheduler = Scheduler(machine, first, communicates.levels) if first.number else None
         try:
             while machine.next_cta < machine.grid_end:
-                runner.run(machine.next_cta, min(ctas, machine.grid_end - machine.next_cta))
-        finally:
-            for copy_back in finish:
-                copy_back()
-    _count(report, program, runner)
+                runner.run(machine.next_cta, min(machine.ctas, machine.grid_end - machine.next_cta))
+        except SimulationError as error:
+            _finish(report, runner, sanitizer)
+            error.report = report
+            raise
+        _finish(report, runner, sanitizer)
+        broken, steps = bool(report.errors), machine.clock
+        if start is not None and not (broken and not count):
+            alone = watching == [sanitizer] and machine.ctas <= part
+            again = None if sanitizer is None or alone else Sanitizer(sanitizer)
+            other = runner if alone else engine_for(part, [] if again is None else [again])
+            results = Snapshot(memory)
+            levels, exact = communicates.levels, communicates.exact
+            explorer = Explorer(other, again or sanitizer, results, start, part, levels, exact, broken)
+            later = [Schedule(first.seed, number) for number in range(1, count or DEFAULT)]
+            budget = None if count else LEAST_STEPS + int(COST * steps)
+            report.findings += explorer.run(later, budget)
+    return report
+
+
+def _schedule_count(schedules: int | None, schedule: int | str | None, check: bool) -> int:
+    """How many schedules a launch runs; 0 for as many as the default allows."""
+    if schedules is None:
+        return 0 if check and schedule is None else 1
+    if schedule is not None:
+        raise SimulationError("schedules= explores several schedules and schedule= runs one: give one of them")
+    if (count := whole_number(schedules, "schedules")) < 1:
+        raise SimulationError(f"schedules = {count}: a launch has one schedule at least")
+    return count
+
+
+def _finish(report: Report, engine: Engine, sanitizer: Sanitizer | None) -> None:
+    """Put what a run did into its report."""
+    _count(report, engine.program, engine)
     if sanitizer is not None:
         report.findings += sanitizer.said
-    report.output = "".join(machine.output)
-    return report
+    report.output = "".join(engine.machine.output)
 
 
 def _count(report: Report, program: Program, engine: Engine) -> None:
@@ -304,13 +347,12 @@ def _batch_size(program: Program, launch: Launch) -> int:
 
 def _place_arguments(
     program: Program, args: Sequence[object], memory: GlobalMemory, uninitialised: Collection[int] = ()
-) -> tuple[np.ndarray, list[Any]]:
-    """The parameter buffer, and what to do with the arrays after the launch."""
+) -> np.ndarray:
+    """The parameter buffer; arrays become allocations."""
     if len(args) != len(program.parameters):
         listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
         raise SimulationError(f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}")
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
-    finish: list[Any] = []
     top = ARGUMENT_BASE
     placed: dict[tuple[int, int], int] = {}
 
@@ -402,7 +444,7 @@ def _place_arguments(
             else:
                 raw = _scalar_bytes(parameter, value if array is None else array, what)
         buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(cast(bytes, raw), np.uint8)
-    return buffer, finish
+    return buffer
 
 
 def as_array(value: Any, what: str) -> np.ndarray | None:

@@ -82,6 +82,8 @@ class LoadedKernel:
         accumulate: str = "exact",
         approx: str = "rounded",
         engine: str | None = None,
+        schedules: int | None = None,
+        schedule: int | str | None = None,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -100,6 +102,8 @@ class LoadedKernel:
             accumulate=accumulate,
             approx=approx,
             engine=engine,
+            schedules=schedules,
+            schedule=schedule,
         )
 
 

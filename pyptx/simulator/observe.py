@@ -64,9 +64,10 @@ class Observer:
     def cluster_released(self, mask: np.ndarray) -> None:
         """barrier.cluster.wait lets threads go on."""
 
-    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int], later: Array) -> None:
         """Threads arrived at, or changed the transaction count of, the mbarriers at `slots` (8-byte words of
-        all shared memory). The phases of those in `ended` are complete.
+        all shared memory). The phases of those in `ended` are complete; `later`: which lanes came after the end of a phase
+        that others of them completed.
         """
 
     def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .schedule import AT_ONCE, SOME_TIME
+
 if TYPE_CHECKING:
     from .machine import Machine
     from .memory import Access
@@ -66,6 +68,8 @@ class Pending:
         self.machine = machine
         self.seed = seed
         self.random = random.Random(seed) if seed else None
+        self.chance = 0.1
+        """Of a completion at a step."""
         self.copies: list[Copy] = []
         self.groups = np.zeros(machine.lanes, np.int64)
         """cp.async groups each lane has committed."""
@@ -74,6 +78,18 @@ class Pending:
         """Fabric operations that their threads have not submitted."""
         self.submitted: list[Copy] = []
         """Fabric operations that may not be complete."""
+
+    def follow(self, completion: str, chooses: random.Random) -> None:
+        """Complete operations as a schedule says."""
+        self.random = None if completion == AT_ONCE else chooses
+        self.chance = 0.1 if completion == SOME_TIME else 0.0
+
+    def polled(self) -> None:
+        """A thread looked in vain: what it polls for happens in the end. Where operations complete at last, the scheduler says
+        when that is.
+        """
+        if self.copies and self.chance:
+            self.force_one()
 
     def reset(self) -> None:
         """A new batch begins."""
@@ -101,7 +117,7 @@ class Pending:
 
     def step(self) -> None:
         """Perhaps complete something."""
-        if self.copies and self.random is not None and self.random.random() < 0.1:
+        if self.copies and self.random is not None and self.random.random() < self.chance:
             self.force_one()
 
     def force_one(self) -> bool:

@@ -37,6 +37,8 @@ class Report:
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     output: str = ""
+    schedule: str = "0:0"
+    """The schedule of the run whose results and counts these are."""
     profile: Profile | None = None
     """Bytes, sectors, bank conflicts and operations per line, if it was asked for: a model, not a measurement."""
 

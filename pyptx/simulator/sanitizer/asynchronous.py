@@ -53,6 +53,8 @@ class State:
     """The lanes, numbered over the grid."""
     columns: dict[int, int] = field(default_factory=dict[int, int])
     """CTA of the batch -> column of the mbarrier there that tells of the copy."""
+    phases: Array = None
+    """What its issuer knew of the phases of mbarriers (`Rounds.known`), if it tells some."""
     first_group: int = 0
     """The first cluster of that batch."""
     of_a: bool = False
@@ -150,6 +152,8 @@ class Copies:
             return
         lane = int(lanes[0])
         machine = self.machine
+        if copy.barriers:
+            state.phases = self.s.barriers.rounds.known(lane)
         for slot in copy.barriers:
             self.s.barriers.check_fence(inst, lane, slot, "bulk copy")
             cta = slot * 8 // machine.shared.shape[1]
@@ -402,6 +406,7 @@ class Copies:
             cta = slot * 8 // self.machine.shared.shape[1]
             clock = Clock()
             row = np.zeros(clocks.width, np.int32)
+            row[: state.phases.size] = state.phases
             row[state.columns[cta]] = copy.time
             clock.rows[clocks.first_group + cta // self.machine.cluster_size] = row
             self.s.barriers.add(slot, clock)

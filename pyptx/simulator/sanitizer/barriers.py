@@ -17,6 +17,7 @@ from ..program import Imm, Inst, Operand
 from ..semantics.registry import Barrier, Collective
 from ..semantics.warp import source_lanes
 from .clocks import Clock
+from .rounds import Rounds
 from .shadow import ASYNC, GPU, THREAD, Space
 
 if TYPE_CHECKING:
@@ -47,10 +48,12 @@ class Barriers:
             for inst in self.machine.program.instructions
         )
         """Whether some mbarrier may be waited for by a thread that acquires only what its CTA has released."""
+        self.rounds = Rounds(sanitizer)
         self.at = np.full(lanes, -1, np.int64)
         """The instruction at which each lane waits."""
 
     def start(self) -> None:
+        self.rounds.start()
         self.arrivals: dict[tuple[int, int], Clock] = {}
         self.current: dict[int, Clock] = {}
         """What was released to the running phase of each mbarrier."""
@@ -264,6 +267,8 @@ class Barriers:
             key = number, int(machine.cta_of_lane[lane])
             count = int(counts[lane if counts.size > 1 else 0])
             known, other = self.counts.setdefault(key, (count, inst))
+            if count < machine.launch.threads and not self.s.clocks.too_large:
+                self.rounds.at_barrier(inst, number, key[1], lanes[machine.cta_of_lane[lanes] == key[1]])
             self.come[key] = come = self.come.get(key, 0) + int(np.count_nonzero(machine.cta_of_lane[lanes] == key[1]))
             if come > known == count:
                 self.s.report(
@@ -319,6 +324,9 @@ class Barriers:
                 start = cta * machine.padded
                 self.s.races.met(start + np.flatnonzero(mask[start : start + machine.padded]))
         here: Array = mask.reshape(ctas, -1)
+        if self.rounds.running:
+            for cta in np.flatnonzero(here.any(axis=1)).tolist():
+                self.rounds.barrier_released(number, cta, cta * machine.padded + np.flatnonzero(here[cta]))
         alive: Array = machine.executing(None).reshape(ctas, -1)
         some = here.any(axis=1)
         full = some & (here == alive).all(axis=1)
@@ -555,6 +563,7 @@ class Barriers:
             self.live[index] = True
             for clocks in (self.current, self.ended, self.near, self.near_ended):
                 clocks.pop(slot, None)
+            self.rounds.initialised(slot)
 
     def invalidating(self, access: Access, store: Callable[..., Any]) -> Callable[..., Any]:
         """The store of mbarrier.inval."""
@@ -621,8 +630,12 @@ class Barriers:
             other=made.inst,
         )
 
-    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int], later: Array) -> None:
         self.s.tick(inst)
+        if not self.s.clocks.too_large:
+            for slot in np.unique(slots).tolist():
+                mine = slots == slot
+                self.rounds.updated(inst, slot, lanes[mine], later[mine])
         copies = inst.family.access == "copy" or bool(inst.family.gathers)
         if not copies:
             self._visible(inst, lanes, slots, "used")
@@ -646,6 +659,11 @@ class Barriers:
             self.ended[slot] = self.current.pop(slot, Clock())
             if self.narrow:
                 self.near_ended[slot] = self.near.pop(slot, Clock())
+            if not self.s.clocks.too_large:
+                over = self.rounds.phase_ended(slot)
+                self.ended[slot].merge(over)
+                if self.narrow:
+                    self.near_ended[slot].merge(over)
 
     def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
         if not np.count_nonzero(done):
@@ -655,6 +673,8 @@ class Barriers:
             self.s.progress.polled(inst, lanes[~done], slots[~done])
             lanes, slots = lanes[done], slots[done]
         self.s.progress.passed(lanes)
+        if inst.has("relaxed"):
+            self.rounds.loose.update(slots.tolist())
         self.begun[self.machine.cta_of_lane[lanes]] = True
         self._visible(inst, lanes, slots, "waited for")
         for slot in np.unique(slots).tolist():

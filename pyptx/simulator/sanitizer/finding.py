@@ -43,6 +43,9 @@ SECTIONS = {
     "tcgen05-commit": "9.7.18.12",
     "tcgen05-source-reused": "9.7.18.12",
     "tcgen05-collector": "9.7.18.10.10",
+    "schedule-dependent": "3.1",
+    "barrier-round": "9.7.15.1",
+    "mbarrier-phase": "9.7.15.16.4",
 }
 """Rule -> section of the PTX ISA manual that it follows (version `instruction.MANUAL`)."""
 
@@ -68,3 +71,12 @@ class Finding(Diagnostic):
     section: str = ""
     """Of the PTX ISA manual."""
     other: Diagnostic | None = None
+    schedule: str = ""
+    """The first schedule that showed it, as `simulate(..., schedule=)` takes it; empty for the first run."""
+
+    def render(self, source_line: str | None = None) -> str:
+        """As a person reads it, with how to see it again."""
+        text = Diagnostic.render(self, source_line)
+        if self.schedule:
+            text += f'\nfound by another schedule than the first: simulate(..., schedule="{self.schedule}") replays it'
+        return text

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...diagnostics import Diagnostic
 from ..machine import Machine
-from ..memory import Access
+from ..memory import Access, Allocation
 from ..observe import Action, Observer
 from ..program import Inst
-from .asynchronous import Copies
+from .asynchronous import TIME, Copies
 from .barriers import Barriers
 from .clocks import Clocks
 from .collectors import Collectors
@@ -42,10 +42,11 @@ MOST_FINDINGS = 100
 class Sanitizer(Observer):
     """Checks a launch; `findings` are in the order in which they happened."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Sanitizer | None = None) -> None:
+        """`before`: of an earlier run of the same launch, what it found is not told again."""
         self.findings: list[Finding] = []
-        self._known: set[tuple[object, ...]] = set()
-        self._kept: Counter[str] = Counter()
+        self._known: set[tuple[object, ...]] = set() if before is None else before._known
+        self._kept: Counter[str] = Counter() if before is None else before._kept
         """Findings by rule."""
 
     def attach(self, machine: Machine) -> None:
@@ -66,6 +67,22 @@ class Sanitizer(Observer):
         self.maps = TensorMaps(self)
         self.file = RegisterFile(self)
         self.first_lane = 0
+
+    def restart(self) -> None:
+        """The launch begins again, with memory as it was."""
+        self.shadow.memory.clear()
+        self.races.objects.clear()
+
+    def written(self, allocation: Allocation, offsets: Array) -> Array:
+        """Those of these bytes of an allocation that the launch has written so far."""
+        space = self.shadow.memory
+        return offsets[space.write[self.shadow.start_of(allocation) + offsets >> space.shift] != 0]
+
+    def writer(self, allocation: Allocation, offset: int) -> Inst:
+        """The instruction that wrote a byte last."""
+        space = self.shadow.memory
+        stamp = int(space.write[self.shadow.start_of(allocation) + offset >> space.shift])
+        return self.instruction_at(stamp >> 32 & TIME)
 
     def started(self, engine: Engine) -> None:
         self.engine = engine
@@ -142,9 +159,9 @@ class Sanitizer(Observer):
     def cluster_released(self, mask: np.ndarray) -> None:
         self.barriers.cluster_released(mask)
 
-    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int]) -> None:
+    def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int], later: Array) -> None:
         self.progress.made()
-        self.barriers.mbarrier_updated(inst, lanes, slots, ended)
+        self.barriers.mbarrier_updated(inst, lanes, slots, ended, later)
 
     def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
         self.progress.made()

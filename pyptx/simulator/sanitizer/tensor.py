@@ -353,13 +353,15 @@ class Tensor:
                 )
             if now.lane // 32 == before.lane // 32 or self.s.races.off:
                 return None
-            if not self._ordered(now.lane, before.lane, before.ready or before.done):
+            if not self._ordered(now.lane, before.lane, before.done):
                 return (
                     "race",
                     "data race: tensor memory is touched here without a synchronisation with the warp that did before",
                     f"tcgen05.{wait}, fence::before_thread_sync, a barrier or mbarrier, fence::after_thread_sync",
                 )
-            if not before.ready and now.inst.family.starts:
+            # a fence that its warp executes after the synchronisation is too late
+            ready = before.ready and self._ordered(now.lane, before.lane, before.ready)
+            if not ready and now.inst.family.starts:
                 return (
                     "tcgen05-fence",
                     "tensor memory is touched here after an access of another warp without a fence before the "

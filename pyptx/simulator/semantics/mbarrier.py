@@ -87,18 +87,21 @@ def update(
         bytes_ = np.broadcast_to(transactions, machine.lanes)[chosen].tolist()
         words = {i: int(view[i]) for i in set(index.tolist())}
         states: list[int] = []
+        ended: set[int] = set()
+        later: list[bool] = []
         for lane, i, count, tx in zip(chosen.tolist(), index.tolist(), counts, bytes_, strict=True):
             states.append(words[i])
             # the expected bytes count before the arrival does
             words[i], why = advance(words[i], count, tx, drop)
             if why:
                 _wrong(machine, inst, why, lane)
-            if i in payloads and (words[i] ^ states[-1]) & PHASE:
-                payloads[i].end()
-        if machine.observers:
-            ended = {i for i, word in words.items() if (word ^ int(view[i])) & PHASE}
-            for observer in machine.observers:
-                observer.mbarrier_updated(inst, chosen, index, ended)
+            later.append(i in ended)
+            if (words[i] ^ states[-1]) & PHASE:
+                ended.add(i)
+                if i in payloads:
+                    payloads[i].end()
+        for observer in machine.observers:
+            observer.mbarrier_updated(inst, chosen, index, ended, np.array(later))
         for i, word in words.items():
             view[i] = word
         if row is not None:
@@ -217,7 +220,8 @@ def complete_tx(
     if machine.observers or machine.payloads:
         slot = locate_span(machine, address, space, lane)[1] // 8
         for observer in machine.observers:
-            observer.mbarrier_updated(inst, np.array([lane]), np.array([slot]), {slot} if ended else set[int]())
+            done = {slot} if ended else set[int]()
+            observer.mbarrier_updated(inst, np.array([lane]), np.array([slot]), done, np.zeros(1, np.bool_))
         if ended and slot in machine.payloads:
             machine.payloads[slot].end()
     word[0] = new
@@ -321,7 +325,7 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
         if row is not None:
             row[... if lanes is None else lanes] = phase != before
         if pending.copies and not (phase != before).all():
-            pending.force_one()  # what is polled for happens in the end
+            pending.polled()
 
     return step
 

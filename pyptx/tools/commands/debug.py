@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".npy file",
     )
     parser.add_argument("--seed", type=int, default=0, help="delay copies and shuffle warps, as this seed decides")
+    parser.add_argument("--schedule", help="run the schedule of this number or token (0:3), as findings name it")
+    parser.add_argument("--schedules", type=int, help="look for mistakes in so many schedules (default: 1)")
     parser.add_argument("--no-check", action="store_true", help="do not look for races and other mistakes")
     parser.add_argument("--break", dest="breaks", type=int, action="append", default=[], help="breakpoint: a line")
     parser.add_argument("--timeline", help="write a timeline to this file: .svg, or .json for Perfetto")
@@ -101,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
             cluster=cluster,
             smem=options.smem,
             seed=options.seed,
+            schedule=options.schedule,
+            schedules=options.schedules or (None if options.schedule is not None else 1),
             check=not options.no_check,
             observers=watching,
         )

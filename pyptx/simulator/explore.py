@@ -1,0 +1,243 @@
+"""A launch under several schedules: which ones, on which part of the grid, with memory as it was before each, and what they
+found (`schedule` says what a schedule is).
+
+The first run is the launch; its results stay. Later ones are for what depends on the order in which threads run, so there are
+none where nothing does: where threads meet at barriers of the whole CTA only, the sanitizer sees from one order what holds in
+all. They take a few clusters where no other can be waited for, and end when they have cost about twice as much as
+the first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..diagnostics import SimulationError
+from ..dialects.ptx.cluster import ClusterTryCancel
+from .engine import Engine
+from .machine import Launch
+from .memory import Allocation, GlobalMemory
+from .program import Imm, Inst, Program
+from .sanitizer import Finding, Sanitizer
+from .schedule import Schedule, Scheduler
+from .semantics.registry import MEANINGS, Barrier
+from .texture import Surface
+
+Array = Any
+DEFAULT = 6
+"""Schedules of a checked launch, at most."""
+COST = 1.5
+"""What the later schedules of a default launch may cost together, in steps of the first, which are somewhat cheaper."""
+LEAST_STEPS = 200
+"""Steps that they may take beyond that: what setting up a launch costs."""
+LANES = 1024
+"""Threads of the part of a grid that later schedules run."""
+_STRONG = {"volatile", "acquire", "relaxed", "release", "acq_rel", "mmio"}
+_TIME = ("%clock", "%globaltimer", "%smid")
+"""Special registers that differ from run to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """How threads of a program learn of each other, other than by weak accesses and barriers of whole CTAs and clusters."""
+
+    levels: frozenset[str]
+    """What learns of its like: CTAs ("cta"), warps of a CTA, lanes of a warp; see `schedule.PLANS`."""
+    grid: bool
+    """Whether CTAs of different clusters do."""
+    exact: bool
+    """The results should be the same in any order: no atomic returns what it found, none adds floats, nobody reads a clock."""
+
+
+def communication(program: Program) -> Communication:
+    """How the threads of a program communicate."""
+    found = [inst for inst in program.instructions if _communicates(inst)]
+    found += [s.last for s in program.segments if s.ends == "sync" and s.last is not None and _meets_some(s.last)]
+    wide = any(
+        inst.family is ClusterTryCancel
+        or (inst.family.access in ("load", "store", "atomic") and not any("shared" in m for m in inst.modifiers))
+        for inst in found
+    )
+    exact = not any(_varies(inst) for inst in program.instructions)
+    near = [inst for inst in found if _strong(inst) and any("shared" in m for m in inst.modifiers)]
+    far = wide or any("shared::cluster" in inst.modifiers for inst in found)
+    levels = {"warp": bool(found), "lane": bool(near), "cta": far}
+    return Communication(frozenset(level for level, there in levels.items() if there), wide, exact)
+
+
+def _communicates(inst: Inst) -> bool:
+    family = inst.family
+    if inst.copies:
+        return False
+    if family.access == "atomic":
+        return bool(inst.written) or bool(_STRONG & set(inst.modifiers))
+    return inst.polls or _strong(inst) or family.access == "object"
+
+
+def _strong(inst: Inst) -> bool:
+    return inst.family.access in ("load", "store") and bool(_STRONG & set(inst.modifiers))
+
+
+def _meets_some(inst: Inst) -> bool:
+    """Whether a waiting instruction is a barrier that may be for a part of the threads of a CTA."""
+    what = MEANINGS[inst.opcode](inst)
+    if not isinstance(what, Barrier):
+        return False
+    zero = isinstance(what.number, Imm) and what.number.value == 0
+    return what.arrive_only or what.count is not None or not zero
+
+
+def _varies(inst: Inst) -> bool:
+    """Whether what an instruction gives depends on the order of threads in right programs, too."""
+    if any(word in inst.text for word in _TIME) or inst.family is ClusterTryCancel:
+        return True
+    return inst.family.access == "atomic" and (bool(inst.written) or any("f" in t for t in inst.types))
+
+
+class Snapshot:
+    """The contents of memory at one time."""
+
+    def __init__(self, memory: GlobalMemory):
+        self.memory = memory
+        self.contents = [(a, a.data.copy()) for a in memory.allocations if not a.read_only]
+        found = (o for o in memory.handles.objects.values() if isinstance(o, Surface))
+        self.surfaces = [(s.levels[0], s.levels[0].copy()) for s in found]
+
+    def restore(self) -> None:
+        """Memory is as it was; what the kernel allocated since is gone."""
+        kept = {id(a) for a, _ in self.contents}
+        for allocation in [a for a in self.memory.allocations if not a.read_only and id(a) not in kept]:
+            self.memory.remove(allocation)
+        for allocation, data in self.contents:
+            allocation.data[...] = data
+        for array, data in self.surfaces:
+            array[...] = data
+
+
+@dataclass(slots=True)
+class Explorer:
+    """The later schedules of a launch, on a machine of their own; one engine runs them all."""
+
+    engine: Engine
+    sanitizer: Sanitizer | None
+    results: Snapshot
+    """What the first run left."""
+    start: Snapshot
+    """What it found."""
+    part: int
+    """CTAs of the grid that are run."""
+    levels: Collection[str]
+    exact: bool
+    """Whether other results than the first run's are a mistake."""
+    broken: bool
+    """Whether an error is known."""
+
+    def run(self, schedules: list[Schedule], budget: int | None) -> list[Finding]:
+        """Run schedules and return what they found that is not known yet, each finding with its schedule. With a budget of
+        steps, what has an error is not run again: the rest would be its symptoms.
+        """
+        found: list[Finding] = []
+        machine = self.engine.machine
+        begin = machine.clock
+        for schedule in schedules:
+            left = None if budget is None else budget - (machine.clock - begin)
+            if left is not None and (left <= 0 or self.broken):
+                break
+            self.start.restore()
+            found += self._run(schedule, left)
+        self.results.restore()
+        return found
+
+    def _run(self, schedule: Schedule, budget: int | None) -> list[Finding]:
+        engine, sanitizer = self.engine, self.sanitizer
+        machine = engine.machine
+        before = 0
+        if sanitizer is not None:
+            sanitizer.restart()
+            before = len(sanitizer.findings)
+        engine.scheduler = Scheduler(machine, schedule, self.levels)
+        engine.budget = budget
+        machine.grid_end = machine.launch.grid_size
+        machine.next_cta = 0
+        fault: SimulationError | None = None
+        complete = True
+        try:
+            while complete and machine.next_cta < min(self.part, machine.grid_end):
+                first = machine.next_cta
+                complete = engine.run(first, min(machine.ctas, self.part - first))
+        except SimulationError as error:
+            fault = error
+        found = [] if sanitizer is None else [replace(f, schedule=schedule.token) for f in sanitizer.findings[before:]]
+        # what is broken may well fault or give other results
+        if self.broken or found:
+            self.broken |= any(f.severity == "error" for f in found)
+        elif fault is not None:
+            if engine.scheduler.level == "lane":
+                return found  # lanes that fell behind their warp by a phase of an mbarrier: code relies on it
+            self.broken = True
+            found = [_as_finding(fault, schedule)]
+        elif complete and self.exact and (different := self._different(schedule)) is not None:
+            self.broken = True
+            found = [different]
+        return found
+
+    def _different(self, schedule: Schedule) -> Finding | None:
+        """A finding where the results are not those of the first run."""
+        machine, sanitizer = self.engine.machine, self.sanitizer
+        for allocation, data in self.results.contents:
+            differ = np.flatnonzero(allocation.data != data)
+            if sanitizer is not None:
+                differ = sanitizer.written(allocation, differ)
+            elif self.part < machine.launch.grid_size:
+                return None
+            if not differ.size:
+                continue
+            inst = None if sanitizer is None else sanitizer.writer(allocation, int(differ[0]))
+            if inst is None or not _strong(inst):  # of strong stores to one place, any may win
+                return _difference(schedule, allocation, differ, inst)
+        return None
+
+
+def _difference(schedule: Schedule, allocation: Allocation, differ: Array, inst: Inst | None) -> Finding:
+    message = (
+        f"the results depend on the order in which threads run: {differ.size} bytes of {allocation.name} from byte "
+        f"{int(differ[0])} on are not as in the first run"
+    )
+    hint = (
+        "threads of a warp do not run in step: put bar.warp.sync between what one lane stores and another loads; .volatile "
+        "and .relaxed order nothing"
+    )
+    place = (None, None, None) if inst is None else (inst.filename, inst.line, inst.column)
+    text = "" if inst is None else inst.text
+    return Finding(
+        "error", message, *place, hint, None, "schedule-dependent", text, section="3.1", schedule=schedule.token
+    )
+
+
+def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
+    """What stopped a later schedule."""
+    first, *others = error.diagnostics
+    more = "".join(f"; {d.message}" + (f" at {d.location}" if d.location else "") for d in others[:3])
+    return Finding(
+        "error",
+        first.message + more,
+        first.filename,
+        first.line,
+        first.column,
+        first.hint,
+        None,
+        "fault",
+        schedule=schedule.token,
+    )
+
+
+def part_of_grid(launch: Launch, communicates: Communication) -> int:
+    """How many CTAs of a launch later schedules run."""
+    if communicates.grid:
+        return launch.grid_size
+    padded = (launch.threads + 31) // 32 * 32
+    clusters = max(1, LANES // (launch.cluster_size * padded))
+    return min(launch.grid_size, clusters * launch.cluster_size)
