@@ -72,6 +72,7 @@ class Sanitizer(Observer):
         """The launch begins again, with memory as it was."""
         self.shadow.memory.clear()
         self.races.objects.clear()
+        self.maps.restart()
 
     def written(self, allocation: Allocation, offsets: Array) -> Array:
         """Those of these bytes of an allocation that the launch has written so far."""

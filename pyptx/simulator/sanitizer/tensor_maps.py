@@ -44,6 +44,11 @@ class TensorMaps:
         self.users: dict[int, list[State]] = {}
         """Address of a map -> the copies that were issued with it since it was edited."""
 
+    def restart(self) -> None:
+        """The launch begins again: nobody has used or edited a map."""
+        self.released.clear()
+        self.users.clear()
+
     def start(self) -> None:
         self.acquired.clear()
         self.chosen.clear()
