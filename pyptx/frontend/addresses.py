@@ -98,15 +98,16 @@ def var(
     linking: str | None = None,
 ) -> str:
     """Declare a variable and return its name. `size` makes it an array; `.shared` and `.local` ones belong to the
-    function, the others and those with `linking` ("visible", "extern", "weak", "common") to the module.
+    function, and `.param` ones (for calls) too; the others and those with `linking` ("visible", "extern", "weak",
+    "common") belong to the module.
     """
     trace = current()
     space = space.lstrip(".")
-    if space not in ("global", "const", "shared", "local"):
-        raise trace.error(f"variables live in global, const, shared or local memory, not {space!r}")
+    if space not in ("global", "const", "shared", "local", "param"):
+        raise trace.error(f"variables live in global, const, shared, local or param memory, not {space!r}")
     trace.check_free(name)
     trace.symbols.add(name)
-    trace.spaces[name] = space
+    trace.spaces[name] = "argument" if space == "param" else space  # as symbol_uses calls it
     head: list[str] = []
     if linking:
         head.append("." + linking.lstrip("."))

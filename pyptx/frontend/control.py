@@ -389,8 +389,9 @@ def _takes_argument(body: Callable[..., Any]) -> bool:
 
 
 class PipelineState:
-    """Where a ring of `n_stages` buffers stands: `cursor` (next stage) and `phase` (parity of the next round), both
-    u32 registers; fresh ones, set to 0, where they are left out. ValueError unless `n_stages` is a positive int.
+    """Where a ring of `n_stages` buffers stands: `cursor`, the next stage (`n_stages` stands for stage 0 of the next
+    round), and `phase`, the parity of the round, both u32 registers; fresh ones, set to 0, where they are left out.
+    ValueError unless `n_stages` is a positive int.
     """
 
     def __init__(self, n_stages: int, *, cursor: Reg | None = None, phase: Reg | None = None):
@@ -401,18 +402,18 @@ class PipelineState:
         self.phase = _zero() if phase is None else phase
 
     def advance(self) -> tuple[Reg, Reg]:
-        """(stage, phase) of this step, in u32 registers of their own; then the cursor moves on, and the phase flips
-        where it wraps. Call it once per step, in code that every thread of the role runs.
+        """(stage, phase) of this step, in u32 registers of their own: where the cursor has come to the end, it wraps and
+        the phase flips; then the cursor moves on. Call it once per step, in code that every thread of the role runs.
         """
         trace = current()
         stage, phase = temporary(trace, u32), temporary(trace, u32)
-        move(stage, self.cursor)
-        move(phase, self.phase)
-        emit("add.u32", self.cursor, self.cursor, 1)
         wrapped = predicate(trace)
         emit("setp.eq.u32", wrapped, self.cursor, self.n_stages)
         emit("xor.b32", self.phase, self.phase, 1, pred=wrapped)
         emit("mov.u32", self.cursor, 0, pred=wrapped)
+        move(stage, self.cursor)
+        move(phase, self.phase)
+        emit("add.u32", self.cursor, self.cursor, 1)
         return stage, phase
 
 

@@ -136,7 +136,8 @@ class SharedAlloc(Allocation):
         gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None, byte_offset: int = 0,
     ):  # fmt: skip
         super().__init__(name, byte_offset)
-        self.dtype, self.shape, self.swizzle = checked_type(dtype, "the type of an allocation"), _shape(shape), swizzle
+        self.dtype, self.shape = checked_type(dtype, "the type of an allocation"), _shape(shape)
+        self.swizzle = None if swizzle == "NONE" else swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
         self.element_place: int | None = None
         """Where the author first asked for an element, row-major."""
@@ -546,9 +547,9 @@ class _Place:
 
 def apply_swizzle(logical_reg: Reg, swizzle: str | None) -> Reg:
     """A byte offset in a tile as the swizzle places it: 16-byte chunk index XOR row (bits 7.. into bits 4..). None
-    leaves it alone.
+    (or "NONE") leaves it alone.
     """
-    if swizzle is None:
+    if swizzle in (None, "NONE"):
         return logical_reg
     masks = {"32B": 0x80, "64B": 0x180, "128B": 0x380}
     if swizzle not in masks:

@@ -15,7 +15,7 @@ from .wgmma import descriptor_register, scale_predicate
 
 __all__ = ["tcgen05"]
 
-_SWIZZLES = {None: 0, "none": 0, "128B_32B": 1, "128B": 2, "64B": 4, "32B": 6}
+_SWIZZLES = {None: 0, "none": 0, "NONE": 0, "128B_32B": 1, "128B_BASE32B": 1, "128B": 2, "64B": 4, "32B": 6}
 
 
 class Tcgen05:
@@ -279,8 +279,8 @@ class Tcgen05:
     ) -> Reg:  # fmt: skip
         """The shared-memory descriptor (b64) for tcgen05.mma and tcgen05.cp (PTX ISA 9.7.18.4.1).
 
-        stride_bytes, leading_bytes: multiples of 16. swizzle: None, "32B", "64B", "128B", or "128B_32B" (32-byte
-        atoms). lbo_mode=1: leading_bytes is the address where rows of 48 bytes go on beyond 128 bytes, with swizzle
+        stride_bytes, leading_bytes: multiples of 16. swizzle: None (or "NONE"), "32B", "64B", "128B", or
+        "128B_32B" (32-byte atoms, also "128B_BASE32B"). lbo_mode=1: leading_bytes is the address where rows of 48 bytes go on beyond 128 bytes, with swizzle
         "128B" only. second_half: of 128 indices into a table (`mma(lut=)`) the last 64 count.
         """
         trace = current()

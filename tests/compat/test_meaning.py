@@ -363,9 +363,53 @@ def test_a_store_that_names_an_mbarrier() -> None:
         text(body)
 
 
+def test_a_ring_wraps_at_its_end() -> None:
+    """`advance()` compares the cursor with `n_stages`, flips the phase where it wraps, and then moves the cursor on."""
+
+    @kernel(arch="sm_80", in_specs=[], out_specs=[Tile(6, u32)], grid=1, block=1)
+    def walked(y):
+        (py,) = ptx.global_ptrs(y)
+        ring = ptx.pipeline(n_stages=2, cursor=reg.scalar(u32, init=2), phase=reg.scalar(u32, init=1))
+        for i in range(6):
+            stage, phase = ring.advance()
+            ptx.inst.st.global_.u32(ptx.addr(py, 4 * i), stage * 10 + phase)
+
+    assert walked().tolist() == [0, 10, 1, 11, 0, 10]
+
+
+def test_variables_for_calls() -> None:
+    def body(x, y):
+        ptx.var("param", b32, "param0")
+        ptx.var("param", b8, "structure", size=16, align=8)
+        ptx.inst.st.param.b32(ptx.addr("structure", 4), ptx.inst.mov.u32(reg.scalar(u32), 1))
+        ptx.ld(u32, reg.scalar(u32), ptx.addr("param0"), space="param")
+        ptx.inst.ld.param.u64(reg.scalar(u64), ptx.addr(x))
+
+    # ptxas takes them around a call only, which a kernel of its own has not
+    assert ".param .align 8 .b8 structure[16];" in text(body)
+
+
+@pytest.mark.parametrize(("swizzle", "code"), [("NONE", 0), ("32B", 6), ("64B", 4), ("128B", 2), ("128B_BASE32B", 1)])
+def test_swizzles_of_tcgen05_descriptors(swizzle: str, code: int) -> None:
+    """PTX ISA 9.7.18.4.1: bits 61 to 63; bits 16 to 29 and 32 to 45 are the offsets in 16 bytes, bit 46 is the version."""
+
+    def body(x, y):
+        ptx.tcgen05.descriptor(reg.scalar(u32, init=0), stride_bytes=1024, leading_bytes=16, swizzle=swizzle)
+
+    assert f"0x{1 << 16 | 64 << 32 | 1 << 46 | code << 61:016X};" in text(body)
+
+
 def test_layouts_without_swizzle() -> None:
     for layout in (layout_for_a(dtype=bf16, m=64, k=8), layout_for_b(dtype=bf16, k=64, n=8)):
         assert (layout.tma_swizzle, layout.smem_swizzle) == ("NONE", None)
+
+    def body(x, y):
+        tile = smem.alloc(bf16, (64, 8), swizzle=layout.tma_swizzle)
+        assert tile.swizzle is None
+        offset = reg.scalar(u32, init=0)
+        assert smem.apply_swizzle(offset, layout.tma_swizzle) is offset
+
+    text(body)
 
 
 def test_former_signatures_of_kernels() -> None:
