@@ -271,6 +271,7 @@ def _simulate(
         block=shape.block,
         cluster=cluster,
         smem=shape.smem,
+        cooperative=shape.cooperative,
         uninitialised=fresh,
     )
     tell(report)

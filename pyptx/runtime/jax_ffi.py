@@ -314,6 +314,7 @@ def run_program(program: Program, arrays: Sequence[Any]) -> None:
         block=program.block,
         cluster=None if program.cluster == (1, 1, 1) else program.cluster,
         smem=program.smem,
+        cooperative=program.cooperative,
     )
     if report.output:
         sys.stdout.write(report.output)

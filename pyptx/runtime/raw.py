@@ -116,7 +116,14 @@ def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any]
     from ..simulator.launch import simulate_entry
 
     report = simulate_entry(
-        loaded, name, args, grid=grid, block=block, cluster=options.get("cluster"), smem=options.get("smem") or 0
+        loaded,
+        name,
+        args,
+        grid=grid,
+        block=block,
+        cluster=options.get("cluster"),
+        smem=options.get("smem") or 0,
+        cooperative=bool(options.get("cooperative")),
     )
     tell(report)
 

@@ -69,6 +69,7 @@ def simulate(
     engine: str | None = None,
     schedules: int | None = None,
     schedule: int | str | None = None,
+    cooperative: bool | None = None,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -99,6 +100,9 @@ def simulate(
     `"auto"`, which compiles those that are executed often, where llvmlite is installed. None: the environment's
     PYPTX_ENGINE, else `"numpy"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
 
+    `cooperative`: all CTAs run at once and can wait for each other by the barrier of the grid, `cg::this_grid().sync()` (a traced kernel
+    says it in its decorator).
+
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
@@ -114,6 +118,7 @@ def simulate(
             cluster = cluster or (known.cluster if known is not None else kernel.cluster)
         cluster = None if cluster in (1, (1, 1, 1)) else cluster
         smem = smem or traced.dynamic_smem
+        cooperative = kernel.cooperative if cooperative is None else cooperative
         loaded, name = _find(traced.module)
     else:
         loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
@@ -135,6 +140,7 @@ def simulate(
         engine=engine,
         schedules=schedules,
         schedule=schedule,
+        cooperative=bool(cooperative),
     )
 
 

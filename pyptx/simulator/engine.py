@@ -33,6 +33,10 @@ Array = Any
 PATIENCE = 2048
 """Segments that may run before a group that was passed over gets its turn."""
 
+NOT_COOPERATIVE = (
+    "it reads %envreg1 and %envreg2, where a cooperative launch has its grid's barrier (cg::this_grid().sync()): "
+    "launch it with cooperative=True"
+)
 NOT_SUBMITTED = "this fabric operation was not submitted, so that it never begins"
 SUBMIT = "the thread that issues it executes fabric.submit"
 
@@ -452,7 +456,8 @@ class Engine:
             self._call(segment, go)
         elif kind == "trap":
             assert last is not None
-            machine.fault(last, "the kernel trapped", int(np.flatnonzero(go)[0]))
+            hint = None if machine.launch.cooperative or not self.program.syncs_grid else NOT_COOPERATIVE
+            machine.fault(last, "the kernel trapped", int(np.flatnonzero(go)[0]), hint)
         else:
             self._sync(at, segment, go)
 

@@ -236,7 +236,7 @@ def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
 
 def part_of_grid(launch: Launch, communicates: Communication) -> int:
     """How many CTAs of a launch later schedules run."""
-    if communicates.grid:
+    if communicates.grid or launch.cooperative:
         return launch.grid_size
     padded = (launch.threads + 31) // 32 * 32
     clusters = max(1, LANES // (launch.cluster_size * padded))

@@ -29,7 +29,7 @@ from .memory import Allocation, GlobalMemory
 from .numerics import quiet
 from .observe import Observer
 from .profile import Profile
-from .program import ARGUMENT_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
+from .program import ARGUMENT_BASE, GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
 from .report import Line, Report
 from .sanitizer import Sanitizer
 from .schedule import Schedule, Scheduler, read_schedule
@@ -123,6 +123,7 @@ def simulate_entry(
     accumulate: str = "exact",
     approx: str = "rounded",
     engine: str | None = None,
+    cooperative: bool = False,
     uninitialised: Collection[int] = (),
     schedules: int | None = None,
     schedule: int | str | None = None,
@@ -136,7 +137,7 @@ def simulate_entry(
     count = _schedule_count(schedules, schedule, check)
     if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
         raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
-    launch = checked_launch(program, grid, block, cluster, smem)
+    launch = checked_launch(program, grid, block, cluster, smem, cooperative)
     memory = GlobalMemory()
     for variable in loaded.image.variables.values():
         if variable.space in ("global", "const"):
@@ -151,6 +152,8 @@ def simulate_entry(
     if launch.per_cta:
         slices = np.zeros(launch.per_cta * launch.grid_size, np.uint8)
         memory.add(Allocation("the CTAs' own memory", PER_CTA_BASE, slices, False, True))
+    if launch.cooperative:
+        memory.add(Allocation("the barrier of the grid", GRID_BASE, np.zeros(256, np.uint8)))
     report = Report(name, launch.grid, launch.block, launch.cluster, schedule=first.token)
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if profile else None
@@ -249,7 +252,9 @@ def _triple(value: Any, what: str) -> tuple[int, int, int]:
     return cast("tuple[int, int, int]", (*sizes, 1, 1)[:3])
 
 
-def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: int) -> Launch:
+def checked_launch(
+    program: Program, grid: Any, block: Any, cluster: Any, smem: int, cooperative: bool = False
+) -> Launch:
     """The launch, or SimulationError for what a driver would refuse. PTX ISA 11.4 (.maxntid, .reqntid,
     .reqnctapercluster).
     """
@@ -296,7 +301,7 @@ def checked_launch(program: Program, grid: Any, block: Any, cluster: Any, smem: 
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
-    return Launch(g, b, c, smem, explicit, _per_cta_bytes(program, g[0] * g[1] * g[2]))
+    return Launch(g, b, c, smem, explicit, _per_cta_bytes(program, g[0] * g[1] * g[2]), cooperative)
 
 
 def _per_cta_bytes(program: Program, ctas: int) -> int:
@@ -331,12 +336,12 @@ def _batch_size(program: Program, launch: Launch) -> int:
     if any(i.family is ClusterTryCancel for i in program.instructions):
         count = min(count, launch.grid_size // 3)  # so that there is something left to cancel
     count = max(launch.cluster_size, count // launch.cluster_size * launch.cluster_size)
-    count = min(count, launch.grid_size)
+    count = launch.grid_size if launch.cooperative else min(count, launch.grid_size)
     if count * per_cta > MOST_BYTES:
         raise SimulationError(
             f"{program.entry} needs {count * per_cta / 2**30:.1f} GiB of host memory for registers, shared and local memory "
             f"of {count} CTAs of {launch.threads} threads that run together; at most {MOST_BYTES >> 30} GiB are allowed: "
-            "use smaller blocks or clusters, or less local memory"
+            f"use smaller blocks or clusters, or less local memory{', or a smaller grid' if launch.cooperative else ''}"
         )
     return count
 
@@ -362,10 +367,10 @@ def _place_arguments(
         data = array.reshape(-1).view(np.uint8)
         key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
         if key not in placed:
-            placed[key] = top
+            start = placed[key] = top + _place_in_owner(array) % 256
             fresh = number in uninitialised
-            memory.add(Allocation(f"{name} (argument {number})", top, data, not array.flags.writeable, fresh))
-            top = (top + max(data.size, 1) + 255) // 256 * 256 + 4096
+            memory.add(Allocation(f"{name} (argument {number})", start, data, not array.flags.writeable, fresh))
+            top = align(start + max(data.size, 1), 256) + 4096
         return placed[key]
 
     def endpoint_number(endpoint: Endpoint) -> int:
@@ -447,6 +452,16 @@ def _place_arguments(
     return buffer
 
 
+def _place_in_owner(array: np.ndarray) -> int:
+    """How many bytes after its owner's start a view begins: a GPU's allocators align the owner, so `x[1:]` of floats is aligned
+    to 4 bytes only.
+    """
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+
+
 def as_array(value: Any, what: str) -> np.ndarray | None:
     """An argument's memory as a contiguous NumPy array, or None if it is no array. SimulationError for one
     that cannot be used.
@@ -461,7 +476,12 @@ def as_array(value: Any, what: str) -> np.ndarray | None:
         size = detached.numel() * detached.element_size()
         if size == 0:
             return np.empty(0, np.uint8)
-        return detached.reshape(-1).view(torch.uint8).numpy()
+        storage = detached.untyped_storage()
+        start = detached.data_ptr() - storage.data_ptr()
+        if start == 0:
+            return detached.reshape(-1).view(torch.uint8).numpy()
+        whole = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()  # the owner, as NumPy sees it
+        return whole[start : start + size]
     if isinstance(value, np.ndarray) and value.dtype.kind != "V" and value.dtype.names is None:
         array = cast("np.ndarray[Any, Any]", value)
         if not array.flags.c_contiguous:

@@ -84,6 +84,7 @@ class LoadedKernel:
         engine: str | None = None,
         schedules: int | None = None,
         schedule: int | str | None = None,
+        cooperative: bool = False,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -104,6 +105,7 @@ class LoadedKernel:
             engine=engine,
             schedules=schedules,
             schedule=schedule,
+            cooperative=cooperative,
         )
 
 

@@ -23,6 +23,7 @@ from .payload import Payload
 from .pending import Pending
 from .program import (
     CLUSTER_SHIFT,
+    GRID_BASE,
     LOCAL_BASE,
     PER_CTA_BASE,
     Imm,
@@ -70,6 +71,8 @@ class Launch:
     explicit_cluster: bool = False
     per_cta: int = 0
     """Bytes of global memory that each CTA has for itself."""
+    cooperative: bool = False
+    """Whether all CTAs are live at once and have a barrier of the grid."""
 
     @property
     def threads(self) -> int:
@@ -425,6 +428,8 @@ class Machine:
                 return (PER_CTA_BASE + launch.per_cta * number.astype(np.uint64)).astype(np.uint64)
             case "reserved_smem_offset_end" | "reserved_smem_offset_cap" | "reserved_smem_offset_1":
                 return np.array([0x400], u32)
+            case "envreg1" | "envreg2" if launch.cooperative:
+                return np.array([GRID_BASE >> (32 if base == "envreg1" else 0) & 0xFFFF_FFFF], u32)
             case _:
                 wide = base.endswith("_64") or base == "current_graph_exec"
                 return np.zeros(1, np.uint64 if wide else u32)

@@ -34,6 +34,7 @@ from .texture import Handles
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .semantics.registry import Action, Mask
 
 Array = Any
 WINDOW_SIZE = 1 << 32
@@ -141,7 +142,8 @@ class Access:
     """The memory operand of one instruction, bound to a machine: gathers and scatters elements of `dtype`,
     `count` at a time.
 
-    Values have shape (lanes,) or, for vectors, (lanes, count).
+    Values have shape (lanes,) or, for vectors, (lanes, count). `own`: a generic address that is one of shared memory must be
+    of the lane's own CTA, as .shared::cta ones.
     """
 
     def __init__(
@@ -152,12 +154,12 @@ class Access:
         space: str,
         dtype: np.dtype[Any],
         count: int = 1,
-        align: int = 0,
+        own: bool = False,
     ):
         assert isinstance(address, Address)
         self.machine, self.inst, self.dtype, self.count = machine, inst, dtype, count
         self.size = dtype.itemsize * count
-        self.align = align or self.size
+        self.own = own
         self.offset = address.offset
         base = address.base
         self.space = space
@@ -177,10 +179,13 @@ class Access:
                     self.space = base.space
         elif isinstance(base, Imm):
             self.row = np.full(machine.lanes, int(base.value) & (2**64 - 1), np.uint64)
+            if space in ("shared", "shared::cta") and machine.rank_bits is not None:
+                self.row += machine.rank_bits  # a number is taken for an offset in the CTA's own memory
         else:
             self.row = address_row(machine, inst, base)
         if self.space.startswith("shared"):
             self.space = self.space.replace("shared::cta", "shared")
+            self.own |= self.space == "shared"
         if self.space.startswith("param"):
             self.space = "param"
         self.window: Window | None = None
@@ -247,17 +252,15 @@ class Access:
             False,
         )
 
+    def _elements(self, allocation: Allocation) -> tuple[np.ndarray, int]:
+        """The elements that lie at aligned addresses in an allocation, and the address of the first."""
+        first = -allocation.base % self.size
+        return self._typed(allocation.data[first:]), allocation.base + first
+
     def _global_window(self, allocation: Allocation) -> Window:
-        last = allocation.size // self.size - 1
-        return Window(
-            self._typed(allocation.data),
-            allocation.base - self.offset,
-            self.row.dtype,
-            self.size,
-            last,
-            None,
-            allocation.read_only,
-        )
+        view, start = self._elements(allocation)
+        last = view.shape[0] - 1
+        return Window(view, start - self.offset, self.row.dtype, self.size, last, None, allocation.read_only)
 
     #
     #
@@ -364,13 +367,13 @@ class Access:
         wrap = np.uint64(0xFFFF_FFFF if self.row.itemsize == 4 else 2**64 - 1)
         full = (a.astype(np.uint64) + np.uint64(self.offset & (2**64 - 1))) & wrap
         numbers = np.arange(m.lanes) if lanes is None else lanes
-        wrong = np.flatnonzero(full & np.uint64(self.align - 1))
+        wrong = np.flatnonzero(full & np.uint64(self.size - 1))
         if wrong.size:
             self._fault(
                 full,
                 numbers,
                 int(wrong[0]),
-                f"misaligned: an access of {self.align} bytes needs an address divisible by {self.align}",
+                f"misaligned: an access of {self.size} bytes needs an address divisible by {self.size}",
                 write,
             )
         parts: list[tuple[Array, Array, Array]] = []
@@ -393,17 +396,12 @@ class Access:
                 rank = (offset >> np.uint64(CLUSTER_SHIFT)).astype(np.int64)
                 offset = offset & np.uint64((1 << CLUSTER_SHIFT) - 1)
                 own = m.cta_of_lane[owner]
-                cta = own
-                if np.count_nonzero(rank) or (m.cluster_size > 1 and self.space != "shared"):
-                    first = m.cluster_start(own)
-                    # a .shared::cta address without a rank is the CTA's own
-                    cta = own if self.space == "shared" else first + rank
-                    outside = (rank > 0) & (first + rank != own) if self.space == "shared" else rank >= m.cluster_size
-                    bad = np.flatnonzero(outside)
-                    if bad.size:
-                        at = int(where[bad[0]])
-                        whose = "CTA" if self.space == "shared" else "cluster"
-                        self._fault(full, numbers, at, f"outside the shared memory of the {whose}", write)
+                cta = m.cluster_start(own) + rank
+                bad = np.flatnonzero(cta != own if self.own else rank >= m.cluster_size)
+                if bad.size:
+                    at = int(bad[0])
+                    why = _elsewhere(m, int(rank[at]), self.own, int(owner[at]))
+                    self._fault(full, numbers, int(where[at]), why, write)
                 base, size, stride = SHARED_BASE, m.shared_size, m.shared.shape[1]
                 flat, row = m.shared, cta
                 what = f"shared memory of the CTA ({m.shared_size} bytes at 0x{SHARED_BASE:x})"
@@ -439,11 +437,12 @@ class Access:
             end = np.uint64(allocation.base + allocation.size - self.size)
             inside = (full >= base) & (full <= end) & left
             chosen = np.flatnonzero(inside)
-            index = (full[chosen] - base).astype(np.int64) // self.size
+            view, first = self._elements(allocation)
+            index = (full[chosen] - np.uint64(first)).astype(np.int64) // self.size
             if chosen.size == a.size:
                 self.window = self._global_window(allocation)
-                return [(self._typed(allocation.data), index, None)]
-            parts.append((self._typed(allocation.data), index, chosen))
+                return [(view, index, None)]
+            parts.append((view, index, chosen))
             left[chosen] = False
 
     def _fault(self, full: Array, numbers: Array, at: int, why: str, write: bool) -> None:
@@ -459,6 +458,26 @@ def address_row(machine: Machine, inst: Inst, base: Operand) -> np.ndarray:
     if not isinstance(base, Reg) or base.pool in ("p", "8", "128"):
         machine.fault(inst, "an address needs a register of 16, 32 or 64 bits")
     return machine.row(base)
+
+
+def aligned(machine: Machine, inst: Inst, operand: Operand, alignment: int) -> Action:
+    """Checks the addresses of an instruction that changes no values. SimulationError where one is not aligned."""
+    assert isinstance(operand, Address)
+    base, low = operand.base, alignment - 1
+    if isinstance(base, (Reg, Special)):
+        row = address_row(machine, inst, base)
+    else:
+        start = machine.address_of(base) if isinstance(base, Place) else int(base.value) if isinstance(base, Imm) else 0
+        row = np.full(machine.lanes, start & (2**64 - 1), np.uint64)
+
+    def step(mask: Mask) -> None:
+        wrong = (row.astype(np.uint64) + np.uint64(operand.offset & (2**64 - 1))) & np.uint64(low)
+        bad = np.flatnonzero(machine.executing(mask) & (wrong != 0))
+        if bad.size:
+            at = int(row[bad[0]]) + operand.offset
+            machine.fault(inst, f"0x{at:x} is misaligned: the address must be divisible by {alignment}", int(bad[0]))
+
+    return step
 
 
 def span(
@@ -477,11 +496,11 @@ def span(
         space, offset = "shared::cluster", address - SHARED_WINDOW
     if space.startswith("shared"):
         rank = offset >> CLUSTER_SHIFT
-        cta = _cta_of(machine, rank, space, lane)
+        cta = _cta_of(machine, rank, lane)
         offset &= (1 << CLUSTER_SHIFT) - 1
-        if rank >= machine.cluster_size or (space != "shared::cluster" and rank and cta != machine.cta_of_lane[lane]):
-            whose = "cluster" if space == "shared::cluster" else "CTA"
-            machine.fault(inst, f"{what} outside the shared memory of the {whose}", lane)
+        own = space != "shared::cluster"
+        if rank >= machine.cluster_size or (own and cta != machine.cta_of_lane[lane]):
+            machine.fault(inst, f"{what} {_elsewhere(machine, rank, own, lane)}", lane)
         start = offset - SHARED_BASE
         if start < 0 or start + size > machine.shared_size:
             machine.fault(
@@ -498,12 +517,20 @@ def span(
     return found.data[address - found.base : address - found.base + size]
 
 
-def _cta_of(machine: Machine, rank: int, space: str, lane: int) -> int:
-    """The CTA of the batch that a shared address with a rank is in; without a rank, .shared::cta ones are the lane's."""
-    own = int(machine.cta_of_lane[lane])
-    if space != "shared::cluster" and not rank:
-        return own
-    return own // machine.cluster_size * machine.cluster_size + rank
+def _cta_of(machine: Machine, rank: int, lane: int) -> int:
+    """The CTA of the batch that a shared address with a rank is in."""
+    return int(machine.cluster_start(machine.cta_of_lane[lane])) + rank
+
+
+def _elsewhere(machine: Machine, rank: int, own: bool, lane: int) -> str:
+    """What is wrong with a shared address of that rank; `own`: it must be of the lane's CTA."""
+    if rank >= machine.cluster_size:
+        return f"outside the shared memory of the {'CTA' if own else 'cluster'}"
+    here = int(machine.cta_of_lane[lane]) % machine.cluster_size
+    return (
+        f"outside the shared memory of the CTA: it is an address of CTA {rank} of the cluster, and the thread is in "
+        f"CTA {here}; only .shared::cluster reaches the other CTAs"
+    )
 
 
 def seen_by(machine: Machine, address: int, receiver: int, lane: int) -> int:
@@ -519,7 +546,7 @@ def locate_span(machine: Machine, address: int, space: str, lane: int) -> tuple[
         space, address = "shared::cluster", address - SHARED_WINDOW
     if not space.startswith("shared"):
         return "global", address
-    cta = _cta_of(machine, address >> CLUSTER_SHIFT, space, lane)
+    cta = _cta_of(machine, address >> CLUSTER_SHIFT, lane)
     return "shared", cta * machine.shared.shape[1] + (address & ((1 << CLUSTER_SHIFT) - 1)) - SHARED_BASE
 
 

@@ -46,6 +46,8 @@ ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
 PER_CTA_BASE = 0x0000_7480_0000_0000
 """Where the CTAs' own slices of global memory lie (`.minperctamemory`)."""
+GRID_BASE = 0x0000_74C0_0000_0000
+"""Where the barrier of a cooperative launch's grid lies: the driver gives its address in %envreg1 (high) and %envreg2."""
 HEAP_BASE = 0x0000_7500_0000_0000
 HANDLE_BASE = 0x0000_7700_0000_0000
 """First handle of a texture, sampler or surface given as an argument; those of module variables are their addresses."""
@@ -330,6 +332,11 @@ class Program:
     """Registers declared `.f32` or `.f64`, for those who show values."""
     shared: dict[str, Place] = field(default_factory=dict[str, Place])
     """Shared variables by name (a name of several scopes: its first); one of unknown size is the dynamic memory."""
+
+    @property
+    def syncs_grid(self) -> bool:
+        """Whether it looks for the barrier of a cooperative launch's grid."""
+        return any(o in (Special("%envreg1"), Special("%envreg2")) for i in self.instructions for o in i.operands)
 
     @property
     def parameter_size(self) -> int:

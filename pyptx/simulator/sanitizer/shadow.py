@@ -113,12 +113,10 @@ class Shadow:
         self.shared = Space("shared", machine.shared.size, sizes["shared"], True)
         self.local = Space("local", machine.local.size, sizes["local"], False)
         self.starts: dict[int, int] = {}
-        top = 0
+        self.top = 0
         for allocation in machine.memory.allocations:
-            self.starts[allocation.base] = top
-            top += (allocation.size + 31) // 16 * 16
-        self.top = top
-        self.memory = Space("global", top, sizes["global"], False)
+            self._place(allocation)
+        self.memory = Space("global", self.top, sizes["global"], False)
         fresh = [a for a in machine.memory.allocations if a.uninitialised and a.size]
         never = np.zeros(self.memory.write.size, np.bool_)
         for a in fresh:
@@ -137,9 +135,14 @@ class Shadow:
     def start_of(self, allocation: Allocation) -> int:
         found = self.starts.get(allocation.base)
         if found is None:
-            found = self.starts[allocation.base] = self.top
-            self.top += (allocation.size + 31) // 16 * 16
+            found = self._place(allocation)
             self.memory.grow(self.top)
+        return found
+
+    def _place(self, allocation: Allocation) -> int:
+        """Where the shadow of an allocation begins, which is aligned as the allocation is."""
+        found = self.starts[allocation.base] = self.top + allocation.base % 16
+        self.top = (found + allocation.size + 31) // 16 * 16
         return found
 
     def fresh(self, allocation: Allocation) -> None:

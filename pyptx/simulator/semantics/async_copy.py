@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of, locate_span, seen_by, span
+from ..memory import Access, address_of, aligned, locate_span, seen_by, span
 from ..payload import inspection_of
 from ..pending import Copy
 from ..program import Address, Imm, Inst, Not, Operand, Reg
@@ -72,8 +72,12 @@ def _bind_cp_async(machine: Machine, inst: Inst) -> Action:
     return step
 
 
+@meaning("cp.async.bulk.prefetch")
+def prefetch(inst: Inst) -> Step:
+    return Step(lambda machine, inst: aligned(machine, inst, inst.operands[0], 16))
+
+
 @meaning(
-    "cp.async.bulk.prefetch",
     "cp.async.bulk.prefetch.tensor",
     "applypriority.async.bulk",
     "applypriority.async.bulk.tensor",
@@ -128,20 +132,16 @@ def mbarrier_arrive(inst: Inst) -> Step:
     """
 
     def bind(machine: Machine, inst: Inst) -> Action:
+        space = "shared" if inst.one_of("shared", "shared::cta") else "generic"
+        access = Access(machine, inst, inst.operands[0], space, np.dtype(np.uint64), own=True)
         if not inst.has("noinc"):
 
             def wait(m: Mask) -> None:
                 lanes = machine.lane_numbers if m is None else machine.lanes_of(m)
+                access.locate(None if m is None else lanes, True)
                 machine.pending.wait("group", lanes, machine.pending.groups[lanes] + 1)
 
             return wait
-        access = Access(
-            machine,
-            inst,
-            inst.operands[0],
-            "shared" if inst.one_of("shared", "shared::cta") else "generic",
-            np.dtype(np.uint64),
-        )
         one, none = np.ones(1, np.uint32), np.zeros(1, np.uint32)
 
         def step(m: Mask) -> None:

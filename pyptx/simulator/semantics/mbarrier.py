@@ -63,6 +63,11 @@ def _shared(inst: Inst) -> str:
     )
 
 
+def _object(machine: Machine, inst: Inst, address: Operand, *, own: bool = False) -> Access:
+    """The access to an mbarrier. `own`: it must lie in the own CTA, also where the address is a generic one."""
+    return Access(machine, inst, address, _shared(inst), np.dtype(np.uint64), own=own)
+
+
 def _wrong(machine: Machine, inst: Inst, why: str, lane: int) -> NoReturn:
     machine.fault(inst, why, lane)
 
@@ -111,7 +116,7 @@ def update(
 @meaning("mbarrier.init")
 def init(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
+        access = _object(machine, inst, inst.operands[0], own=True)
         count = machine.source(inst.operands[1], "u32")
         with_payload = inst.has("layout::v1")
         most = COUNT_V1 if with_payload else COUNT
@@ -145,7 +150,7 @@ def init(inst: Inst) -> Step:
 @meaning("mbarrier.inval")
 def inval(inst: Inst) -> Step:
     def bind(machine: Machine, inst: Inst) -> Action:
-        access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
+        access = _object(machine, inst, inst.operands[0], own=True)
 
         def step(m: Mask) -> None:
             access.store(None if m is None else machine.lanes_of(m), np.zeros(1, np.uint64))
@@ -167,7 +172,7 @@ def _bind_arrive(machine: Machine, inst: Inst, drops: int) -> Action:
     if any("multicast" in m for m in inst.modifiers):
         sign = -1 if inst.has("expect_tx") else 0
         return _bind_multicast(machine, inst, address, rest, arrives=True, sign=sign, drops=drops)
-    access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
+    access = _object(machine, inst, address, own=isinstance(d, Reg))
     one = np.ones(1, np.uint32)
     amount = machine.source(rest[0], "u32") if rest else one
     transactions = inst.has("expect_tx")
@@ -251,7 +256,7 @@ def transactions(inst: Inst, *, expects: bool) -> Step:
         if any("multicast" in m for m in inst.modifiers):
             rest = list(inst.operands[1:])
             return _bind_multicast(machine, inst, inst.operands[0], rest, arrives=False, sign=-1 if expects else 1)
-        access = Access(machine, inst, inst.operands[0], _shared(inst), np.dtype(np.uint64))
+        access = _object(machine, inst, inst.operands[0])
         bytes_ = machine.source(inst.operands[1], "u32").astype
         sign = 1 if expects else -1
 
@@ -277,7 +282,7 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
     first, second = (results.first, results.second) if isinstance(results, Pair) else (results, None)
     predicate, value = [machine.row(r) if isinstance(r, Reg) else None for r in (second, report)]
     conditional = inst.has("phase_type::conditional")
-    access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
+    access = _object(machine, inst, address, own=True)
     parity = inst.has("parity")
     token = machine.source(state, "u32" if parity else "u64")
     assert isinstance(first, (Reg, Sink))
@@ -346,7 +351,7 @@ def check_layout(inst: Inst) -> Step:
         if not isinstance(p, Reg):
             return lambda m: None
         row = machine.row(p)
-        access = Access(machine, inst, address, _shared(inst), np.dtype(np.uint64))
+        access = _object(machine, inst, address)
 
         def step(m: Mask) -> None:
             lanes = machine.lanes_of(machine.executing(m))

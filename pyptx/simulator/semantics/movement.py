@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access, address_of, locate_span, span
+from ..memory import Access, address_of, aligned, locate_span, span
 from ..program import (
     CLUSTER_SHIFT,
     LOCAL_WINDOW,
@@ -101,6 +101,8 @@ def _bind_parameter(
     end = start + dtype.itemsize * len(writers)
     if start < 0 or end > machine.parameters.size:
         machine.fault(inst, f"a load of bytes {start} to {end - 1} of {machine.parameters.size} bytes of parameters")
+    if start % (end - start):
+        machine.fault(inst, f"a load of {end - start} bytes at byte {start} of the parameters is misaligned")
     values = machine.parameters[start:end].view(dtype)
     pairs = [(d, values[i]) for i, d in enumerate(writers) if d is not None]
 
@@ -200,9 +202,15 @@ def store_bulk(inst: Inst) -> Step:
     return Step(bind)
 
 
-@meaning("prefetch", "prefetchu", "applypriority", "discard")
+@meaning("applypriority", "discard")
+def cache_line(inst: Inst) -> Step:
+    """Hints about a line of the cache change no values. (After `discard` the data is undefined; here it stays.)"""
+    return Step(lambda machine, inst: aligned(machine, inst, inst.operands[0], 128))
+
+
+@meaning("prefetch", "prefetchu")
 def hint(inst: Inst) -> Step:
-    """Hints to the caches change no values. (After `discard` the data is undefined; here it stays.)"""
+    """Hints to the caches change no values."""
     return Step(lambda machine, inst: lambda m: None)
 
 

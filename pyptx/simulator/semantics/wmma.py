@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import Machine
-from ..memory import Access
+from ..memory import Access, aligned
 from ..program import Inst, Operand, Reg
 from .matrix import BITS, elements, multiplied, numbers, registers_of, rounded, write_registers
 from .movement import space_of
@@ -38,13 +38,25 @@ def _places(rows: int, columns: int, slots: int) -> Array:
 
 
 class _Matrix:
-    """A matrix in memory, accessed one place of the fragment at a time: `lanes` go to elements of their own."""
+    """A matrix in memory, accessed one place of the fragment at a time: `lanes` go to elements of their own. It begins at a
+    multiple of `fragment`, the bytes that each thread has of it (PTX ISA 9.7.16.4.2).
+    """
 
-    def __init__(self, machine: Machine, inst: Inst, address: Operand, rest: list[Operand], which: str, bits: int):
+    def __init__(
+        self,
+        machine: Machine,
+        inst: Inst,
+        address: Operand,
+        rest: list[Operand],
+        which: str,
+        bits: int,
+        fragment: int,
+    ):
         rows, columns = _size(which, _extent(inst))
         self.dtype = np.dtype(f"u{max(8, bits) // 8}")
         self.bits, self.columns = bits, columns
         self.by_rows = inst.has("row")
+        self.check = aligned(machine, inst, address, fragment)
         self.access = Access(machine, inst, address, space_of(inst), self.dtype)
         self.start = self.access.row
         self.access.row = np.zeros_like(self.start)
@@ -93,10 +105,11 @@ def _bind_load(machine: Machine, inst: Inst, which: str) -> Action:
     width = 64 if bits == 64 else 32
     per = width // bits
     places = _places(rows, columns, len(targets) * per)
-    matrix = _Matrix(machine, inst, address, rest, which, bits)
+    matrix = _Matrix(machine, inst, address, rest, which, bits, len(targets) * width // 8)
 
     def step(mask: Mask) -> None:
         lanes = _lanes(machine, mask)
+        matrix.check(mask)
         words = np.zeros((machine.warps * 32, len(targets)), np.dtype(f"u{width // 8}"))
         for slot in range(places.shape[1]):
             value = matrix.load(lanes, places[lanes % 32, slot]).astype(words.dtype)
@@ -117,10 +130,11 @@ def _bind_store(machine: Machine, inst: Inst) -> Action:
     bits = BITS[inst.type]
     registers = registers_of(source)
     places = _places(rows, columns, rows * columns // 32)
-    matrix = _Matrix(machine, inst, address, rest, "d", bits)
+    matrix = _Matrix(machine, inst, address, rest, "d", bits, len(registers) * (64 if bits == 64 else 32) // 8)
 
     def step(mask: Mask) -> None:
         lanes = _lanes(machine, mask)
+        matrix.check(mask)
         patterns = elements(machine, registers, bits).reshape(machine.warps * 32, -1).astype(matrix.dtype)
         for slot in range(places.shape[1]):
             matrix.store(lanes, places[lanes % 32, slot], patterns[lanes, slot])
