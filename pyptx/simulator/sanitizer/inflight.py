@@ -287,7 +287,9 @@ class InFlight:
                     if fenced
                     else "the first wgmma of a warp needs a wgmma.fence before it",
                     32 * warps,
-                    hint="wgmma.fence.sync.aligned orders earlier accesses to the registers before wgmma.mma_async",
+                    hint="wgmma.fence.sync.aligned orders earlier accesses to the registers before wgmma.mma_async. ptxas (13.5) "
+                    "orders them without it, which the manual does not promise",
+                    severity="warning",
                 )
             self.group[_cross(used, warps)] = self.committed[warps]
             self.by[_cross(used, warps)] = inst.number

@@ -2,13 +2,15 @@
 
 Data flow over the program finds the registers that some path reads before it writes them; only those are
 watched while the kernel runs, so most kernels pay nothing. Moves hand the state on and are not themselves
-reported.
+reported. What is computed lane by lane from such a register is as undefined: that is reported, as a read where it was
+computed, once something depends on it (a store, an address, a branch). Kernels compute with the elements past the edge of a
+tile, which they neither load nor store.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from ...dialects.ptx.move import Mov
 from ...dialects.ptx.warp import Shuffle
 from ..observe import Action
 from ..program import Imm, Inst, Not, Operand, Pair, Program, Reg, Segment, leaves
-from ..semantics.registry import Collective
+from ..semantics.registry import Collective, Pure
 from .shadow import Space
 
 if TYPE_CHECKING:
@@ -124,15 +126,21 @@ class Registers:
     def __init__(self, sanitizer: Sanitizer):
         self.s = sanitizer
         program = sanitizer.machine.program
-        watched = maybe_undefined(program)
+        maybe = maybe_undefined(program)
+        watched = set(maybe)
         handing = [i for i in program.instructions if moves(i)]
+        meaning = sanitizer.machine.meaning
+        bodies = [i for segment in program.segments for i in segment.body] if watched else []
+        computing = [i for i in bodies if moves(i) or isinstance(meaning(i), Pure)]
         size = -1
         while watched and size != len(watched):
             size = len(watched)
-            for inst in handing:
+            for inst in computing:
                 if any(r in watched for r in reads_of(inst)):
                     watched.update(inst.written)
-        self.unwritten = watched
+        self.computing = {i.number for i in computing if not moves(i) and not watched.isdisjoint(reads_of(i))}
+        """Instructions that compute lane by lane, perhaps from registers that are undefined."""
+        self.unwritten = maybe
         loaded: set[Reg] = set()
         for inst in program.instructions:
             if loads(inst):
@@ -148,6 +156,10 @@ class Registers:
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
+        self.computed: dict[Reg, tuple[Inst, Reg]] = {}
+        """Registers that were computed from undefined ones -> the instruction that read one first, and which."""
+        self.used: set[tuple[int, Reg]] = set()
+        """Of those, what was reported."""
         self.shuffled = {(i, i.operands[1]) for i in program.instructions if issubclass(i.family, Shuffle)}
         """Shuffles and their values, which `_shuffled` checks."""
 
@@ -189,6 +201,7 @@ class Registers:
         machine = self.s.machine
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.copies else []
         hands_on, brings = moves(inst), loads(inst)
+        computes = inst.number in self.computing
 
         def watched(mask: Array) -> object:
             if not self.active:
@@ -207,13 +220,20 @@ class Registers:
                 for first, second in pairs:
                     if first in defined:
                         state = defined.get(second)  # pyright: ignore[reportArgumentType]
+                        if state is not None and np.count_nonzero(here & ~state):
+                            self._hand_on(inst, second, [first])  # pyright: ignore[reportArgumentType]
                         np.copyto(defined[first], True if state is None else state, where=here)
                 return action(mask)
-            if hands_on:
-                state = np.ones(machine.lanes, np.bool_)
-                for reg, row in read:
-                    if reg != inst.guard:
-                        state &= row
+            if hands_on or computes:
+                rows = [row for reg, row in read if reg != inst.guard]
+                known = len(rows) < len(reads_of(inst)) - (inst.guard is not None)
+                if hands_on and (known or len(rows) > 1):  # a packed register is written if a part of it is
+                    state = np.full(machine.lanes, known) | np.logical_or.reduce(rows)
+                else:
+                    state = np.logical_and.reduce(rows) if rows else np.ones(machine.lanes, np.bool_)
+                if np.count_nonzero(here & ~state):
+                    undefined = next(r for r, row in read if r != inst.guard and np.count_nonzero(here & ~row))
+                    self._hand_on(inst, undefined, inst.written)
                 for row in written:
                     np.copyto(row, state, where=here)
                 return action(mask)
@@ -246,6 +266,16 @@ class Registers:
         if unwritten:
             self._check(inst, unwritten[0], here)
 
+    def _hand_on(self, inst: Inst, reg: Reg, targets: Sequence[Reg]) -> None:
+        """What an instruction writes is as undefined as a register that it reads."""
+        first = self.computed.get(reg) or (None if moves(inst) else (inst, reg))
+        for target in targets:
+            for origins, origin in ((self.loads, self.loads.get(reg)), (self.computed, first)):
+                if origin is None:
+                    origins.pop(target, None)
+                else:
+                    origins[target] = origin  # pyright: ignore[reportArgumentType]
+
     def _shuffled(self, inst: Inst, action: Action, sources: Callable[[], Array]) -> Action:
         """A shuffle needs its value only in the lanes that others read: the rest may not have written theirs."""
         defined, value = self.defined, inst.operands[1]
@@ -275,14 +305,21 @@ class Registers:
                 load, space, byte = self.loads[reg]
                 self.s.races.uninitialised(load, space, byte, np.flatnonzero(bad), inst)
                 return
+            use, first = (inst, reg)
+            if reg in self.computed:
+                use, first = self.computed[reg]
+                if (use.number, first) in self.used:
+                    return  # one use of what was computed is enough
+                self.used.add((use.number, first))
             self.s.report(
                 "uninitialised-register",
-                inst,
-                f"a {'predicate' if reg.pool == 'p' else reg.pool + '-bit register'} is read that this thread has not "
-                "written",
+                use,
+                f"a {'predicate' if first.pool == 'p' else first.pool + '-bit register'} is read that this thread has not "
+                "written" + ("" if use is inst else ", and its result is used"),
                 np.flatnonzero(bad),
                 hint="registers are undefined when a kernel starts: write it on every path that leads here",
-                key=reg,
+                other=None if use is inst else inst,
+                key=first,
             )
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:

@@ -53,7 +53,7 @@ RACE = "    st.shared.u32 [%r5], %r1;\n    ld.shared.u32 %r38, [buf+28];\n    st
 
 def uses(count: int) -> str:
     """Uses of a register that was never written: as many findings."""
-    return "    .reg .b32 %u;\n" + "    add.u32 %r20, %u, 1;\n" * count
+    return "    .reg .b32 %u;\n" + "    st.global.u32 [%rd5], %u;\n" * count
 
 
 def test_a_rule_with_many_findings_hides_no_other() -> None:

@@ -81,7 +81,7 @@ WRITES = {
     ) + WAIT,
 }  # fmt: skip
 BLACKWELL = {
-    "st.bulk": by_one("    st.bulk.weak.shared::cta [buf+128], 64, 0; //!"),
+    "st.bulk": by_one("    st.bulk.weak.shared::cta [%r20], 64, 0; //!"),
     "try_cancel": bulk(
         "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [buf+128], [bar];"
     ),

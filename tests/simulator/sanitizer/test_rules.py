@@ -614,7 +614,7 @@ def test_without_checks_nothing_is_found() -> None:
     assert kernel.simulate(0, 0, grid=1, block=64).findings
 
 
-BULK = "    st.bulk.weak.shared::cta [buf], 512, 0;\n"
+BULK = "    st.bulk.weak.shared::cta [%r3], 512, 0;\n"
 TAKE = "    ld.shared.u32 %r10, [%r5];\n    st.global.u32 [%rd5], %r10;"
 
 
@@ -631,3 +631,28 @@ def test_st_bulk_is_a_store() -> None:
 def test_st_bulk_at_a_generic_address() -> None:
     generic = "    mov.u64 %rd9, buf; cvta.shared.u64 %rd9, %rd9;\n    @%p1 st.bulk [%rd9], 512, 0;\n"
     silent(generic + "    bar.sync 0;\n" + TAKE, sm=100)
+
+
+EDGE = "    setp.lt.u32 %p2, %r1, 40;\n    @%p2 mov.u32 %r11, 5;\n"
+
+
+def test_what_is_computed_from_undefined_registers() -> None:
+    """It is told as a read where it was computed, once something depends on it: a store, an address, a branch. Kernels that
+    mask the edge of a tile compute with elements that they neither load nor store.
+    """
+    compute = "    add.u32 %r12, %r11, %r1; mul.lo.u32 %r12, %r12, 3;\n"
+    silent(EDGE + compute + "    @%p2 st.global.u32 [%rd5], %r12;")
+    told = compute.replace("%r1; ", "%r1; //!\n    ")
+    for use in (
+        "    st.global.u32 [%rd5], %r12;",
+        "    and.b32 %r12, %r12, 0; cvt.u64.u32 %rd9, %r12; add.s64 %rd9, %rd9, %rd5; st.global.u32 [%rd9], %r1;",
+        "    setp.eq.u32 %p3, %r12, 7; @%p3 bra $x;\n    st.global.u32 [%rd5], %r1;\n$x:",
+    ):
+        found = breaks(EDGE + told + use, "uninitialised-register")
+        assert found.other is not None
+
+
+def test_half_of_a_packed_register() -> None:
+    """The halves of an f16x2 at the edge: one was loaded, and it alone is stored."""
+    pack = "    .reg .b16 %h<4>;\n    mov.b16 %h0, 1; mov.b32 %r12, {%h0, %h1};\n    add.f16x2 %r12, %r12, %r12;\n"
+    silent(pack + "    mov.b32 {%h2, %h3}, %r12;\n    st.global.b16 [%rd5], %h2;")

@@ -1,0 +1,1 @@
+"""Right kernels of others under the sanitizer: `python -m benchmarks.foreign`."""
