@@ -47,8 +47,12 @@ if TYPE_CHECKING:
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
 _getframe = sys._getframe
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SKIPPED = (_PACKAGE, os.path.abspath(os.path.join(os.path.dirname(os.__file__), "contextlib.py")))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_SKIPPED = (
+    *(os.path.join(_PACKAGE, name) for name in ("frontend" + os.sep, "compat" + os.sep, "ptx.py")),
+    os.path.abspath(os.path.join(os.path.dirname(os.__file__), "contextlib.py")),
+)
+"""Where the files of frames begin that are not the author's."""
 
 _Position = tuple[int | None, int | None, int | None, int | None]
 
