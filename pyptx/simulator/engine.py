@@ -438,7 +438,11 @@ class Engine:
             self._add(segment.after, mask)
             return
         if stay is not None and np.count_nonzero(stay):
-            self._add(segment.after if segment.after >= 0 else segment.targets[1], stay)
+            after = segment.after if segment.after >= 0 else next(iter(segment.targets[1:]), -1)
+            if after >= 0:
+                self._add(after, stay)
+            else:
+                self._return(stay)  # past the last instruction
             if not np.count_nonzero(go):
                 return
         if kind == "branch":

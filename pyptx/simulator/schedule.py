@@ -31,7 +31,8 @@ AT_ONCE, SOME_TIME, AT_LAST = "at once", "some time", "at last"
 """When asynchronous operations complete."""
 PLANS = (
     ("cta", "late", AT_LAST, 0),
-    ("lane", "halves", AT_ONCE, 0),
+    ("lane", "parity", AT_ONCE, 0),
+    ("lane", "other parity", AT_ONCE, 0),
     ("warp", "late", AT_LAST, 0),
     ("warp", "halves", SOME_TIME, 2),
     ("cta", "ends", AT_ONCE, 0),
@@ -40,7 +41,8 @@ PLANS = (
     ("cta", "halves", AT_LAST, 2),
 )
 """(what is of one class, how the classes are drawn, when copies complete, change points) of schedules 1, 2, ...; those of the
-levels at which a program communicates come first.
+levels at which a program communicates come first. Of two lanes whose numbers differ in one bit, as in a sum over a warp, one is
+late by their parity, and the other by the other.
 """
 SOFT_ROUNDS = 32
 """Rounds of a loop that both polls and changes something after which a class gives way to the others."""
@@ -128,6 +130,9 @@ class Scheduler:
 
     def _draw(self, count: int, random: Random) -> list[int]:
         """Classes for a number of units."""
+        if self.shape.endswith("parity"):
+            first = self.shape == "parity"
+            return [LATE if (n.bit_count() % 2 == 0) == first else EARLY for n in range(count)]
         if self.shape == "halves" or count == 1:
             return [random.choice((EARLY, LATE)) for _ in range(count)]
         drawn = [MIDDLE] * count

@@ -7,6 +7,8 @@ threads). A kernel is wrong where some legal order gives another result, and the
 from __future__ import annotations
 
 import pickle
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyptx
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import Report
 from pyptx.simulator.sanitizer import Finding
+from pyptx.tools.cli import main
 
 HEAD = """.version 8.0
 .target sm_90
@@ -69,6 +72,16 @@ def test_with_its_barriers_it_is_silent() -> None:
     report, a = run(tree("bar.warp.sync 0xffffffff;"), block=32, schedules=12)
     assert not report.findings
     assert a[0] == sum(range(32))
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3, 4, 5, 6, 7, 8])
+def test_one_missing_warp_barrier_is_found(missing: int) -> None:
+    """The first one orders nothing (the upper lanes add zeros), nor does the last (lane 0 reads its own sum)."""
+    parts = tree("bar.warp.sync 0xffffffff;").split("bar.warp.sync 0xffffffff;")
+    body = "".join(
+        part + "bar.warp.sync 0xffffffff;" * (n not in (missing, len(parts) - 1)) for n, part in enumerate(parts)
+    )
+    assert rules(run(body, block=32)[0]) == {"schedule-dependent"}
 
 
 def ring(arrivals: int, wait: str = "") -> str:
@@ -196,6 +209,28 @@ def test_an_error_keeps_the_findings_before_it() -> None:
     text = str(error)
     assert text.index("data race") < text.index("past the end of")
     assert str(pickle.loads(pickle.dumps(error))) == text
+
+
+def test_the_debugger_replays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(f"{HEAD}{tree('')}\n    ret;\n}}\n")
+    printed: list[str] = []
+    for schedule in ("0", "0:1"):
+        monkeypatch.setattr("sys.stdin", StringIO("continue\n"))
+        main(["debug", str(file), "--arg", "zeros:u32:4", "--arg", "zeros:u32:4", "--schedule", schedule])
+        printed.append(capsys.readouterr().out)
+    assert f"[{sum(range(32))} " in printed[0]
+    assert f"[{sum(range(32))} " not in printed[1]
+
+
+def test_threads_may_leave_past_the_last_instruction() -> None:
+    """The statement after a guarded return is the end of the kernel."""
+    a = np.zeros(2048, np.uint32)
+    text = f"{HEAD}    st.global.u32 [%rd4], %r1;\n    @%p1 ret;\n}}\n"
+    pyptx.load(text)["k"].simulate(a, np.zeros(64, np.uint32), grid=1, block=64)
+    assert np.array_equal(a[:64], np.arange(64))
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,13 @@ class Tensor:
         for table in (self.write, self.read):
             self._check(operation, table[(cta, *place)], *place)
         self.allocations.pop((cta, first), None)
-        if inst.has(PAIR) and self._check_peer(inst, lane, "given back"):
-            self._check_meeting(inst, lane, cta, first)
+        # a peer that this thread has met since may well have given back its own columns and exited
+        if inst.has(PAIR) and not self._met(lane, cta, first) and self._check_peer(inst, lane, "given back"):
+            self._report_pair(
+                inst,
+                lane,
+                "tensor memory of a pair of CTAs is given back without a synchronisation with the other CTA since its allocation",
+            )
 
     def _check_peer(self, inst: Inst, lane: int, verb: str) -> bool:
         """Whether the other CTA of the pair is known to have begun and has not exited, which is reported otherwise."""
@@ -242,20 +247,15 @@ class Tensor:
         )
         return False
 
-    def _check_meeting(self, inst: Inst, lane: int, cta: int, first: int) -> None:
-        """The other CTA has allocated the same columns, and the two have synchronised since: it is still active."""
+    def _met(self, lane: int, cta: int, first: int) -> bool:
+        """Whether the other CTA has allocated the same columns, and the two have synchronised since."""
         machine, peer = self.machine, cta ^ 1
-        time = self.paired.get((peer, first))
         if self.s.races.off:
-            return
+            return True
+        time = self.paired.get((peer, first))
         threads = self.s.first_lane + peer * machine.padded + np.arange(machine.padded)
         lanes = np.full(threads.size, lane)
-        if time is None or not self.s.clocks.ordered(lanes, threads, np.full(threads.size, time)).any():
-            self._report_pair(
-                inst,
-                lane,
-                "tensor memory of a pair of CTAs is given back without a synchronisation with the other CTA since its allocation",
-            )
+        return time is not None and bool(self.s.clocks.ordered(lanes, threads, np.full(threads.size, time)).any())
 
     def _report_pair(self, inst: Inst, lane: int, message: str) -> None:
         self.s.report(
