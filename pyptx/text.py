@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
@@ -13,39 +12,22 @@ from .parser.diagnose import diagnose_text
 from .parser.module import parse_text
 from .passes.verify import module_diagnostics
 from .printer.ptx import print_module
+from .sources import source_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-def read_source(source: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """(text, filename) of PTX given as text or as a path. A string is a path when it has no newline and the file
-    exists.
-    """
-    if isinstance(source, os.PathLike) or ("\n" not in source and len(source) < 4096 and _is_file(source)):
-        path = Path(source)
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read(), str(path)
-    return source, None
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return os.path.isfile(name)
-    except (OSError, ValueError):
-        return False
-
-
 def parse(
     source: str | os.PathLike[str], *, filename: str | None = None, verify: bool = False, allow_unknown: bool = False
 ) -> ModuleOp:
-    """Parse PTX (text, or the path of a file) into a `builtin.module` holding one `ptx.module`.
+    """Parse PTX (text, or the path of a file: see `sources.source_of`) into a `builtin.module` holding one `ptx.module`.
 
     Printing it with `to_ptx` gives the same bytes back. `verify=True` also judges every instruction on the module's
     target and checks the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
     Raises PTXError, whose `.diagnostics` lists every error with its place.
     """
-    text, path = read_source(source)
+    text, path = source_of(source)
     name = filename or path
     module = parse_text(text, name, allow_unknown=allow_unknown)
     if verify:
@@ -69,7 +51,7 @@ def diagnose(source: object) -> list[Diagnostic]:
     if isinstance(source, Operation):
         return module_diagnostics(source)
     if isinstance(source, (str, os.PathLike)):
-        text, path = read_source(source)
+        text, path = source_of(source)
         return diagnose_text(text, path)
     check = getattr(source, "diagnose", None)
     if callable(check):

@@ -11,10 +11,11 @@ from ..dialects.ptx.style import detect
 from ..parser.diagnose import diagnose_text
 from ..parser.module import diagnostics, header_issues, style_samples
 from ..parser.reader import Issue, ModuleText, Reader
+from ..sources import source_of
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.statement import Kind
-from ..text import read_source, to_ptx
+from ..text import to_ptx
 from .directives import Unspellable
 from .faithful import FaithfulWriter
 from .sugar import SugarWriter
@@ -39,7 +40,7 @@ def ptx_to_python(
 
     PTXError, with every problem and its place, for text that is no PTX.
     """
-    text, path = read_source(source)
+    text, path = source_of(source)
     return text_to_python(
         text, filename=path, sugar=sugar, kernel_name=kernel_name, trivia=trivia, allow_unknown=allow_unknown,
         runnable=runnable,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from ..sources import encoded, read_argument, write_output
 from . import text_to_python
 
 
@@ -21,19 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.file == "-":
-        data = sys.stdin.buffer.read()
-        text, name = data.decode("utf-8", "surrogateescape"), "<stdin>"
-    else:
-        with open(options.file, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            text, name = file.read(), options.file
+    text, name = read_argument(options.file)
     program = text_to_python(
         text, filename=name, sugar=options.sugar, kernel_name=options.name, trivia=not options.no_trivia,
         runnable=options.runnable, allow_unknown=options.allow_unknown,
     )  # fmt: skip
     if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(program)
+        with open(options.output, "wb") as file:
+            file.write(encoded(program))
     else:
-        sys.stdout.write(program)
+        write_output(program)
     return 0

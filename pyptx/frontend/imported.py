@@ -14,7 +14,8 @@ from ..analysis.operands import line_of
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.structure import EntryOp, ModuleOp, TokensAttr
 from ..dialects.ptx.target import parse_version, version_text
-from ..text import parse, read_source
+from ..sources import source_of
+from ..text import parse
 from .kernel import Kernel, Traced
 from .parameters import EntryParameter
 
@@ -31,7 +32,7 @@ class ImportedKernel(Kernel):
         """`entry`: which one, where the text has several. PTXError for text that is no PTX, ValueError for an entry
         that it does not have.
         """
-        text, path = read_source(source)
+        text, path = source_of(source)
         self._path = path or "<ptx>"
         self._imported = parse(text, filename=path)
         module = _module(self._imported)

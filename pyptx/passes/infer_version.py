@@ -15,6 +15,7 @@ from ..dialects.ptx.directive_facts import (
     OTHERS,
     PERFORMANCE,
     TYPE_NEEDS,
+    UNSIZED_PARAMETER,
     Directive,
     Places,
 )
@@ -28,6 +29,7 @@ from ..dialects.ptx.structure import (
     RegisterOp,
     UnknownOp,
     VariableOp,
+    extents,
 )
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, target_in, version_text
 from .ptx_pass import PTXPass
@@ -49,6 +51,7 @@ class InferVersion(PTXPass):
     """
 
     name: ClassVar[str] = "ptx-infer-version"
+    changes_the_judge: ClassVar[bool] = True
 
     def run(self, module: ModuleOp) -> None:
         version = lowest_version(module)
@@ -82,6 +85,8 @@ def versions_of(op: Operation, target: TargetAttr) -> Iterator[Version]:
         yield from _directives((*op.head, *op.directives))
         for declaration in (*op.parameters, *op.returns):
             yield from _declaration(declaration)
+        if any(None in extents(tail) for d in op.parameters for _, tail in d.items):
+            yield UNSIZED_PARAMETER.since
         if "params" in op.properties and op.is_entry:
             yield KERNEL_PARAMETERS
         elif any(d.space == "param" for d in (*op.parameters, *op.returns)):

@@ -5,6 +5,7 @@ a body.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
@@ -16,6 +17,9 @@ from .verify import ptx_modules
 
 class PTXPass(ModulePass):
     """A pass over each `ptx.module`."""
+
+    changes_the_judge: ClassVar[bool] = False
+    """Whether it changes the target or the version that instructions are judged by."""
 
     def apply(self, ctx: Context, op: BuiltinModule) -> None:
         for module in ptx_modules(op):

@@ -32,6 +32,7 @@ class Retarget(PTXPass):
     """
 
     name: ClassVar[str] = "ptx-retarget"
+    changes_the_judge: ClassVar[bool] = True
 
     target: str
     version: str | None = None

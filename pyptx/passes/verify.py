@@ -61,6 +61,9 @@ def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
         if target.version < first:
             needed = f"needs PTX {version_text(first)} or newer, not {target.data[1]}"
             yield Diagnostic("error", f"target {target.target} {needed}")
+        header = ptx.header_problem()
+        if header is not None:
+            yield Diagnostic("error", header)
         cfgs = {f: cfg_of(f) for f in ptx.functions if not f.is_declaration}
         yield from _judge(ptx, cfgs)
         for function, cfg in cfgs.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from xdsl.ir import Operation
@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import ModuleOp
 from ..parser import parse_text
+from ..sources import source_of
 from .launch import LoadedModule, simulate_entry
 from .observe import Observer
 from .program import Parameter
@@ -109,13 +110,13 @@ class LoadedKernel:
         )
 
 
-def load(source: str | Path | Operation) -> Mapping[str, LoadedKernel]:
-    """The entries of PTX text, of a file or of a module, by name. PTXError if the text cannot be read."""
-    filename = None
-    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and source.endswith(".ptx")):
-        filename = str(source)
-        source = Path(source).read_text()
-    module = parse_text(source, filename or "<ptx>") if isinstance(source, str) else source
+def load(source: str | os.PathLike[str] | Operation) -> Mapping[str, LoadedKernel]:
+    """The entries of PTX text, of a file (see `sources.source_of`) or of a module, by name. PTXError if it is not PTX."""
+    if isinstance(source, Operation):
+        module = source
+    else:
+        text, name = source_of(source)
+        module = parse_text(text, name or "<ptx>")
     loaded = LoadedModule(module)
     return Entries({name: LoadedKernel(loaded, name) for name in loaded.entries})
 

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
 
+from .. import __version__
+from ..sources import make_output_total
+
 COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
     "cache": "what is in the disk cache of compiled kernels; empty it",
@@ -30,9 +33,12 @@ COMMANDS: dict[str, str] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # the process is ours
+        make_output_total()
     parser = argparse.ArgumentParser(
         prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX."
     )
+    parser.add_argument("--version", action="version", version=f"pyptx {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="command")
     wanted = next((w for w in words if not w.startswith("-")), None)
     for name, text in COMMANDS.items():

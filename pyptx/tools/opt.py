@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..diagnostics import PTXError
-from ..text import diagnose_text
+from ..parser.diagnose import diagnose_text
 
 
 class Driver(xDSLOptMain):
@@ -27,10 +29,34 @@ class Driver(xDSLOptMain):
         self.ptx = "\n" * start_offset + data.decode("utf-8", errors="surrogateescape")
         return super().parse_chunk(io.BytesIO(data), file_extension, start_offset)
 
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """The input and its kind. Standard input has no name to tell it by: PTX starts with a directive."""
+        stream, extension = super().get_input_stream()
+        if self.args.input_file is None and self.args.frontend is None:
+            data = stream.read()
+            return io.BytesIO(data), "ptx" if _starts_with_directive(data) else extension
+        return stream, extension
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        """Apply the passes. Those that change what instructions are judged by (the target, the version) come before the
+        first verification: they may cure what it would object to.
+        """
+        passes = list(self.pipeline.passes)
+        while passes and getattr(passes[0], "changes_the_judge", False):
+            passes.pop(0).apply(self.ctx, prog)
+        PassPipeline(tuple(passes), self.pipeline.callback).apply(self.ctx, prog)
+
     def explained(self, error: Exception) -> str:
         """An error for reading: if what was read is illegal PTX, everything wrong with it, with places."""
         found = [d for d in diagnose_text(self.ptx, self.get_input_name()) if d.severity == "error"] if self.ptx else []
         return "\n".join(d.render() for d in found) or str(error)
+
+
+_DIRECTIVE = re.compile(rb"(?:\s+|//[^\n]*|/\*.*?\*/)*\.[a-z]", re.S)
+
+
+def _starts_with_directive(data: bytes) -> bool:
+    return _DIRECTIVE.match(data) is not None
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Block, Data, Operation, OpTraits, Region
 from xdsl.irdl import irdl_attr_definition
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
+from xdsl.utils.exceptions import VerifyException
 
 from .assembly import parse_function, print_function
 from .attributes import string_attr
@@ -265,6 +266,10 @@ class Structural(Operation):
         return cast(TokensAttr, attr).data if attr is not None else ()
 
 
+HEADERS = ("version", "target", "address_size")
+"""The directives at the start of a module, in the order that PTX demands (PTX ISA 11.1)."""
+
+
 class FunctionTable(SymbolTable):
     """The functions of a module by name. PTX lets a function be declared before it is defined, and more than once."""
 
@@ -307,6 +312,22 @@ class ModuleOp(Structural):
     def functions(self) -> Iterator[FunctionOp]:
         """All entries and functions, in order, declarations included."""
         return (op for op in self.body.ops if isinstance(op, FunctionOp))
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        problem = self.header_problem()
+        if problem is not None:
+            raise VerifyException(problem)
+        super().verify(verify_nested_ops)
+
+    def header_problem(self) -> str | None:
+        """What is wrong with the order of the header ops, which print the module's own attributes; None if nothing is."""
+        order = [op.what for op in self.body.ops if isinstance(op, HeaderOp)]
+        legal = [what for what in HEADERS if what in order]
+        return (
+            None
+            if order == legal
+            else f"the header ops are {', '.join(order)}; their order is {', '.join(HEADERS)}, each once"
+        )
 
     @staticmethod
     def build(target: TargetAttr, ops: Sequence[Operation], address_size: str = "64") -> ModuleOp:

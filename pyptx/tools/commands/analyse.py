@@ -18,6 +18,7 @@ from ...analysis.report import FunctionReport, Shape, analyse, instructions
 from ...diagnostics import Diagnostic
 from ...dialects.ptx.structure import ModuleOp
 from ...parser.module import parse_text
+from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs
 
 
@@ -46,11 +47,7 @@ def _shape(text: str) -> Shape:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.file == "-":
-        text, name = sys.stdin.read(), "<stdin>"
-    else:
-        with open(options.file, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            text, name = file.read(), options.file
+    text, name = read_argument(options.file)
     builtin = parse_text(text, name, allow_unknown=True)
     module = next(op for op in builtin.body.block.ops if isinstance(op, ModuleOp))
     assembled = None if options.no_ptxas else _assembled(text, module.target.target)

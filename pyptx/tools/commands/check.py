@@ -8,7 +8,8 @@ import sys
 from dataclasses import asdict
 
 from ...diagnostics import Diagnostic
-from ...text import diagnose
+from ...parser.diagnose import diagnose_text
+from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs, target_of
 
 
@@ -20,12 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     findings: list[Diagnostic] = []
+    unreadable = False
     for name in options.files:
-        if name == "-":
-            text, label = sys.stdin.read(), "<stdin>"
-        else:
-            with open(name, encoding="utf-8", errors="surrogateescape", newline="") as file:
-                text, label = file.read(), name
+        try:
+            text, label = read_argument(name)
+        except OSError as error:  # the other files are judged all the same
+            print(f"pyptx: {name}: {error.strerror or error}", file=sys.stderr)
+            unreadable = True
+            continue
         found, ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
         findings += found
         if not options.json:
@@ -36,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"{label}: {errors} error{'' if errors == 1 else 's'}" if errors else f"{label}: fine ({judge})")
     if options.json:
         print(json.dumps([asdict(d) for d in findings], indent=1))
+    if unreadable:
+        return 2
     return 1 if any(d.severity == "error" for d in findings) else 0
 
 
@@ -43,7 +48,7 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     """(findings, how ptxas was asked: `ptxas`, `ptxas -c`, or not at all). ptxas is asked only for what we accept: its
     findings are then news.
     """
-    found = diagnose(text) if filename is None else _named(diagnose(text), filename)
+    found = diagnose_text(text, filename)
     if any(d.severity == "error" for d in found) or not with_ptxas:
         return found, ""
     try:
@@ -71,9 +76,3 @@ def _assembled(text: str, target: str) -> tuple[PtxasResult, list[str]]:
     result = assemble(text, target)
     unresolved = [d.message for d in result.errors if "unresolved extern" in d.message.lower()]
     return (assemble(text, target, options=("-c",)), unresolved) if unresolved else (result, [])
-
-
-def _named(found: list[Diagnostic], filename: str) -> list[Diagnostic]:
-    return [
-        Diagnostic(d.severity, d.message, filename, d.line, d.column, d.hint, source_line=d.source_line) for d in found
-    ]

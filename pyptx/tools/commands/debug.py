@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,14 @@ from ...simulator.machine import POISON, Machine
 from ...simulator.observe import Action
 from ...simulator.program import SHARED_BASE, Inst, Program, Reg
 from ...simulator.trace import Step, Trace, names_of, show_value, value_of
+from ...sources import read_file
 
 DTYPES = {
     "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "f16": np.float16, "s32": np.int32,
     "u32": np.uint32, "f32": np.float32, "s64": np.int64, "u64": np.uint64, "f64": np.float64,
 }  # fmt: skip
+MOST_BYTES = 4 << 30
+"""Bytes of an array that `--arg` makes."""
 HELP = """\
 step [n], s      execute n instructions of the thread (an empty line repeats)
 continue, c      run to the next breakpoint or to the end
@@ -68,7 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedules", type=int, help="look for mistakes in so many schedules (default: 1)")
     parser.add_argument("--no-check", action="store_true", help="do not look for races and other mistakes")
     parser.add_argument("--break", dest="breaks", type=int, action="append", default=[], help="breakpoint: a line")
-    parser.add_argument("--timeline", help="write a timeline to this file: .svg, or .json for Perfetto")
+    parser.add_argument(
+        "--timeline", type=_timeline_file, help="write a timeline to this file: .svg, or .json for Perfetto"
+    )
+
+
+def _timeline_file(text: str) -> str:
+    if Path(text).suffix not in (".svg", ".json"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a timeline's file: its name ends in .svg or .json")
+    return text
 
 
 class _Quit(Exception):
@@ -90,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     program = kernels[name].loaded.program(name)
     if block is None and ".reqntid" not in program.directives:
         block = (32,)
-    stepper = Stepper(Path(options.file).read_text(encoding="utf-8", errors="surrogateescape"), program)
+    stepper = Stepper(read_file(options.file), program)
     if not stepper.break_at(options.breaks) and options.breaks:
         return 2
     timeline = Timeline() if options.timeline else None
@@ -140,19 +151,31 @@ def _sizes(text: str | None) -> tuple[int, ...] | None:
 def argument(text: str, seed: int = 0) -> Any:
     """A parameter from the command line; `seed`: of random ones. ValueError if it cannot be read."""
     if text.endswith(".npy"):
-        return np.load(text)
+        try:
+            return np.load(text)
+        except OSError as error:
+            raise ValueError(f"--arg {text}: {error.strerror or error}") from None
     words = text.split(":")
     kind = words[-2] if len(words) >= 2 else ""
     if kind not in DTYPES or len(words) > 3 or (len(words) == 3 and words[0] not in ("zeros", "range", "random")):
         raise ValueError(f"--arg {text}: write TYPE:VALUE, zeros:TYPE:COUNT, range:TYPE:COUNT or random:TYPE:COUNT")
     dtype = np.dtype(DTYPES[kind])
     if len(words) == 2:
-        return float(words[1]) if dtype.kind == "f" else int(words[1], 0)
-    count = int(words[2], 0)
+        return _number(text, words[1], float if dtype.kind == "f" else lambda word: int(word, 0))
+    count = int(_number(text, words[2], lambda word: int(word, 0)))
+    if not 0 <= count * dtype.itemsize <= MOST_BYTES:
+        raise ValueError(f"--arg {text}: {count} elements are not an array of 0 to {MOST_BYTES >> 30} GiB")
     if words[0] == "random":
         rng = np.random.default_rng(seed)
         return rng.normal(size=count).astype(dtype) if dtype.kind == "f" else rng.integers(0, 100, count).astype(dtype)
     return np.arange(count).astype(dtype) if words[0] == "range" else np.zeros(count, dtype)
+
+
+def _number(text: str, word: str, read: Callable[[str], float]) -> float:
+    try:
+        return read(word)
+    except ValueError:
+        raise ValueError(f"--arg {text}: {word!r} is not a number") from None
 
 
 class Written(Observer):
@@ -247,7 +270,11 @@ class Stepper:
         verb, *rest = words
         match verb:
             case "s" | "step":
-                self.steps = int(rest[0]) if rest and rest[0].isdigit() else 1
+                count = rest[0] if rest else "1"
+                if len(rest) > 1 or not count.isdecimal() or not int(count):
+                    print(f"step takes a number of instructions, 1 or more, not {' '.join(rest)}")
+                    return False
+                self.steps = int(count)
                 self.stepping = True
                 return True
             case "c" | "continue":

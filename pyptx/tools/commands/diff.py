@@ -7,8 +7,9 @@ import json
 import sys
 from dataclasses import asdict
 
+from ...parser.module import parse_text
 from ...passes.equivalent import differences
-from ...text import parse
+from ...sources import read_argument
 
 UNREADABLE = 2
 """Exit status for PTX that cannot be read: 1 says that the files differ."""
@@ -18,16 +19,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="a PTX file, or - for standard input")
     parser.add_argument("b", help="a PTX file, or - for standard input")
     parser.add_argument("--ignore-debug", action="store_true", help="leave .loc, .file and debug sections out")
-    parser.add_argument("--context", type=int, default=3, metavar="N", help="equal statements to show around each (3)")
+    parser.add_argument(
+        "--context", type=_count, default=3, metavar="N", help="equal statements to show around each (3)"
+    )
     parser.add_argument("--json", action="store_true", help="the differences as a list of objects")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of statements: write 0 or more")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.a == options.b == "-":
         print("pyptx diff: only one of the files can be standard input", file=sys.stderr)
         return 2
-    a, b = (parse(_read(name), filename=name) for name in (options.a, options.b))
-    found = differences(a, b, ignore_debug=options.ignore_debug, context=max(options.context, 0))
+    a, b = (parse_text(*read_argument(name)) for name in (options.a, options.b))
+    found = differences(a, b, ignore_debug=options.ignore_debug, context=options.context)
     if options.json:
         print(json.dumps([asdict(d) for d in found], indent=1))
     elif found:
@@ -35,10 +44,3 @@ def run(options: argparse.Namespace) -> int:
         for difference in found:
             print(difference.text)
     return 1 if found else 0
-
-
-def _read(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
-    with open(name, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return file.read()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...dialects.ptx.structure import FunctionOp, ModuleOp
+from ...parser.module import parse_text
 from ...passes.canonical import canonicalise
 from ...passes.readable_names import rename_readable
 from ...passes.verify import ptx_modules
-from ...text import parse, to_ptx
+from ...sources import encoded, read_argument, write_output
+from ...text import to_ptx
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,27 +28,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     different = 0
     for name in options.files:
-        if name == "-":
-            text = sys.stdin.read()
-        else:
-            with open(name, encoding="utf-8", errors="surrogateescape", newline="") as file:
-                text = file.read()
-        new = format_text(text, "<stdin>" if name == "-" else name, rename=options.rename)
+        text, label = read_argument(name)
+        new = format_text(text, label, rename=options.rename)
         if options.check:
             if new != text:
                 different += 1
                 print(f"{name}: not in canonical form")
         elif options.in_place and name != "-":
             if new != text:
-                Path(name).write_bytes(new.encode("utf-8", "surrogateescape"))
+                Path(name).write_bytes(encoded(new))
         else:
-            sys.stdout.write(new)
+            write_output(new)
     return 1 if different else 0
 
 
 def format_text(text: str, filename: str | None = None, *, rename: bool = False) -> str:
     """PTX text in canonical form. PTXError where it does not parse."""
-    module = parse(text + "\n" if text and not text.endswith("\n") else text, filename=filename)
+    module = parse_text(text + "\n" if text and not text.endswith("\n") else text, filename)
     for ptx in ptx_modules(module):
         if rename:
             rename_readable(ptx)

@@ -1,0 +1,77 @@
+"""Where PTX text comes from: strings, files, standard input. Bytes that are not UTF-8 are kept, and line ends as well."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, NamedTuple, TextIO
+
+STDIN = "<stdin>"
+
+
+class Source(NamedTuple):
+    """PTX text, and the name that messages use for it (None: it came as a string)."""
+
+    text: str
+    name: str | None
+
+
+def source_of(source: str | os.PathLike[str]) -> Source:
+    """PTX given as text or as a path. An `os.PathLike` is a path, and so is a string of one line that ends in `.ptx`;
+    every other string is text.
+
+    OSError where the file cannot be read, TypeError for other objects.
+    """
+    if isinstance(source, os.PathLike):
+        return Source(read_file(source), os.fspath(source))
+    if not isinstance(source, str):
+        raise TypeError(f"PTX is text or a path, not {type(source).__name__}")
+    if source.endswith(".ptx") and "\n" not in source:
+        return Source(read_file(source), source)
+    return Source(source, None)
+
+
+def read_file(path: str | os.PathLike[str]) -> str:
+    """The text of a file."""
+    with open(path, "rb") as file:
+        return decoded(file.read())
+
+
+def read_argument(name: str) -> tuple[str, str]:
+    """(text, name for messages) of what a command line names: `-` is standard input, everything else a file. Text is never taken for a name."""
+    return (_standard_input(), STDIN) if name == "-" else (read_file(name), name)
+
+
+def decoded(data: bytes) -> str:
+    """Bytes as text that `encoded` turns into the same bytes."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of text that `decoded` gave."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def write_output(text: str) -> None:
+    """Write PTX to standard output byte for byte, whatever the terminal's encoding is."""
+    buffer: IO[bytes] | None = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # replaced by a program, which takes text
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    buffer.write(encoded(text))
+    buffer.flush()
+
+
+def make_output_total() -> None:
+    """Let standard output and error take any text: what their encoding lacks is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _standard_input() -> str:
+    stream: TextIO = sys.stdin
+    buffer: IO[bytes] | None = getattr(stream, "buffer", None)
+    return decoded(buffer.read()) if buffer is not None else stream.read()

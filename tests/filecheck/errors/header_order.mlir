@@ -1,0 +1,8 @@
+// RUN: pyptx-opt %s --verify-diagnostics | filecheck %s
+
+"ptx.module"() <{target = #ptx.target<"sm_90", "8.0">, address_size = "64"}> ({
+  "ptx.header"() <{what = "target"}> : () -> ()
+  "ptx.header"() <{what = "version"}> : () -> ()
+}) : () -> ()
+
+// CHECK: the header ops are target, version; their order is version, target, address_size, each once
