@@ -2408,7 +2408,7 @@ class _sub(Opcode):
 
     Integers wrap, unless `.sat` clamps to the range of the type (s32; on a few new targets packed bytes too).
     Floats round as `.rnd` says, to nearest even without it; `.ftz` flushes subnormals, `.sat` clamps to [0,
-    1]. `.cc` writes the borrow that a following `subc` reads.
+    1]. `.cc` writes the carry of a + ~b + 1 (1: nothing borrowed) for a following `subc`.
 
     Of several types the first is d's, the second a's and the third b's; without a third, b has d's type
     (`sub.f32.f16`). The exact difference is rounded once; to halves (`sub.rz.bf16x2.f32x2.f32x2`) it is cut off.
@@ -2429,9 +2429,9 @@ class _sub(Opcode):
     def __call__(self, *operands: Any, pred: Any = None) -> Any: ...
 
 class _subc(Opcode):
-    """Subtract with borrow: d = a - (b + CC) (`.sat` clamps s32).
+    """Subtract with borrow: d = a + ~b + CC, which is a - b - 1 where the link before borrowed (`.sat` clamps s32).
 
-    With `.cc` the borrow out is written in turn.
+    With `.cc` the carry out is written in turn: 1 where nothing was borrowed.
 
         subc.type d, a, b
         subc.sat.s32 d, a, b
@@ -3404,7 +3404,7 @@ class _wmma_load_a(Opcode):
     distance between the starts of two rows (`.row`) or columns (`.col`) in elements, by default the width of
     the matrix.
 
-        wmma.load.a.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
+        wmma.load.a.sync.aligned.matrix_layout.shape{.ss}{.vec}.type r=:frag_, [p]{, stride:u32}
 
     PTX ISA 9.7.16.4.3.
     """
@@ -3416,7 +3416,7 @@ class _wmma_load_b(Opcode):
 
     Operands as those of `wmma.load.a`.
 
-        wmma.load.b.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
+        wmma.load.b.sync.aligned.matrix_layout.shape{.ss}{.vec}.type r=:frag_, [p]{, stride:u32}
 
     PTX ISA 9.7.16.4.3.
     """
@@ -3428,7 +3428,7 @@ class _wmma_load_c(Opcode):
 
     Operands as those of `wmma.load.a`.
 
-        wmma.load.c.sync.aligned.matrix_layout.shape{.ss}.type r=:frag_, [p]{, stride:u32}
+        wmma.load.c.sync.aligned.matrix_layout.shape{.ss}{.vec}.type r=:frag_, [p]{, stride:u32}
 
     PTX ISA 9.7.16.4.3.
     """
@@ -3466,7 +3466,7 @@ class _wmma_store_d(Opcode):
     Operands: p, the address of the matrix (the same in all threads); r, the thread's fragment; stride as for
     `wmma.load.a`.
 
-        wmma.store.d.sync.aligned.matrix_layout.shape{.ss}.type [p], r:frag{, stride:u32}
+        wmma.store.d.sync.aligned.matrix_layout.shape{.ss}{.vec}.type [p], r:frag{, stride:u32}
 
     PTX ISA 9.7.16.4.4.
     """
