@@ -40,6 +40,7 @@ from .frontend.instructions import emit as _emit_text
 from .frontend.instructions import inst
 from .frontend.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
 from .frontend.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
+from .frontend.operations import op
 from .frontend.pointers import Pointer, pointer
 from .frontend.raw import raw
 from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
@@ -68,7 +69,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "MbarrierRing", "MbarrierSlot", "NamedBarrier", "PipelineState", "Pointer", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
     "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
-    "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_",
+    "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "op", "or_",
     "param", "pipe", "pipeline", "pointer", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
     "target", "tcgen05", "tma", "var", "warp", "wgmma", "xor_",

@@ -6,7 +6,13 @@ import re
 
 __all__ = ["comment"]
 
-_SIGNED = re.compile(r"op\.shr\.s(\d+)\((\w+) \+ \(op\.shr\.s\1\(\2, (\d+)\) >> (\d+)\), (\d+)\)")
+_SIGNED = (
+    re.compile(
+        r"op\.shr\.s(?P<bits>\d+)\((?P<n>\w+) \+ op\.shr\.u(?P=bits)\(op\.shr\.s(?P=bits)\((?P=n), (?P<sign>\d+)\), "
+        r"(?P<add>\d+)\), (?P<by>\d+)\)"
+    ),
+    re.compile(r"(?P<n>\w+) \+ op\.shr\.u(?P<bits>\d+)\((?P=n) >> (?P<sign>\d+), (?P<add>\d+)\) >> (?P<by>\d+)"),
+)
 _UNSIGNED = re.compile(r"op\.mul\.hi\.u32\((\w+), (-?\d+)\)(?: >> (\d+))?")
 _REST = "{n} - ({quotient}) * {divisor}"
 
@@ -18,10 +24,10 @@ def comment(text: str) -> str:
     one divided by a constant: the upper half of its product with the constant's reciprocal (Granlund and Montgomery,
     Division by invariant integers using multiplication, 1994), and the remainder of that.
     """
-    match = _SIGNED.fullmatch(text)
+    match = next((m for pattern in _SIGNED if (m := pattern.fullmatch(text))), None)
     if match is not None:
-        bits, sign, add, shift = (int(match[i]) for i in (1, 3, 4, 5))
-        return f"{match[2]} / {1 << shift}, towards zero" if sign == bits - 1 and add == bits - shift else ""
+        bits, sign, add, shift = (int(match[name]) for name in ("bits", "sign", "add", "by"))
+        return f"{match['n']} / {1 << shift}, towards zero" if sign == bits - 1 and add == bits - shift else ""
     match = _UNSIGNED.search(text)
     divisor = _divisor(int(match[2]) & 0xFFFFFFFF, int(match[3] or 0)) if match is not None else 0
     if match is None or not divisor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -37,15 +38,9 @@ from ..dialects.ptx.syntax import (
 from ..frontend.arguments import Statement, ends_in_jump, load_type
 from ..frontend.calls import CONVENTIONS, Convention
 from ..frontend.instructions import spelled, wide_floats
-from ..frontend.values import (
-    COMPARISONS,
-    element_class,
-    operator_opcode,
-    operator_type,
-    pair_classes,
-    result_class,
-    result_type,
-)
+from ..frontend.operations import element_class, pair_classes, result_class
+from ..frontend.operators import COMPARISONS, operator_opcode
+from ..frontend.results import operator_type, result_type
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape
@@ -79,6 +74,14 @@ class Line:
     precedence: int = _ATOM
     comment: str = ""
     """What stands above it."""
+
+
+@lru_cache(maxsize=4096)
+def _needs_sign(name: str, bits: str) -> int:
+    """1 for an instruction that an operator is on signed integers alone, -1 on unsigned ones alone, else 0."""
+    symbols = (*_BINARY, *COMPARISONS.values())
+    signed, unsigned = (any(operator_opcode(s, f"{k}{bits}") == name for s in symbols) for k in "su")
+    return signed - unsigned
 
 
 _STATE = ("expressions", "arrays", "array_sizes", "kinds", "bound", "forced", "nested_not", "whole", "vectors")
@@ -363,7 +366,11 @@ class SugarFunction(FunctionWriter):
 
     def kind_of(self, dtype: str) -> str:
         """What operators take a register of this type for."""
-        return operator_type(dtype, self.sugar.registers)
+        return operator_type(dtype)
+
+    def operator(self, symbol: str, kind: str) -> str | None:
+        """The instruction of an operator on a register of that kind."""
+        return operator_opcode(symbol, kind, self.sugar.registers == "unsigned")
 
     def _declarations(self, which: str) -> list[DeclarationAttr]:
         attr = self.source.properties.get(which)
@@ -576,14 +583,33 @@ class SugarFunction(FunctionWriter):
                     if reg not in fresh:
                         early.append(reg)
         found: list[Line] = []
+        signed = self._signed(set(early))
         for reg in early:
             name = self.names.fresh(self.namer.updated.get(reg) or {"pred": "p"}.get(reg.register_class, "r"))
             self.expressions[reg] = name
             self.bound.add(reg)
-            self.kinds[reg] = self.kind_of(reg.register_class)
-            found.append(Line(0, f"{name} = new({string(reg.register_class)})"))
+            kind = self.kinds[reg] = signed.get(reg) or self.kind_of(reg.register_class)
+            known = "" if kind == self.kind_of(reg.register_class) else f", {string(kind)}"
+            found.append(Line(0, f"{name} = new({string(reg.register_class)}{known})"))
             self.sugar.used.add("new")
         return found
+
+    def _signed(self, registers: set[Reg]) -> dict[Reg, str]:
+        """The signed type of those registers of untyped bits for which more operators of it are instructions here than of
+        the unsigned one.
+        """
+        votes: dict[Reg, int] = {}
+        for shape, regs, *_ in self.statements:
+            first = (1 if shape.guard >= 0 else 0) + (1 if shape.written else 0)
+            if shape.instruction is None or len(regs) <= first or regs[first] not in registers:
+                continue
+            reg, name = regs[first], ".".join((shape.instruction.opcode, *shape.modifiers))
+            votes[reg] = votes.get(reg, 0) + _needs_sign(name, reg.register_class[1:])
+        return {
+            reg: f"s{reg.register_class[1:]}"
+            for reg, vote in votes.items()
+            if vote > 0 and reg.register_class[0] == "b"
+        }
 
     def _fresh_results(self, shape: Shape, regs: Sequence[Reg], bound: set[Reg]) -> tuple[Reg, ...]:
         """The registers that `op` may make for this instruction: those of its first operand, all new."""
@@ -1168,7 +1194,7 @@ class SugarFunction(FunctionWriter):
         if len(sources) == 1 and isinstance(sources[0], Register) and not sources[0].member:
             kind = self.kinds[used[0]]
             for symbol, name in (("-", "neg"), ("~", "~")):
-                if operator_opcode(name, kind) == name_of:
+                if self.operator(name, kind) == name_of:
                     text, precedence = taken.get(0) or (self.expressions[used[0]], _ATOM)
                     return symbol + (text if precedence >= 7 else f"({text})"), 7, used[0].register_class, kind
             return None
@@ -1197,14 +1223,14 @@ class SugarFunction(FunctionWriter):
         kind = self.kinds[dispatching]
         (left, left_precedence), (right, right_precedence) = parts
         for symbol, own in _BINARY.items():
-            if operator_opcode(symbol, kind) == name_of:
+            if self.operator(symbol, kind) == name_of:
                 left = left if left_precedence >= own else f"({left})"
                 right = right if right_precedence > own else f"({right})"
                 return f"{left} {symbol} {right}", own, dispatching.register_class, kind
         if not isinstance(sources[0], Register):
             return None  # Python would turn the comparison around
         for symbol, name in COMPARISONS.items():
-            if operator_opcode(name, kind) == name_of:
+            if self.operator(name, kind) == name_of:
                 left = left if left_precedence > 0 else f"({left})"
                 right = right if right_precedence > 0 else f"({right})"
                 return f"{left} {symbol} {right}", 0, "pred", "pred"
@@ -1234,7 +1260,7 @@ class SugarFunction(FunctionWriter):
             case _:
                 return False
         kind = self.kinds[regs[0]]
-        symbol = next((s for s in _IN_PLACE if operator_opcode(s, kind) == ".".join(words)), None)
+        symbol = next((s for s in _IN_PLACE if self.operator(s, kind) == ".".join(words)), None)
         if symbol is None:
             return False
         match other:

@@ -2,8 +2,7 @@
 first).
 
 The result is a fresh register of the left operand's type; `+=` and the like change the register itself. Integers of 16,
-32 and 64 bits, f32, f64, f16, bf16 and their packed pairs. Integer division and remainder are PTX's: they truncate
-towards zero.
+32 and 64 bits, f32, f64, f16, bf16 and their packed pairs. Which instruction an operator is, `operators` says.
 """
 
 from __future__ import annotations
@@ -15,81 +14,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..types import PtxType, b32, pred, s64, u64
+from ..types import PtxType, b32, from_name, pred, s64, u64
 from .not_a_value import NotAValue
+from .operators import COMMUTATIVE, COMPARISONS, operator_opcode
 from .trace import NotABool, Trace, current
 
 if TYPE_CHECKING:
     from .registers import NegPred, PipeRef, Reg
 
-_INTEGERS = {f"{k}{n}": n for k in "bus" for n in (16, 32, 64)}
-_UNSIGNED = {"b16": "u16", "b32": "u32", "b64": "u64"}
 _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "f32x2"}
 
 
-def _opcode(operator: str, dtype: PtxType, constant: bool) -> str | None:
-    """The instruction of an operator on a type; `constant`: the right operand is a Python number."""
-    name = dtype.name
-    if name == "pred":
-        return {"&": "and.pred", "^": "xor.pred"}.get(operator)
-    if name in _FLOATS:
-        if name == "f32x2":
-            return {"+": "add.rn.f32x2", "*": "mul.rn.f32x2", "-": "sub.rn.f32x2"}.get(operator)
-        found = {"+": "add", "-": "sub", "*": "mul", "max": "max", "min": "min", "neg": "neg", "abs": "abs"}.get(
-            operator
-        )
-        if found is None and name in ("f32", "f64"):
-            found = {"/": "div.rn"}.get(operator)
-        return found and f"{found}.{name}"
-    bits = _INTEGERS.get(name)
-    if bits is None:
-        return None
-    signed = f"s{bits}"
-    plain = _UNSIGNED.get(name, name)
-    match operator:
-        case "+":
-            return "add.s64" if bits == 64 else f"add.{plain}"
-        case "-":
-            return f"sub.{plain if bits == 16 else signed}"
-        case "*":
-            return f"mul.lo.{'u64' if bits == 64 else plain if bits == 16 else signed if constant else 'u32'}"
-        case "<<":
-            return f"shl.b{bits}"
-        case ">>":
-            return f"shr.{plain}"
-        case "&" | "|" | "^":
-            return f"{ {'&': 'and', '|': 'or', '^': 'xor'}[operator] }.b{bits}"
-        case "//":
-            return f"div.{plain}"
-        case "%":
-            return f"rem.{plain}"
-        case "max" | "min":
-            return f"{operator}.{plain}"
-        case "neg":
-            return f"neg.{signed}"
-        case "abs":
-            return f"abs.{signed}"
-        case _:
-            return None
+def _instruction(operator: str, dtype: PtxType, trace: Trace) -> Any:
+    name = operator_opcode(operator, dtype.name, trace.unsigned_operators)
+    if name is None:
+        raise trace.error(*_refusal(operator, dtype))
+    return instructions.opcode(name)
 
 
-_opcodes: dict[tuple[str, str, bool], Any] = {}
-
-
-def _instruction(operator: str, dtype: PtxType, constant: bool, trace: Trace) -> Any:
-    key = (operator, dtype.name, constant)
-    found = _opcodes.get(key)
-    if found is None:
-        name = _opcode(operator, dtype, constant)
-        if name is None:
-            raise trace.error(f"{dtype} registers have no {operator}", _advice(operator, dtype))
-        found = _opcodes[key] = instructions.opcode(name)
-    return found
+def _refusal(operator: str, dtype: PtxType) -> tuple[str, str]:
+    """Why a type lacks an operator, and what to write instead."""
+    if operator in _SIGNS:
+        hint = "compare predicates with p ^ q" if dtype.name == "pred" else "compare in f32, or with ptx.inst.setp"
+        return f"{dtype} registers cannot be compared", hint
+    if operator == "abs" and dtype.is_integer and dtype.bits > 8:
+        return f"abs of a {dtype} register", "unsigned values have no sign; use an s32 or s64 register"
+    if operator == "~":
+        return f"{dtype} registers have no ~", "bits of a float are inverted in an integer register"
+    return f"{dtype} registers have no {operator}", _advice(operator, dtype)
 
 
 def _advice(operator: str, dtype: PtxType) -> str:
     if dtype.name == "pred":
-        return "predicates have & ^ ~; for p or q write ptx.or_(pred, d, p, q)"
+        return "predicates have & | ^ ~"
     if operator == "/":
         return "integers divide with //; floats of f32 and f64 with /"
     if operator in ("//", "%") and dtype.is_float:
@@ -102,7 +59,7 @@ def _advice(operator: str, dtype: PtxType) -> str:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
 
 
 class Arithmetic:
@@ -172,7 +129,7 @@ class Arithmetic:
         return _binary("+", self, other)
 
     def __radd__(self, other: Any) -> Reg:
-        return _binary("+", self, other)
+        return _reflected("+", self, other)
 
     def __iadd__(self, other: Any) -> Reg:
         return _in_place("+", self, other)
@@ -190,7 +147,7 @@ class Arithmetic:
         return _binary("*", self, other)
 
     def __rmul__(self, other: Any) -> Reg:
-        return _binary("*", self, other)
+        return _reflected("*", self, other)
 
     def __imul__(self, other: Any) -> Reg:
         return _in_place("*", self, other)
@@ -263,7 +220,7 @@ class Arithmetic:
         return _binary("&", self, other)
 
     def __rand__(self, other: Any) -> Reg:
-        return _binary("&", self, other)
+        return _reflected("&", self, other)
 
     def __iand__(self, other: Any) -> Reg:
         return _in_place("&", self, other)
@@ -272,7 +229,7 @@ class Arithmetic:
         return _binary("^", self, other)
 
     def __rxor__(self, other: Any) -> Reg:
-        return _binary("^", self, other)
+        return _reflected("^", self, other)
 
     def __ixor__(self, other: Any) -> Reg:
         return _in_place("^", self, other)
@@ -285,8 +242,12 @@ class Arithmetic:
                 return registers.PipeRef(self, other)
         return _binary("|", self, other)
 
+    def either(self, other: Any) -> Reg:
+        """`a | b` as a value, of predicates too."""
+        return _binary("|", self, other)
+
     def __ror__(self, other: Any) -> Reg | PipeRef:
-        return _binary("|", self, other) if _number(other) else registers.PipeRef(other, self)
+        return _reflected("|", self, other) if _number(other) else registers.PipeRef(other, self)
 
     def __ior__(self, other: Any) -> Reg:
         return _in_place("|", self, other)
@@ -295,15 +256,7 @@ class Arithmetic:
         """`~p` negates a predicate where it is used; `~r` is `not` of an integer's bits."""
         if self.dtype.name == "pred":
             return registers.NegPred(self)  # pyright: ignore[reportArgumentType]
-        trace = current()
-        bits = _INTEGERS.get(self.dtype.name)
-        if bits is None:
-            raise trace.error(
-                f"{self.dtype} registers have no ~", "bits of a float are inverted in an integer register"
-            )
-        result = registers.temporary(trace, self.dtype)
-        instructions.opcode(f"not.b{bits}")(result, self)
-        return _defined(trace, result)
+        return _unary("~", self)
 
     def max(self, other: Any) -> Reg:
         """The larger of the two."""
@@ -373,19 +326,7 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
     register.
     """
     if isinstance(value, registers.Reg):
-        other = value.dtype
-        shift = operator in ("<<", ">>")
-        if shift and other.bits == 64:
-            narrow = registers.temporary(trace, b32)
-            instructions.opcode("cvt.u32.u64")(narrow, value)
-            return narrow
-        if not shift and (
-            other.bits != dtype.bits or (other.is_float != dtype.is_float and not _bits_alike(other, dtype))
-        ):
-            raise trace.error(
-                f"{operator} of {dtype} and {other} registers", f"convert one of them: ptx.cvt({dtype}, {other}, d, a)"
-            )
-        return value
+        return _register_operand(operator, dtype, value, trace)
     if isinstance(value, registers.NegPred):
         if dtype.name == "pred":
             return value
@@ -393,53 +334,108 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
     if isinstance(value, NotAValue):
         raise value.refusal()
     if not _number(value):
-        what = "None" if value is None else type(value).__name__
-        hint = "operands are registers and Python numbers"
-        if value is None:
-            hint += ": is it a dimension or template parameter that was not given?"
-        raise trace.error(f"{_SIGNS.get(operator, operator)} of a register and {what}", hint)
-    problem = _unreachable(operator, dtype, value)
-    if problem is not None:
-        raise trace.error(*problem)
-    if isinstance(value, float) and not dtype.is_float and dtype.name not in _FLOATS:
+        if trace.faithful and isinstance(value, str):
+            return value
+        raise trace.error(f"{_SIGNS.get(operator, operator)} of a register and {_kind(value)}", _instead(value))
+    number: int | float = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, float) and not dtype.is_float and dtype.name not in _FLOATS:
         raise trace.error(
-            f"{operator} of a {dtype} register and the float {value!r}", "use an int, or convert the register to f32"
+            f"{operator} of a {dtype} register and the float {number!r}", "use an int, or convert the register to f32"
         )
     if dtype.name in _FLOATS:
-        if dtype.name in ("f32", "f64"):
-            return float(value)
-        return instructions.constant(dtype, value)
-    return int(value)
+        return float(number) if dtype.name in ("f32", "f64") else instructions.constant(dtype, number)
+    if not trace.faithful and dtype.is_integer:
+        problem = constant_problem(operator, dtype, int(number))
+        if problem is not None:
+            raise trace.error(*problem)
+        if (answer := one_answer(operator, dtype, int(number))) is not None:
+            sign = _SIGNS[operator]
+            trace.warn(
+                f"{dtype} {sign} {number} {'always' if answer else 'never'} holds: {dtype} values are {_range_of(dtype)}",
+                f"leave it out, or compare a signed register: reg.from_(r, s{dtype.bits}) {sign} {number}",
+                trace.place(),
+            )
+    return int(number)
 
 
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+def _register_operand(operator: str, dtype: PtxType, value: Reg, trace: Trace) -> Any:
+    other = value.dtype
+    if operator in ("<<", ">>"):
+        return value if _size(trace, value) == 32 or other.is_float else _as_amount(trace, value)
+    alike = other.bits == dtype.bits and (other.is_float == dtype.is_float or _bits_alike(other, dtype))
+    if not alike and not trace.faithful:
+        raise trace.error(
+            f"{operator} of {dtype} and {other} registers", f"convert one of them: ptx.cvt({dtype}, {other}, d, a)"
+        )
+    return value
 
 
-def _unreachable(operator: str, dtype: PtxType, value: float) -> tuple[str, str] | None:
-    """Why a comparison of an integer register with a constant has one answer for all values, or no right one.
+def _kind(value: Any) -> str:
+    """What stands where a number or register should, in words."""
+    if value is None:
+        return "None"
+    shape = getattr(value, "shape", None)
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}" if shape else f"an array that holds one {value.dtype}"
+    return type(value).__name__
 
-    -1 and the like are equal to the same bits in an unsigned register, but not less than anything in it.
+
+def _instead(value: Any) -> str:
+    hint = "operands are registers and Python numbers"
+    if value is None:
+        return hint + ": is it a dimension or template parameter that was not given?"
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        return hint + ": take an element of it, with int(...) or float(...)"
+    return hint
+
+
+_SIGNS = {name: sign for sign, name in COMPARISONS.items()}
+_BY_SIGN = frozenset(("//", "%", "max", "min", *_SIGNS)) - {"eq", "ne"}
+"""Operators of integers whose result depends on the sign."""
+
+
+def constant_problem(operator: str, dtype: PtxType, value: int) -> tuple[str, str] | None:
+    """Why an integer constant is not one for an operator on a type, and what to do. -1 and the like stand for the same bits
+    of an unsigned register where the sign does not matter.
     """
-    sign = _SIGNS.get(operator)
-    if sign is None or not dtype.is_integer or dtype.bits not in (16, 32, 64) or isinstance(value, float):
+    sign, bits = _SIGNS.get(operator, operator), dtype.bits
+    if operator in ("<<", ">>"):
+        if value < 0:
+            return f"{sign} of a {dtype} register by {value}", "shift the other way"
         return None
-    if not -(1 << (dtype.bits - 1)) <= value < 1 << dtype.bits:
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
         return (
-            f"{sign} of a {dtype} register and {value}, which has more than {dtype.bits} bits",
+            f"{sign} of a {dtype} register and {value}, which has more than {bits} bits",
             "widen it with ptx.cvt",
         )
-    if dtype.is_signed and value >= 1 << (dtype.bits - 1) and operator not in ("eq", "ne"):
+    if operator not in _BY_SIGN:
+        return None
+    if dtype.is_signed and value >= 1 << (bits - 1):
+        does = "compare with" if operator in _SIGNS else "take it for"
         return (
-            f"{value} is no {dtype} value: {sign} would compare with {value - (1 << dtype.bits)}",
-            "compare as unsigned",
+            f"{value} is not a {dtype} value: {sign} would {does} {value - (1 << bits)}",
+            "use an unsigned register",
         )
-    if not dtype.is_signed and value < 0 and operator not in ("eq", "ne"):
-        signed = f"s{dtype.bits}"
+    if not dtype.is_signed and value < 0:
+        does = "compares" if operator in _SIGNS else "computes"
         return (
-            f"{sign} of a {dtype} register and {value}: it compares unsigned, as {value + (1 << dtype.bits)}",
-            f"a signed register compares signed: reg.from_(r, {signed}) {sign} {value}",
+            f"{sign} of a {dtype} register and {value}: it {does} unsigned, as {value + (1 << bits)}",
+            f"a signed register is signed: reg.from_(r, s{bits}) {sign} {value}",
         )
     return None
+
+
+def one_answer(operator: str, dtype: PtxType, value: int) -> bool | None:
+    """The result of a comparison with a constant that has the same one for all values of an integer type; else None."""
+    least = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    most = least + (1 << dtype.bits) - 1
+    if (operator == "lt" and value <= least) or (operator == "gt" and value >= most):
+        return False
+    return True if (operator == "ge" and value <= least) or (operator == "le" and value >= most) else None
+
+
+def _range_of(dtype: PtxType) -> str:
+    return f"-2**{dtype.bits - 1} to 2**{dtype.bits - 1} - 1" if dtype.is_signed else f"0 to 2**{dtype.bits} - 1"
 
 
 def _bits_alike(first: PtxType, second: PtxType) -> bool:
@@ -449,35 +445,31 @@ def _bits_alike(first: PtxType, second: PtxType) -> bool:
 def _binary(operator: str, left: Any, right: Any) -> Any:
     trace = current()
     dtype = left.dtype
-    kind = dtype.bits
-    if isinstance(right, registers.Reg) and kind != right.dtype.bits and operator not in ("<<", ">>"):
-        if kind == 64 and right.dtype.bits == 32 and dtype.is_integer and right.dtype.is_integer:
-            right = _widened(trace, right)
-        elif kind == 32 and right.dtype.bits == 64 and dtype.is_integer and right.dtype.is_integer:
-            both_signed = dtype.is_signed and right.dtype.is_signed
-            left = _widened(trace, left)
+    if isinstance(right, registers.Reg) and operator not in ("<<", ">>"):
+        both_signed = dtype.is_signed and right.dtype.is_signed
+        left, right = _as_wide(trace, left, right)
+        if left.dtype is not dtype:
             dtype = s64 if both_signed else u64
-    constant = not isinstance(right, registers.Reg)
-    run = _instruction(operator, dtype, constant, trace)
+    run = _instruction(operator, dtype, trace)
     operand = _operand(operator, dtype, right, trace)
-    result = registers.temporary(trace, dtype)
+    result = left.fresh(trace, dtype)
     run(result, left, operand)
     return _defined(trace, result)
 
 
 def _reflected(operator: str, right: Any, left: Any) -> Any:
-    """`left operator right` with a number on the left."""
+    """`left operator right` with a number on the left; it comes second where that is the same, as PTX is written."""
     trace = current()
+    if operator in COMMUTATIVE and not trace.faithful:
+        return _binary(operator, right, left)
     if not _number(left):
         return NotImplemented
     dtype = right.dtype
-    run = _instruction(operator, dtype, False, trace)
+    run = _instruction(operator, dtype, trace)
     operand = _operand(operator, dtype, left, trace)
-    result = registers.temporary(trace, dtype)
-    if operator in ("<<", ">>") and dtype.bits == 64:
-        narrow = registers.temporary(trace, b32)
-        instructions.opcode("cvt.u32.u64")(narrow, right)
-        right = narrow
+    result = right.fresh(trace, dtype)
+    if operator in ("<<", ">>") and _size(trace, right) != 32:
+        right = _as_amount(trace, right)
     run(result, operand, right)
     return _defined(trace, result)
 
@@ -489,14 +481,9 @@ def _in_place(operator: str, left: Any, right: Any) -> Any:
     dtype = left.dtype
     if operator == "|" and dtype.name == "pred":
         raise trace.error("predicates have no |=", "write ptx.or_(pred, p, p, q)")
-    if (
-        isinstance(right, registers.Reg)
-        and dtype.bits == 64
-        and right.dtype.bits == 32
-        and operator not in ("<<", ">>")
-    ):
-        right = _widened(trace, right)
-    run = _instruction(operator, dtype, not isinstance(right, registers.Reg), trace)
+    if isinstance(right, registers.Reg) and dtype.bits == 64 and operator not in ("<<", ">>"):
+        right = _as_wide(trace, left, right)[1]
+    run = _instruction(operator, dtype, trace)
     run(left, left, _operand(operator, dtype, right, trace))
     left.defined_at = -1
     return left
@@ -505,12 +492,36 @@ def _in_place(operator: str, left: Any, right: Any) -> Any:
 def _unary(operator: str, value: Any) -> Any:
     trace = current()
     dtype = value.dtype
-    if operator == "abs" and dtype.is_integer and not dtype.is_signed:
-        raise trace.error(f"abs of a {dtype} register", "unsigned values have no sign; use an s32 or s64 register")
-    run = _instruction(operator, dtype, False, trace)
-    result = registers.temporary(trace, dtype)
+    run = _instruction(operator, dtype, trace)
+    result = value.fresh(trace, dtype)
     run(result, value)
     return _defined(trace, result)
+
+
+def _size(trace: Trace, value: Any) -> int:
+    """The bits of a register; in PTX taken as it is those of its class, as `ld.u32` fills a register of 64 bits."""
+    named = value.variable.register_class if trace.faithful and value.variable else ""
+    return from_name(named).bits if named and "." not in named else value.dtype.bits
+
+
+def _as_amount(trace: Trace, value: Any) -> Any:
+    """An integer of 16 or 64 bits as the 32 bits that shifts take."""
+    amount = value.fresh(trace, b32)
+    instructions.opcode(f"cvt.u32.u{_size(trace, value)}")(amount, value)
+    return amount
+
+
+def _as_wide(trace: Trace, left: Any, right: Any) -> tuple[Any, Any]:
+    """Two registers, of which an integer of 32 bits is widened where the other has 64. In PTX taken as it is, what counts is
+    the register's size: `ld.u32` fills one of 64 bits.
+    """
+    bits = [
+        from_name(r.variable.register_class).bits if trace.faithful and r.variable else r.dtype.bits
+        for r in (left, right)
+    ]
+    if sorted(bits) != [32, 64] or not all(r.dtype.is_integer or r.dtype.bits == 64 for r in (left, right)):
+        return left, right
+    return (_widened(trace, left), right) if bits[0] == 32 else (left, _widened(trace, right))
 
 
 def _widened(trace: Trace, value: Any) -> Any:
@@ -518,38 +529,20 @@ def _widened(trace: Trace, value: Any) -> Any:
     if value.dtype.is_float:
         raise trace.error(f"a {value.dtype} register is no index", "convert it to an integer with ptx.cvt")
     signed = value.dtype.is_signed
-    wide = registers.temporary(trace, s64 if signed else u64)
+    wide = value.fresh(trace, s64 if signed else u64)
     instructions.opcode("cvt.s64.s32" if signed else "cvt.u64.u32")(wide, value)
     return wide
-
-
-_comparisons: dict[tuple[str, str], Any] = {}
 
 
 def _compare(relation: str, left: Any, right: Any) -> Any:
     trace = current()
     dtype = left.dtype
-    if (
-        isinstance(right, registers.Reg)
-        and right.dtype.bits != dtype.bits
-        and dtype.is_integer
-        and right.dtype.is_integer
-    ):
-        if dtype.bits == 64 and right.dtype.bits == 32:
-            right = _widened(trace, right)
-        elif dtype.bits == 32 and right.dtype.bits == 64:
-            left = _widened(trace, left)
-            dtype = left.dtype
-    key = (relation, dtype.name)
-    run = _comparisons.get(key)
-    if run is None:
-        name = _UNSIGNED.get(dtype.name, dtype.name)
-        if name not in _INTEGERS and name not in ("f16", "bf16", "f32", "f64"):
-            hint = "compare predicates with p ^ q" if name == "pred" else "compare in f32, or with ptx.inst.setp"
-            raise trace.error(f"{dtype} registers cannot be compared", hint)
-        run = _comparisons[key] = instructions.opcode(f"setp.{relation}.{name}")
+    if isinstance(right, registers.Reg):
+        left, right = _as_wide(trace, left, right)
+        dtype = left.dtype
+    run = _instruction(relation, dtype, trace)
     operand = _operand(relation, dtype, right, trace)
-    result = registers.predicate(trace)
+    result = left.fresh(trace, pred)
     run(result, left, operand)
     return result
 

@@ -96,6 +96,7 @@ class ModuleTrace(Trace):
         self.names: Names = Names()  # pyright: ignore[reportIncompatibleVariableOverride]
         self.layouts = layouts
         self.registers = registers
+        self.unsigned_operators = registers == "unsigned"
         self.calls = calls
         self.closed_if: tuple[int, str] | None = None
         self.placed_labels: set[tuple[int, str]] = set()

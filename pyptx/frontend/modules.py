@@ -104,7 +104,7 @@ class Module:
     the statements that are laid out otherwise (`fmt`). headers: which of `.version`, `.target`, `.address_size` are
     written, in order; write them with `header` where other directives stand between. lead: comments at the top.
     bit_registers: floats live in `.b32` and `.b64` registers, as LLVM has it, not `.f32` and `.f64` (those `op` makes).
-    unsigned_registers: integers live in `.u32` and so on, as GCC has it, and operators on them are the unsigned ones.
+    unsigned_registers: integers live in `.u32` and so on, and `+ - *` of them are spelled `add.u32` ..., as GCC has it.
     calls: the style of `call` where it has none of its own. implicit_ret: a function whose end can be reached gets a `ret` there, as a Python function has it.
     """
 
@@ -437,7 +437,7 @@ def _register_parameters(
             if problem is not None:
                 raise trace.error(problem, at=0)
             found.append(trace.names[name])
-            made.append(value_of(trace, trace.names[name]))
+            made.append(value_of(trace.names[name]))
     return made
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from ..diagnostics import PTXError
 from ..dialects.ptx.instruction import Instruction
 from ..types import PtxType
-from .arithmetic import _UNSIGNED
 from .not_a_value import NotAValue
+from .operators import UNSIGNED
 from .registers import PipeRef, Reg
 
 __all__ = ["refused", "refused_value", "store_problem"]
@@ -55,7 +55,7 @@ def _conversion(dtype: PtxType, value: Reg) -> str:
         return "compare it: p = a != 0"
     if value.dtype.name == "pred":
         return f"choose with it: d = ptx.selp({dtype}, a, b, p)"
-    to, source = (_UNSIGNED.get(t.name, t.name) for t in (dtype, value.dtype))
+    to, source = (UNSIGNED.get(t.name, t.name) for t in (dtype, value.dtype))
     return f"convert it: d = reg.scalar({to}); ptx.cvt({to}, {source}, d, a)"
 
 

@@ -38,6 +38,10 @@ class Reg(Arithmetic):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def fresh(self, trace: Trace, dtype: PtxType) -> Reg:
+        """A register for the result of an operator on this one."""
+        return temporary(trace, dtype)
+
     def set(self, value: Reg | float | str) -> Reg:
         """One `mov`: a register, a number or a variable's address into this register. Returns it."""
         instructions.move(self, value)

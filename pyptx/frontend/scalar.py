@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import PtxType
-from .arithmetic import _UNSIGNED
 from .instructions import bits_of, emit, moved
+from .operators import UNSIGNED
 from .registers import NegPred, Reg, SpecialReg, checked_type, temporary
 from .shared import bracketed, memory_type
 from .trace import current
@@ -47,7 +47,7 @@ def _bits(dtype: PtxType) -> str:
 
 def _number(dtype: PtxType) -> str:
     checked_type(dtype, _FIRST)
-    return _UNSIGNED.get(dtype.name, dtype.name)
+    return UNSIGNED.get(dtype.name, dtype.name)
 
 
 def mov(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:

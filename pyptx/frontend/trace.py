@@ -91,6 +91,8 @@ class Trace:
 
     faithful = False
     """Whether it records what a PTX file has, odd or not, rather than what an author means."""
+    unsigned_operators = False
+    """Whether `+ - *` of integers are spelled as unsigned instructions, see `operators`."""
 
     def __init__(
         self, name: str, target: str, version: Version | None = None, place: tuple[str, int] = ("<kernel>", 1)

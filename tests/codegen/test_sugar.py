@@ -91,7 +91,7 @@ def test_if_else() -> None:
 
 def test_loop_with_break_and_continue() -> None:
     lines = program(
-        "mov.u32 %r1, 0;\nL:\nadd.s32 %r1, %r1, 1;\nsetp.eq.s32 %p1, %r1, 3;\n@%p1 bra L;\nsetp.gt.s32 %p2, %r1, 7;\n"
+        "mov.s32 %r1, 0;\nL:\nadd.s32 %r1, %r1, 1;\nsetp.eq.s32 %p1, %r1, 3;\n@%p1 bra L;\nsetp.gt.s32 %p2, %r1, 7;\n"
         "@%p2 bra E;\nst.global.u32 [%rd1], %r1;\nsetp.gt.s32 %p3, %r2, 8;\n@%p3 bra E;\nbra.uni L;\nE:\nret;"
     )
     text = "\n".join(lines)
@@ -120,7 +120,19 @@ def test_operators_only_where_they_are_the_instruction() -> None:
     assert "op.mul.lo.u32(" in text
     assert "op.shr.s32(" in text
     assert "op.add.rz.f32(" in text
+    assert "op.shr.u32(" in text
+    assert ">>" not in text
+
+
+@pytest.mark.parametrize(("kind", "opposite"), [("s32", "u32"), ("u32", "s32")])
+def test_operators_go_by_the_type_of_the_register(kind: str, opposite: str) -> None:
+    lines = program(
+        f"mov.{kind} %r1, %r9;\nshr.{kind} %r2, %r1, 2;\nshr.{opposite} %r3, %r1, 3;\n"
+        f"st.global.u32 [%rd1], %r2;\nst.global.u32 [%rd1], %r3;\nret;"
+    )
+    text = "\n".join(lines)
     assert ">> 2" in text
+    assert f"op.shr.{opposite}(" in text
 
 
 def test_nesting_keeps_the_order() -> None:

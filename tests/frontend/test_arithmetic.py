@@ -48,17 +48,17 @@ def emitted(dtype: PtxType, use: Any, other: PtxType | None = None) -> list[str]
 @pytest.mark.parametrize(
     ("dtype", "use", "expected"),
     [
-        (u32, lambda a, b: a + b, "add.u32 %r2, %r0, %r1;"),
+        (u32, lambda a, b: a + b, "add.s32 %r2, %r0, %r1;"),
         (s32, lambda a, b: a + b, "add.s32 %r2, %r0, %r1;"),
-        (b32, lambda a, b: a + 1, "add.u32 %r2, %r0, 1;"),
-        (u32, lambda a, b: 1 + a, "add.u32 %r2, %r0, 1;"),
+        (b32, lambda a, b: a + 1, "add.s32 %r2, %r0, 1;"),
+        (u32, lambda a, b: 1 + a, "add.s32 %r2, %r0, 1;"),
         (u64, lambda a, b: a + b, "add.s64 %rd2, %rd0, %rd1;"),
         (u32, lambda a, b: a - b, "sub.s32 %r2, %r0, %r1;"),
         (u32, lambda a, b: 5 - a, "sub.s32 %r2, 5, %r0;"),
         (b64, lambda a, b: a - b, "sub.s64 %rd2, %rd0, %rd1;"),
         (u32, lambda a, b: a * 3, "mul.lo.s32 %r2, %r0, 3;"),
-        (s32, lambda a, b: a * b, "mul.lo.u32 %r2, %r0, %r1;"),
-        (u64, lambda a, b: a * b, "mul.lo.u64 %rd2, %rd0, %rd1;"),
+        (s32, lambda a, b: a * b, "mul.lo.s32 %r2, %r0, %r1;"),
+        (u64, lambda a, b: a * b, "mul.lo.s64 %rd2, %rd0, %rd1;"),
         (u32, lambda a, b: a // 4, "div.u32 %r2, %r0, 4;"),
         (s32, lambda a, b: a % b, "rem.s32 %r2, %r0, %r1;"),
         (u32, lambda a, b: a << 2, "shl.b32 %r2, %r0, 2;"),
@@ -76,7 +76,7 @@ def emitted(dtype: PtxType, use: Any, other: PtxType | None = None) -> list[str]
         (s32, lambda a, b: abs(a), "abs.s32 %r2, %r0;"),
         (u32, lambda a, b: a.max(b), "max.u32 %r2, %r0, %r1;"),
         (s32, lambda a, b: a.min(3), "min.s32 %r2, %r0, 3;"),
-        (u16, lambda a, b: a + 1, "add.u16 %rs2, %rs0, 1;"),
+        (u16, lambda a, b: a + 1, "add.s16 %rs2, %rs0, 1;"),
         (s16, lambda a, b: a * b, "mul.lo.s16 %rs2, %rs0, %rs1;"),
         (f32, lambda a, b: a + b, "add.f32 %f2, %f0, %f1;"),
         (f32, lambda a, b: a * 0.5, "mul.f32 %f2, %f0, 0f3F000000;"),
@@ -115,7 +115,7 @@ def test_in_place_operators_write_the_register_itself():
         a -= 2
 
     assert emitted(u32, function) == [
-        "add.u32 %r0, %r0, %r1;",
+        "add.s32 %r0, %r0, %r1;",
         "shl.b32 %r0, %r0, 3;",
         "or.b32 %r0, %r0, 1;",
         "sub.s32 %r0, %r0, 2;",

@@ -149,7 +149,7 @@ def test_raw():
 
     text = ptx_of(function)
     assert "\t// doubled" in text or "// doubled" in text
-    assert body(text)[-3:] == ["mov.u32 %mine2, %mine1;", "add.u32 %r0, %r0, 1;", "ret;"]
+    assert body(text)[-3:] == ["mov.u32 %mine2, %mine1;", "add.s32 %r0, %r0, 1;", "ret;"]
 
 
 def test_raw_errors_are_at_the_call():

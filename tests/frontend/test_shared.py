@@ -118,7 +118,7 @@ def test_the_manual_pattern_of_name_and_byte_offset(known):
         ptx.inst.st.shared.f32(ptx.addr(plain), 1.0)
 
     lines = body(ptx_of(function, smem=66_000 if known else 0))
-    assert lines[:3] == ["mov.u32 %r0, dyn_smem;", "add.u32 %r0, %r0, 32768;", "mov.u32 %r1, dyn_smem+65536;"]
+    assert lines[:3] == ["mov.u32 %r0, dyn_smem;", "add.s32 %r0, %r0, 32768;", "mov.u32 %r1, dyn_smem+65536;"]
     assert "st.shared.f32 [dyn_smem+65536], 0f3F800000;" in lines
 
 

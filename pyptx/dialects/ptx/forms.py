@@ -72,6 +72,8 @@ from .types import SCALAR_TYPES, register_fits
 Slots = Mapping[str, str]
 Legal = tuple[int, int | None] | frozenset[int] | range
 """The legal values of a constant: (lowest, highest or None), the values themselves, or a range with its step."""
+Result = tuple[str, int | None]
+"""The type of what an instruction writes, and of how many registers it is a vector (None: one register)."""
 SPACES = frozenset(
     "const global local param param::entry param::func shared shared::cta shared::cluster generic".split()
 )
@@ -285,6 +287,16 @@ class Form:
         """The scalar type (or kind) of each operand of a list as long as `layout`; empty if none is."""
         matcher = _OperandMatcher(self, slots, (), owner)
         return tuple(matcher.type_of(spec)[0] for spec in self.alternative(layout) or ())
+
+    def results(self, slots: Slots, owner: type[Fragments]) -> Iterator[tuple[int, bool, tuple[Result, ...]]]:
+        """Of each operand list whose first operand is only written: how many operands follow, whether the second result is
+        optional, and the result (two for a pair `d|p`).
+        """
+        matcher = _OperandMatcher(self, slots, (), owner)
+        for specs in self.alternatives:
+            parts = () if not specs else specs[0].parts if specs[0].kind == "pair" else specs[:1]
+            if parts and parts[0].role == "=":
+                yield len(specs) - 1, specs[0].optional_part, tuple(matcher.type_of(part) for part in parts)
 
     @cached_property
     def _places(self) -> dict[str, int]:
