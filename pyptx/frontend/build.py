@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
-from ..diagnostics import PTXError
+from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -30,6 +30,7 @@ from ..dialects.ptx.style import DEFAULT
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, version_text
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused
+from ..ssa.never_written import never_written
 from ..ssa.statement import Kind, Shape, Statement
 from . import words as spelling
 from .control import range_left
@@ -58,6 +59,8 @@ class Built:
     version: Version
     dynamic_bytes: int
     has_extern: bool
+    findings: list[Diagnostic]
+    """Registers that are read and never written."""
 
 
 def build_module(
@@ -125,6 +128,7 @@ def _build(
     source = FunctionSource(EntryOp, properties, {"lead": StringAttr("\n")}, statements, locations=trace.locations)
     if trace.lead:
         source.attributes["end"] = TokensAttr((trace.lead, "", "\n"))
+    findings = list(unwritten(trace, source))
     problems: list[UnresolvedLabel] = []
     entry = build_function(source, DEFAULT, None, problems)
     for reg in trace.names.values():
@@ -151,7 +155,18 @@ def _build(
     ops.append(entry)
     target = TargetAttr((trace.target, version_text(version), ()))
     module = BuiltinModule([ModuleOp.build(target, ops)])
-    return Built(module, version, trace.shared_bytes if dynamic else 0, bool(extern or trace.externs))
+    return Built(module, version, trace.shared_bytes if dynamic else 0, bool(extern or trace.externs), findings)
+
+
+def unwritten(trace: Trace, source: FunctionSource) -> Iterator[Diagnostic]:
+    """A warning for each register that the function reads and nothing in it writes."""
+    for reg, place in never_written(source):
+        found = trace.diagnostic(
+            f"{reg.name} is read here, and nothing in the kernel writes it",
+            "give it a value where it is made: reg.scalar(f32, init=0)",
+            place,
+        )
+        yield replace(found, severity="warning")
 
 
 def _extern_shape(name: str, align: int) -> Shape:

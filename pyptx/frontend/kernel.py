@@ -496,7 +496,7 @@ class Kernel:
         smem = self.smem if built.has_extern else 0
         return Traced(
             built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
-            findings=(*trace.warnings.values(), *untold, *maps), untold=untold, text=[], launched=[],
+            findings=(*trace.warnings.values(), *untold, *maps, *built.findings), untold=untold, text=[], launched=[],
         )  # fmt: skip
 
     def _launch_problem(self) -> str | None:

@@ -53,6 +53,7 @@ from ..ssa.statement import Reg as Variable
 from ..ssa.statement import Statement
 from . import words as spelling
 from .arguments import Parameter, finish
+from .build import unwritten
 from .imported import EntryKernel
 from .instructions import inst
 from .module_trace import Gaps, ModuleTrace
@@ -134,6 +135,7 @@ class Module:
         self._lead = lead
         self._tail = ""
         self._built: BuiltinModule | None = None
+        self._unwritten: list[Diagnostic] = []
         self._text: str | None = None
         for what in headers:
             self.header(what)
@@ -314,7 +316,8 @@ class Module:
         from ..passes.verify import module_diagnostics
 
         try:
-            return module_diagnostics(self.module())
+            found = module_diagnostics(self.module())
+            return [*self._unwritten, *found]
         except PTXError as error:
             return list(error.diagnostics)
 
@@ -322,6 +325,7 @@ class Module:
         ops: list[Operation] = []
         needs = FIRST_PTX.get(self.target, (1, 0))
         problems: list[Diagnostic] = []
+        self._unwritten.clear()
         for item in self._items:
             if isinstance(item, Function):
                 op, trace = self._build_function(item, problems)
@@ -375,6 +379,7 @@ class Module:
         indent, after = function.end or ("", "\n")
         if trace.lead or function.end is not None:
             source.attributes["end"] = TokensAttr((trace.lead, indent, after))
+        self._unwritten += unwritten(trace, source)
         unresolved: list[UnresolvedLabel] = []
         op = build_function(source, self.style, None, unresolved)
         problems += [

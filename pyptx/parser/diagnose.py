@@ -24,6 +24,7 @@ from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
+from ..ssa.never_written import never_written
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
@@ -41,6 +42,14 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
         if not headers:
             issues += _Judge(source, text, {(i.line, i.message.partition(" is ")[0]) for i in issues}).judge()
     return list(diagnostics(issues, text, filename))
+
+
+def unwritten_registers(text: str) -> Iterator[tuple[str, int]]:
+    """Each register that a function of a PTX text reads and never writes, with the line where it first does."""
+    with gc_paused():
+        for item in Reader(text).read().items:
+            if isinstance(item, FunctionSource):
+                yield from ((reg.name, line) for reg, line in never_written(item))
 
 
 class _Judge:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 
 from ...diagnostics import Diagnostic
-from ...parser.diagnose import diagnose_text
+from ...parser.diagnose import diagnose_text, unwritten_registers
 from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs, target_of
 
@@ -49,7 +49,13 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     findings are then news.
     """
     found = diagnose_text(text, filename)
-    if any(d.severity == "error" for d in found) or not with_ptxas:
+    if any(d.severity == "error" for d in found):
+        return found, ""
+    lines = text.split("\n")
+    for name, at in unwritten_registers(text):
+        message = f"{name} is read, and nothing in the function writes it"
+        found.append(Diagnostic("warning", message, filename, at, source_line=lines[at - 1]))
+    if not with_ptxas:
         return found, ""
     try:
         result, unresolved = _assembled(text, target_of(text) or "sm_75")
@@ -58,7 +64,6 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     for message in unresolved:
         hint = "the file is a part of a program: assemble it with ptxas -c, and link it"
         found.append(Diagnostic("warning", f"ptxas without -c refuses this file: {message}", filename, hint=hint))
-    lines = text.split("\n")
     for d in result.diagnostics:
         line = lines[d.line - 1] if d.line and d.line <= len(lines) else None
         found.append(
