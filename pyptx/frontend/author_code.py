@@ -213,20 +213,25 @@ def _read(found: Sequence[dis.Instruction], at: int, key: str) -> Reading:
             binds = _NAMES.get(i.opname), _ATTRIBUTES.get(i.opname)
             same = i.argval == key if binds[0] else binds[1] and "." + i.argval == key
             return "update" if same and i is not found[at + 1] else "read"
-        if i.opname.startswith("CALL") and _start(i) in _told(found, at):
+        if i.opname.startswith("CALL") and _start(i) in _called(found, at, _TELLING):
             return "decide"
+        if i.opname.startswith("CALL") and _start(i) in _called(found, at, _PASSING):
+            continue
         if i.opname.startswith(_USES):
             return "read"
     return "read"
 
 
-def _told(found: Sequence[dis.Instruction], at: int) -> set[tuple[int | None, ...]]:
-    """Where calls of Python functions begin that only tell a number, or count with it at trace time."""
+def _called(found: Sequence[dis.Instruction], at: int, names: frozenset[str]) -> set[tuple[int | None, ...]]:
+    """Where calls of these Python functions begin."""
     before = found[max(at - 12, 0) : at]
-    return {_start(i) for i in before if i.opname == "LOAD_GLOBAL" and i.argval in _TELLING}
+    return {_start(i) for i in before if i.opname == "LOAD_GLOBAL" and i.argval in names}
 
 
 _TELLING = frozenset(("print", "str", "repr", "format", "range", "len"))
+"""Those that only tell a number, or count with it at trace time."""
+_PASSING = frozenset(("next",))
+"""Those whose result is used as what they are given would be."""
 
 
 _USES = ("CALL", "BUILD_", "POP_", "FOR_ITER", "GET_ITER", "YIELD_", "SEND", "RAISE", "UNPACK", "JUMP")

@@ -39,6 +39,7 @@ from ..dialects.ptx.syntax import (
     lex,
     transform,
 )
+from ..dialects.ptx.types import SCALAR_TYPES
 from ..ssa.shapes import branch_target, fill_instruction, table_name
 from ..ssa.statement import Kind, Shape
 from ..ssa.statement import Reg as Variable
@@ -159,6 +160,8 @@ class Opcode:
             problem = pointer_problem(cls.resolve(self._modifiers, layout, classes), spaces)
             if problem is not None:
                 raise trace.error(problem.message, problem.hint)
+        if not trace.faithful:
+            self._check_constants(trace, cls, layout, classes)
         name = ""
         if cls.jumps:
             layout, name = branch_target(layout)
@@ -173,6 +176,18 @@ class Opcode:
             self._shapes.clear()
         found = self._shapes[key] = (shape, name)
         return found
+
+    def _check_constants(self, trace: Trace, cls: type[Instruction], layout: Layout, classes: tuple[str, ...]) -> None:
+        """PTXError for an integer that has more bits than its operand: ptxas would cut it off."""
+        if not any(isinstance(o, Immediate) and len(o.text) > 4 and o.text.lstrip("-").isdigit() for o in layout):
+            return
+        uses = cls.resolve(self._modifiers, layout, classes).uses
+        types = uses[0].form.operand_types(uses[0].slots, layout, cls) if uses else ()
+        for operand, kind in zip(layout, types, strict=False):
+            bits = SCALAR_TYPES[kind].bits if kind in SCALAR_TYPES else 0
+            if isinstance(operand, Immediate) and operand.text.lstrip("-").isdigit() and bits > 1:
+                if not fits(int(operand.text), bits):
+                    raise trace.error(f"{operand.text} has more than the {bits} bits of its operand of type {kind}")
 
     def _constants(self, cls: type[Instruction], classes: tuple[str, ...], layout: Layout, wide: bool) -> Layout:
         return _with_float_constants(cls, self._modifiers, layout, classes, wide)
@@ -620,7 +635,15 @@ def bits_of(dtype: PtxType, value: Any) -> int | float | str:
         raise current().error(
             f"the float {float(value)!r} is no value of type {dtype}", "use an int, or an f32 register"
         )
-    return int(value)
+    number = int(value)
+    if dtype.is_integer and not fits(number, dtype.bits):
+        raise current().error(f"{number} has more than the {dtype.bits} bits of {dtype}", "use a wider type")
+    return number
+
+
+def fits(number: int, bits: int) -> bool:
+    """Whether a constant has that many bits, signed or not."""
+    return -(1 << (bits - 1)) <= number < 1 << bits
 
 
 _ENCODERS = {

@@ -27,7 +27,7 @@ from .author_code import READS, Reading, offset_of, place_of, places_of, reads, 
 from .instructions import AddressOperand
 from .pointers import Pointer
 from .registers import NegPred, Reg, RegArray, SpecialReg
-from .snapshots import bound_names, changed_pairs, elements
+from .snapshots import bound_names, changed_pairs, elements, is_authors
 from .trace import _SKIPPED, Trace
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Branch:
     condition: tuple[str, bool]
     spans: list[tuple[CodeType, int, int]]
     rebound: list[_Rebound] = field(default_factory=list["_Rebound"])
+    numbers: list[tuple[FrameType, str, Any]] = field(default_factory=list[tuple[FrameType, str, Any]])
+    """The Python numbers that it bound."""
 
 
 class _Block(NamedTuple):
@@ -163,6 +165,7 @@ def check_loop(trace: Trace, start: Before, *, condition: Reg | None = None) -> 
     number that changed. `condition`: the register that the loop branches on.
     """
     body = trace.statements[start.start :]
+    _warn_of_lists(trace, start)
     for found in _changed(start):
         if not found.old:
             _warn_of_loop(trace, start, found)
@@ -191,6 +194,28 @@ def check_loop(trace: Trace, start: Before, *, condition: Reg | None = None) -> 
                 f"({_listed(found.old)}): Python runs the body once",
                 found.advice,
                 at=found.place(trace, start.start),
+            )
+
+
+def _warn_of_lists(trace: Trace, start: Before) -> None:
+    """At the end of a loop: warn of lists that grew in it and are read behind it."""
+    for was in start.frames:
+        code, behind = was.frame.f_code, ways_on(was.frame.f_code, offset_of(was.frame))[1]
+        for name, value in was.frame.f_locals.items():
+            old = elements(was.bound.get(name))
+            if value.__class__ is not list or old is None or len(value) <= len(old):
+                continue
+            more: list[Any] = value[len(old) :]
+            if (
+                not any(registers_of(v) or _is_number(v) for v in more)
+                or not reads(code, (name,), behind, kinds=("read",))[0]
+            ):
+                continue
+            trace.warn(
+                f"{name} gets {len(more)} element{'s' if len(more) > 1 else ''} here once, while the loop is traced: however "
+                "often the kernel goes round",
+                "keep what each round computes in memory (smem.alloc), or in a register array that an unrolled Python loop fills",
+                trace.place(),
             )
 
 
@@ -242,9 +267,44 @@ def close_branch(trace: Trace, start: Before, condition: tuple[str, bool], of: B
     """At the end of an `if_` (or of its `else_`): note which names were bound anew and are read behind it."""
     spans = [(was.frame.f_code, was.offset, offset_of(was.frame)) for was in start.frames]
     rebound = [found for found in (*_changed(start), *_bound_first(start)) if found.read_behind()]
-    branch = Branch(start.start, len(trace.statements), of, condition, spans, rebound)
+    branch = Branch(start.start, len(trace.statements), of, condition, spans, rebound, list(_numbers(start)))
     trace.branches.append(branch)
+    if of is not None:
+        _warn_of_else(trace, start, of)
     return branch
+
+
+def _warn_of_else(trace: Trace, start: Before, of: Branch) -> None:
+    """At the end of an `else_`: warn of the numbers that its `if_` bound and that it reads."""
+    for was in start.frames:
+        code, last = was.frame.f_code, offset_of(was.frame)
+        inside = ways_on(code, was.offset)[0]
+        for frame, name, value in of.numbers:
+            read = reads(code, (name,), inside, last, kinds=("read",))[0] if frame is was.frame else []
+            if not read:
+                continue
+            place = place_of(code, read[0])
+            line = place.lineno if place is not None else None
+            trace.warn(
+                f"{name} was bound to the Python number {value!r} under the if_, once, while it was traced: the threads of "
+                "the else_ read it, too",
+                f"a number that differs between threads is a register: {name} = reg.scalar(s32) before the if_, "
+                f"{name}.set({value!r}) in it",
+                trace.add_place(code.co_filename, line, 1) if line is not None else trace.place(),
+            )
+
+
+def _numbers(start: Before) -> Iterator[tuple[FrameType, str, Any]]:
+    """The names of the author's that are bound to other numbers now than when the block began, or to their first."""
+    for was in start.frames:
+        for name, value in was.frame.f_locals.items():
+            old = was.bound.get(name)
+            if (
+                _is_number(value)
+                and not isinstance(value, bool)
+                and (old is None or (_is_number(old) and old != value))
+            ):
+                yield was.frame, name, value
 
 
 def check_branches(trace: Trace) -> None:
@@ -373,7 +433,7 @@ def _changed(start: Before) -> Iterator[_Rebound]:
                 if path.endswith("]") and first and _held_elsewhere(was.bound, name, set(first)):
                     continue
                 keys.add(key)
-                readers = _readers(now, key, _counted(first, second))
+                readers = _readers(now, key, _counted(first, second), _globals_of(frame))
                 yield _Rebound(path, key, readers, first, second, (a, b), block, code, behind)
 
 
@@ -386,6 +446,11 @@ def _bound_first(start: Before) -> Iterator[_Rebound]:
         for name, value in frame.f_locals.items():
             if name not in was.bound and (new := registers_of(value)):
                 yield _Rebound(name, name, (), (), new, (None, value), block, code, ways_on(code, last)[1])
+
+
+def _globals_of(frame: FrameType) -> dict[str, Any]:
+    """The globals that a frame's code names."""
+    return {n: frame.f_globals[n] for n in frame.f_code.co_names if n in frame.f_globals}
 
 
 def _differ(old: Any, new: Any, first: _Names, second: _Names) -> bool:
@@ -406,15 +471,38 @@ def _counted(old: _Names, new: _Names) -> tuple[Reading, ...]:
     return READS if old and new else ("read", "update") if new else ("read",)
 
 
-def _readers(now: dict[str, Any], key: str, kinds: tuple[Reading, ...]) -> _Names:
-    """The names of functions that read a variable of the frame when they are called."""
-    return tuple(
-        name
-        for name, value in now.items()
-        if value.__class__ is FunctionType
-        and key in value.__code__.co_freevars
-        and reads(value.__code__, (key,), 0, kinds=kinds)[0]
-    )
+def _readers(now: dict[str, Any], key: str, kinds: tuple[Reading, ...], outer: dict[str, Any]) -> _Names:
+    """The keys of functions and methods that read a variable of the frame, or an attribute, when they are called, by
+    themselves or by calling another of them.
+    """
+    known = [(name, code) for name, code in _called(now, outer) if key[0] == "." or key in code.co_freevars]
+    found: list[str] = []
+    keys = [key]
+    for _ in range(3):
+        new = [name for name, code in known if name not in found and _reads_any(code, keys, kinds)]
+        if not new:
+            break
+        found += new
+        keys = new
+    return tuple(found)
+
+
+def _reads_any(code: CodeType, keys: Sequence[str], kinds: tuple[Reading, ...]) -> bool:
+    return any(reads(code, (key,), 0, kinds=kinds)[0] for key in keys)
+
+
+def _called(now: dict[str, Any], outer: dict[str, Any]) -> Iterator[tuple[str, CodeType]]:
+    """The author's functions that a frame knows by name, and the methods of the objects that it has."""
+    classes: set[type] = set()
+    for name, value in (*now.items(), *((n, outer[n]) for n in outer if n not in now)):
+        if value.__class__ is FunctionType:
+            yield name, value.__code__
+        elif is_authors(value.__class__):
+            classes.update(c for c in value.__class__.__mro__ if is_authors(c))
+    for cls in classes:
+        for name, value in vars(cls).items():
+            if value.__class__ is FunctionType and name[:2] != "__":
+                yield f".{name}", value.__code__
 
 
 def registers_of(value: Any) -> _Names:

@@ -7,8 +7,10 @@ this package, in the standard library or installed is taken to know what it does
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import count
 from types import FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +18,7 @@ from .author_code import stored_globals
 from .pointers import Pointer
 from .registers import Reg, RegArray
 
-__all__ = ["bound_names", "changed_pairs", "elements"]
+__all__ = ["bound_names", "changed_pairs", "elements", "is_authors"]
 
 _MANY = (0, 64, 256, 4096)
 """Lists and dictionaries with more elements are left alone: inside of others of two, of one, and on their own."""
@@ -29,22 +31,55 @@ class _Object(NamedTuple):
     attributes: dict[str, Any]
 
 
+class _Iterator(NamedTuple):
+    """An iterator of Python numbers and how far it was."""
+
+    of: Any
+    state: float
+
+
+def _state(iterator: Any) -> float:
+    """The number that `itertools.count` comes to next; of other iterators how many elements are left."""
+    if iterator.__class__ is not count:
+        return iterator.__length_hint__()
+    text = repr(iterator).partition("(")[2].partition(",")[0].rstrip(")")
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+_ITERATORS = frozenset((type(iter(range(0))), type(iter([])), type(iter(()))))
+
+
+def is_authors(cls: type) -> bool:
+    """Whether objects of a class are the author's own."""
+    return _attributes(cls) is not None
+
+
 def bound_names(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Each name and its value, of which lists, dictionaries and objects may change: nested ones too."""
     for name, value in frame.f_locals.items():
         yield name, _snapshot(value, 3)
-    for name in stored_globals(frame.f_code):
-        if name in frame.f_globals:
-            yield name, _snapshot(frame.f_globals[name], 3)
+    stored = stored_globals(frame.f_code)
+    for name in frame.f_code.co_names:
+        if name in frame.f_globals and name not in frame.f_locals:
+            value = frame.f_globals[name]
+            if name in stored or is_authors(value.__class__) or (isinstance(value, type) and is_authors(value)):
+                yield name, _snapshot(value, 3)
 
 
 def _snapshot(value: Any, depth: int) -> Any:
     cls = value.__class__
+    if cls is type and is_authors(value):
+        return _Object(value, {k: v for k, v in vars(value).items() if isinstance(v, (int, float, Reg, RegArray))})
     if cls in _PLAIN or not depth:
         return value
+    if cls is count or cls in _ITERATORS:
+        return _Iterator(value, _state(value))
     if cls is dict and len(value) <= _MANY[depth]:
         return {k: _snapshot(v, depth - 1) for k, v in value.items()}
-    if (cls is list or cls is tuple) and len(value) <= _MANY[depth]:
+    if (cls is list or cls is tuple or cls is deque) and len(value) <= _MANY[depth]:
         return tuple([_snapshot(v, depth - 1) for v in value])
     if (names := _attributes(cls)) is not None:
         return _Object(value, {k: _snapshot(v, depth - 1) for k, v in _values(value, names)})
@@ -85,6 +120,15 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
     """(what the code calls it, its path, old and new value) of all that may have changed."""
     if old is new:
         return
+    if isinstance(old, _Iterator):
+        if old.of is new and old.state != _state(new):
+            yield key, f"next({path})", old.state, _state(new)
+        return
+    if isinstance(old, _Object) and isinstance(old.of, type):
+        if old.of is new:
+            for name, value in old.attributes.items():
+                yield from changed_pairs(f".{name}", f"{path}.{name}", value, vars(new).get(name, value))
+        return
     if isinstance(old, _Object):
         names = _attributes(new.__class__)
         current = {} if names is None else dict(_values(new, names))
@@ -109,4 +153,6 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
 def elements(value: Any) -> list[Any] | None:
     if isinstance(value, dict):
         return list(value.values())
-    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, _Object) else None
+    if isinstance(value, (_Object, _Iterator)):
+        return None
+    return list(value) if isinstance(value, (list, tuple, deque)) else None
