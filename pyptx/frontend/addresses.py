@@ -7,6 +7,7 @@ from typing import Any
 from ..dialects.ptx.structure import VariableOp
 from ..types import PtxType, b64, u64
 from .instructions import AddressOperand, emit
+from .not_a_value import as_int
 from .registers import Reg, RegArray, temporary
 from .shared import bracketed, memory_type
 from .trace import current, declaration_shape
@@ -32,6 +33,7 @@ def addr(base: Any, offset: int | str | Reg | RegArray | list[Any] | tuple[Any, 
 
             start = address_register(base)
         return AddressOperand(start + offset)
+    offset = as_int(offset)
     if offset is not None and not isinstance(offset, (int, str)):
         raise current().error(
             f"the offset of an address is an int, an integer register or a list of coordinates, not {offset!r}"

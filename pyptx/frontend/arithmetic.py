@@ -98,7 +98,7 @@ class Arithmetic:
         raise NotABool(
             current().diagnostic(
                 f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
-                _functions(self.dtype)
+                functions_of(self.dtype)
                 if self.dtype.is_float
                 else f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
             )
@@ -117,7 +117,7 @@ class Arithmetic:
         if ufunc.nin == 1:
             raise current().error(
                 f"np.{ufunc.__name__} of a register: NumPy cannot compute while the kernel is traced",
-                _functions(self.dtype),
+                functions_of(self.dtype),
             )
         return getattr(ufunc, method)(*[_boxed(i) for i in inputs], **options)
 
@@ -294,7 +294,7 @@ class Arithmetic:
         return hash(self.name)
 
 
-def _functions(dtype: PtxType) -> str:
+def functions_of(dtype: PtxType) -> str:
     """What to write for a function of `math` or NumPy."""
     return (
         f"write PTX instructions: ptx.inst.<opcode>.{dtype}(d, a), such as sqrt.rn.f32, or ex2.approx.f32 for powers of 2: "

@@ -13,7 +13,7 @@ from ..diagnostics import PTXError
 from ..types import s32, u32
 from .instructions import emit, move, opcode
 from .left_early import leave_block
-from .not_a_value import NotAValue
+from .not_a_value import NotAValue, as_int
 from .rebinding import Before, Branch, before, check_end, check_loop, close_branch
 from .registers import NegPred, Reg, predicate, temporary
 from .trace import Trace, current
@@ -205,6 +205,7 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> It
     if stop is None:
         start, stop = 0, start
     trace = current()
+    step = as_int(step)
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
     start, stop = _bound(trace, start), _bound(trace, stop)

@@ -696,6 +696,8 @@ def _version(version: Any) -> Version | None:
 
 
 def _tiles(what: str, specs: Any) -> tuple[Tile, ...]:
+    if not isinstance(specs, (Tile, list, tuple)) and not hasattr(specs, "__iter__"):
+        raise TypeError(f"{what} is a list of Tiles, such as [Tile(32, f32)], not {specs!r}")
     found: tuple[Any, ...] = (specs,) if isinstance(specs, Tile) else tuple(specs)
     for tile in found:
         if not isinstance(tile, Tile):

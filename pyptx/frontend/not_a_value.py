@@ -54,3 +54,8 @@ class NoTruth(NotAValue):
     def __bool__(self) -> bool:
         what, instead = self.described()
         raise current().error(f"{what} has no truth value", instead)
+
+
+def as_int(value: Any) -> Any:
+    """A NumPy integer as Python's; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value

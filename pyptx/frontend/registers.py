@@ -12,7 +12,7 @@ from typing import Any, overload
 from ..ssa.statement import Reg as Variable
 from ..types import PtxType, b32, pred
 from .arithmetic import Arithmetic
-from .not_a_value import NotAValue, NoTruth
+from .not_a_value import NotAValue, NoTruth, as_int
 from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, OutOfRange, Trace, current
 
 __all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
@@ -173,6 +173,7 @@ class RegArray(NotAValue):
             part = RegArray(chosen[0].name, len(chosen), self.dtype, chosen)
             part._regs = self._regs[index]
             return part
+        index = as_int(index)
         if not isinstance(index, int):
             raise NoIndex(
                 current().diagnostic(
@@ -267,7 +268,7 @@ def array(dtype: PtxType, count: int, name: str | None = None, init: Any = None)
     base. `init`: one number or register for all of them, or one for each; a `mov` writes each.
     """
     checked_type(dtype)
-    _count(count)
+    count = _count(count)
     made = _array(current(), dtype, count, name)
     if init is not None:
         for register, value in zip(made, _each(init, count), strict=True):
@@ -311,7 +312,7 @@ def alloc_array(dtype: PtxType, count: int) -> RegArray:
     """`count` registers `%afarr0_0`, ...: an array with the prefixes of `alloc`."""
     trace = current()
     checked_type(dtype)
-    _count(count)
+    count = _count(count)
     prefix = ALLOC_PREFIXES.get(dtype.name, "%ax") + "arr"
     base = f"{prefix}{trace.count(prefix)}_"
     return RegArray(base, count, dtype, trace.declare_range(dtype.register_class, base, count))
@@ -324,9 +325,11 @@ def from_(src: Reg | float | str, dtype: PtxType) -> Reg:
     return result
 
 
-def _count(count: int) -> None:
+def _count(count: int) -> int:
+    count = as_int(count)
     if not isinstance(count, int) or count < 1:
         raise current().error(f"the size of a register array is a positive int, not {count!r}")
+    return count
 
 
 def _register_name(trace: Trace, name: str) -> str:

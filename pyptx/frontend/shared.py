@@ -22,7 +22,7 @@ from ..ssa.statement import Shape, Statement
 from ..types import PtxType, b16, u32
 from ..wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from .instructions import AddressOperand, emit, move
-from .not_a_value import NotAValue, NoTruth
+from .not_a_value import NotAValue, NoTruth, as_int
 from .registers import Reg, checked_type, temporary
 from .trace import OutOfRange, Trace, current, declaration_shape
 
@@ -309,6 +309,7 @@ class MbarrierArray(Allocation):
 
     def __init__(self, name: str, count: int, byte_offset: int = 0):
         super().__init__(name, byte_offset)
+        count = as_int(count)
         if not isinstance(count, int) or count < 1:
             raise ValueError(f"the number of mbarriers is a positive int, not {count!r}")
         self.count = count
@@ -558,7 +559,7 @@ def apply_swizzle(logical_reg: Reg, swizzle: str | None) -> Reg:
 
 
 def _shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    shape = tuple(map(as_int, shape)) if isinstance(shape, (tuple, list)) else (as_int(shape),)
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError(f"a shape is a tuple of positive ints, not {shape!r}")
     return shape
