@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -166,7 +167,8 @@ def suggest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     Finds other capitalisation, slips of a letter, two letters swapped, and a name cut short or drawn
     out (`ld.globl`, `mbarier`, `cvta.ot`, `wgmma.mma`). Deterministic, and never `word` itself.
     """
-    return list(_suggest(word, tuple(dict.fromkeys(candidates)), limit))
+    known = tuple(dict.fromkeys(candidates))
+    return list(_neighbours(word, known) or _suggest(word, known, limit))
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
@@ -175,6 +177,31 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     if not found:
         return None
     return f"did you mean {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}?"
+
+
+@lru_cache(maxsize=1024)
+def _neighbours(word: str, candidates: tuple[str, ...]) -> tuple[str, ...]:
+    """The candidates that differ from `word` in one number alone, where it is between two of theirs: the next smaller and
+    the next larger (`m64n100k16`: n96 and n104).
+    """
+    numbers = _numbers_in(word)
+    smaller: list[tuple[int, str]] = []
+    larger: list[tuple[int, str]] = []
+    for name in candidates if numbers else ():
+        if _NUMBER.sub("#", name) != _NUMBER.sub("#", word):
+            continue
+        different = [(theirs, own) for theirs, own in zip(_numbers_in(name), numbers, strict=True) if theirs != own]
+        if len(different) == 1:
+            theirs, own = different[0]
+            (smaller if theirs < own else larger).append((theirs, name))
+    return (max(smaller)[1], min(larger)[1]) if smaller and larger and len(numbers) > 1 else ()
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _numbers_in(word: str) -> list[int]:
+    return [int(n) for n in _NUMBER.findall(word)]
 
 
 @lru_cache(maxsize=1024)

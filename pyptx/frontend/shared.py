@@ -158,7 +158,7 @@ class SharedAlloc(Allocation):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple):
             return load(self.dtype, self.element(index))
-        return SharedSlice(self, index)
+        return SharedSlice(self, as_int(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, tuple):
@@ -271,6 +271,7 @@ def _element(
     terms: list[tuple[Any, int]] = [scaled] if scaled is not None else []
     for i, (position, extent) in enumerate(zip(index, shape, strict=True)):
         step = prod(shape[i + 1 :]) * size
+        position = as_int(position)
         if isinstance(position, int):
             if not 0 <= position < extent:
                 message = f"index {position} is outside dimension {i} of {alloc.symbol}, which has {extent}"
@@ -333,6 +334,7 @@ class MbarrierArray(Allocation):
             move(address, self)
             emit("mad.lo.u32", address, _index(trace, index), 8, address)
             return AddressOperand(address)
+        index = as_int(index)
         if not isinstance(index, int):
             raise TypeError(f"an mbarrier is chosen by an int or a register, not {type(index).__name__}")
         if not 0 <= index < self.count:
