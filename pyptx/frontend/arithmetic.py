@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..types import PtxType, b32, from_name, pred, s64, u64
+from .author_code import instructions as author_instructions
 from .not_a_value import NotAValue
 from .operators import COMMUTATIVE, COMPARISONS, operator_opcode
-from .trace import NotABool, Trace, current
+from .trace import _SKIPPED, NotABool, Trace, current
 
 if TYPE_CHECKING:
     from .registers import NegPred, PipeRef, Reg
@@ -348,7 +349,7 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
         problem = constant_problem(operator, dtype, int(number))
         if problem is not None:
             raise trace.error(*problem)
-        if (answer := one_answer(operator, dtype, int(number))) is not None:
+        if (answer := one_answer(operator, dtype, int(number))) is not None and _is_literal():
             sign = _SIGNS[operator]
             trace.warn(
                 f"{dtype} {sign} {number} {'always' if answer else 'never'} holds: {dtype} values are {_range_of(dtype)}",
@@ -432,6 +433,19 @@ def one_answer(operator: str, dtype: PtxType, value: int) -> bool | None:
     if (operator == "lt" and value <= least) or (operator == "gt" and value >= most):
         return False
     return True if (operator == "ge" and value <= least) or (operator == "le" and value >= most) else None
+
+
+def _is_literal() -> bool:
+    """Whether the author's comparison that runs has a literal on its right: a number that was computed (how many elements
+    are left over, say) may well be one that all or no values reach.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    before = [i for i in author_instructions(frame.f_code) if i.offset < frame.f_lasti]
+    return bool(before) and before[-1].opname in ("LOAD_CONST", "LOAD_SMALL_INT")
 
 
 def _range_of(dtype: PtxType) -> str:
