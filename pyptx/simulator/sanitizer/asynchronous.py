@@ -17,6 +17,7 @@ from ..observe import Action
 from ..pending import Copy
 from ..program import SHARED_BASE, Inst
 from .clocks import Clock
+from .races import alike
 from .shadow import ASYNC, GPU, THREAD, WEAK, Space
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ def reduces(inst: Inst) -> bool:
     return inst.family.access == "atomic"
 
 
-def _fenced(inst: Inst) -> set[str]:
+def fenced_spaces(inst: Inst) -> frozenset[str]:
     """The spaces that a proxy fence is for."""
     named = {m.partition("::")[0] for m in inst.modifiers if "restrict" not in m} & {"shared", "global"}
     if any("restrict" in m for m in inst.modifiers):
         named = {"shared"}
-    return named or {"shared", "global"}
+    return frozenset(named or {"shared", "global"})
 
 
 @dataclass(slots=True, eq=False)
@@ -85,13 +86,6 @@ class Copies:
         self.at: dict[int, State] = {}
         self.open: list[State] = []
         self.on_barrier: dict[int, list[State]] = {}
-        self.fenced = {
-            space
-            for inst in sanitizer.machine.program.instructions
-            if inst.fences == "async"
-            for space in _fenced(inst)
-        }
-        """The spaces that some proxy fence is for. Fences for different ones in a kernel are taken for fences of both."""
         self.unnamed = {i.number for i in sanitizer.machine.program.instructions if not i.family.proxy}
         """Instructions whose stores are of no proxy that the manual names."""
 
@@ -253,14 +247,15 @@ class Copies:
             races._uninitialised(inst, space, index, lanes, nothing)
         if races.off:
             return
-        late = races._late(space, written, lanes)
+        late = races.late(space, written, lanes)
         if len(late):
             races.examine(inst, space, index[late], lanes[late], written[late], 0, "read", "written")
         races.against_updates(inst, space, index, lanes, WEAK, "read")
         if bulk:
             self._proxy(inst, space, index, int(lanes[0]), written)
-        stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
-        space.read[index] = stamp
+        stamps = (races.numbers[lanes] if lanes.size > 1 else races.numbers[lanes[0]]) + (state.copy.time << 32 | ASYNC)
+        floor = races.floor(space, lanes)
+        space.reads.put(index, stamps, floor if lanes.size > 1 else int(np.max(floor)))
 
     def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
@@ -273,15 +268,23 @@ class Copies:
                 races._uninitialised(inst, space, index, lanes, nothing)
         if not races.off:
             kind = GPU if reduces(inst) else WEAK
-            late = races._late(space, written, lanes)
+            late = races.late(space, written, lanes)
             if len(late):
                 races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")
             races.against_updates(inst, space, index, lanes, kind, "written")
-            if space.updates is not None and kind == WEAK:
+            if kind != WEAK:
+                space.replaced(index, written, np.int64(0))
+            elif space.updates is not None:
                 space.updates.forget(index)
             if bulk:
                 self._proxy(inst, space, index, int(lanes[0]), written)
-            races._against_readers(inst, space, index, lanes, kind)
+            races._against_readers(inst, space, index, lanes, kind, one=state.copy.mechanism != "group")
+            if kind == WEAK:
+                space.reads.forget(index)
+            if space.chain is not None:
+                space.chain[index] = stamp
+            if space.non_coherent is not None:
+                races._over_cached(inst, space, index, lanes)
         space.write[index] = stamp
 
     def _proxy(self, inst: Inst, space: Space, index: Array, lane: int, stamps: Array) -> None:
@@ -294,8 +297,7 @@ class Copies:
             return
         stamps = stamps[generic]
         who, times = stamps & THREAD, stamps >> 32
-        uncovered = space.name not in self.fenced
-        bad = np.ones(who.size, np.bool_) if uncovered else ~self.s.clocks.fenced(lane, who, times)
+        bad = ~self.s.clocks.fenced(lane, who, times, space.name)
         if np.count_nonzero(bad):  # without any order it is a race, and reported as one
             bad &= self.s.clocks.ordered(np.full(who.size, lane), who, times)
         bad = np.flatnonzero(bad)
@@ -310,12 +312,16 @@ class Copies:
             f"between; it was written by {self.s.thread(int(who[at]))}",
             lane,
             hint="every thread that wrote executes fence.proxy.async after its stores, then comes the barrier, then "
-            "the asynchronous instruction"
-            + (f"; no fence of this kernel is for {space.name} memory" if uncovered and self.fenced else ""),
+            "the asynchronous instruction" + self._which_fence(space),
             space=space,
             byte=int(index[generic[at]]) << space.shift,
             other=other,
         )
+
+    def _which_fence(self, space: Space) -> str:
+        """Of a kernel whose fences are for other memory."""
+        proxies = self.s.clocks.proxy_of
+        return f"; no fence of this kernel is for {space.name} memory" if proxies and space.name not in proxies else ""
 
     def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, of_a: bool) -> None:
         """A matrix instruction that the warpgroup from a lane on, or a thread, issues will read these 16-byte chunks."""
@@ -341,12 +347,14 @@ class Copies:
             races._uninitialised(inst, space, index, chosen, np.flatnonzero(written == 0))
         if races.off:
             return
-        late = races._late(space, written, chosen)
+        part = alike(written)
+        before = written[part]
+        late = races.late(space, before, chosen[part])
         if len(late):
-            races.examine(inst, space, index[late], chosen[late], written[late], 0, "read", "written")
+            races.examine(inst, space, index[part][late], chosen[part][late], before[late], 0, "read", "written")
         races.against_updates(inst, space, index, chosen, WEAK, "read")
-        self._proxy(inst, space, index, lane, written)
-        space.read[index] = self.s.first_lane + lane + (now << 32 | ASYNC)
+        self._proxy(inst, space, index[part], lane, before)
+        space.reads.put(index, races.numbers[lane] + (now << 32 | ASYNC), int(np.max(races.floor(space, chosen[:1]))))
 
     def _examine_wgmma(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
         """Writes to what a wgmma reads: it suffices that the writer knows of one thread that it has waited."""
@@ -516,8 +524,9 @@ class Copies:
             state = self.at.get(time)
             if state is None:
                 continue
-            if before == "written" and reduces(inst) and reduces(state.copy.inst):
-                continue
+            both = before != "read" and reduces(inst) and reduces(state.copy.inst)
+            if both and inst.family.proxy == state.copy.inst.family.proxy:
+                continue  # morally strong, as operations of different proxies never are (8.7)
             at = np.flatnonzero(times == time)
             if state.copy.mechanism == "wgmma":
                 self._examine_wgmma(inst, space, index[at], lanes[at], state)

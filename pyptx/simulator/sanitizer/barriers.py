@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.barrier import BarWarp
-from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx, MbarrierTestWait, MbarrierTryWait
+from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
 from ...dialects.ptx.warp import Shuffle
 from ..memory import Access
 from ..observe import Action
 from ..program import Imm, Inst, Operand
 from ..semantics.registry import Barrier, Collective
 from ..semantics.warp import source_lanes
+from .asynchronous import fenced_spaces
 from .clocks import Clock
+from .patterns import Patterns, Released, scope_of
 from .rounds import Rounds
-from .shadow import ASYNC, GPU, THREAD, Space
+from .shadow import ASYNC, CLUSTER, GPU, THREAD, Space
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -43,11 +45,6 @@ class Barriers:
         self.s = sanitizer
         self.machine = sanitizer.machine
         lanes = self.machine.lanes
-        self.narrow = self.machine.cluster_size > 1 and any(
-            inst.family in (MbarrierTryWait, MbarrierTestWait) and inst.has("cta")
-            for inst in self.machine.program.instructions
-        )
-        """Whether some mbarrier may be waited for by a thread that acquires only what its CTA has released."""
         self.rounds = Rounds(sanitizer)
         self.at = np.full(lanes, -1, np.int64)
         """The instruction at which each lane waits."""
@@ -55,13 +52,9 @@ class Barriers:
     def start(self) -> None:
         self.rounds.start()
         self.arrivals: dict[tuple[int, int], Clock] = {}
-        self.current: dict[int, Clock] = {}
+        self.current: dict[int, Released] = {}
         """What was released to the running phase of each mbarrier."""
-        self.ended: dict[int, Clock] = {}
-        """The same for the phase before."""
-        self.near: dict[int, Clock] = {}
-        """What the own CTA released to the running phase of each mbarrier; kept if a wait is of the CTA's scope."""
-        self.near_ended: dict[int, Clock] = {}
+        self.ended: dict[int, Released] = {}
         """The same for the phase before."""
         self.made: dict[int, Initialisation] = {}
         self.live = np.zeros(self.s.shadow.shared.write.size, np.bool_)
@@ -117,7 +110,7 @@ class Barriers:
                 for made in self.made.values():
                     made.fenced |= made.lane in there
             if proxy and not self.s.clocks.too_large:
-                self.s.clocks.fence_proxy(lanes)
+                self.s.clocks.fence_proxy(lanes, fenced_spaces(inst))
             return action(mask)
 
         return fence
@@ -319,10 +312,10 @@ class Barriers:
             self.come.pop((number, cta), None)
         if clocks.too_large:
             return
-        if self.s.races.waiting:
+        if self.s.races.patterns.waiting:
             for cta in np.unique(machine.cta_of_lane[mask]).tolist():
                 start = cta * machine.padded
-                self.s.races.met(start + np.flatnonzero(mask[start : start + machine.padded]))
+                self.s.races.patterns.met(start + np.flatnonzero(mask[start : start + machine.padded]))
         here: Array = mask.reshape(ctas, -1)
         if self.rounds.running:
             for cta in np.flatnonzero(here.any(axis=1)).tolist():
@@ -454,9 +447,9 @@ class Barriers:
         if clocks.too_large:
             return
         lanes = np.flatnonzero(mask)
-        fences = self.s.races.wide_fences
+        fences = self.s.races.patterns.fences.by_scope[CLUSTER]
         if inst.has("relaxed"):  # releases what the threads' last fences did
-            lanes = lanes[fences.time[lanes] > 0]
+            lanes = lanes[fences.time[lanes] > 0] if fences is not None else lanes[:0]
         groups = clocks.group_of[lanes]
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
@@ -518,21 +511,11 @@ class Barriers:
     # ---------------------------------------------------------------------------------------------------- mbarriers
 
     def add(self, slot: int, clock: Clock) -> None:
-        """Release to the running phase of an mbarrier."""
-        _add(self.current, slot, clock)
-        if self.narrow:
-            _add(self.near, slot, clock)
-
-    def _add_arrivals(self, slot: int, lanes: Array) -> None:
-        """Threads release to the running phase of an mbarrier."""
-        release = self.s.clocks.release
-        if not self.narrow:
-            self.add(slot, release(lanes))
-            return
-        _add(self.current, slot, release(lanes))
-        own = lanes[self.machine.cta_of_lane[lanes] == slot * 8 // self.machine.shared.shape[1]]
-        if own.size:
-            _add(self.near, slot, release(own))
+        """Tell all who wait for the running phase of an mbarrier."""
+        cta = slot * 8 // self.machine.shared.shape[1]
+        self.current.setdefault(slot, Released()).add(
+            cta, cta // self.machine.cluster_size, GPU, clock, self.s.races.patterns.narrow
+        )
 
     def mbarrier_initialised(self, inst: Inst, lanes: Array, slots: Array) -> None:
         now = self.s.tick(inst)
@@ -555,14 +538,14 @@ class Barriers:
                     other=known.inst,
                 )
             if not races.off:
-                late = races._late(space, stamps, who)
+                late = races.late(space, stamps, who)
                 if len(late):
                     races.examine(inst, space, index[late], who[late], stamps[late], 0, "initialised", "written")
             space.write[index] = races.numbers[lane] + (now << 32)
             self.made[slot] = Initialisation(lane, now, inst)
             self.live[index] = True
-            for clocks in (self.current, self.ended, self.near, self.near_ended):
-                clocks.pop(slot, None)
+            for released in (self.current, self.ended):
+                released.pop(slot, None)
             self.rounds.initialised(slot)
 
     def invalidating(self, access: Access, store: Callable[..., Any]) -> Callable[..., Any]:
@@ -595,7 +578,7 @@ class Barriers:
             )
         elif not races.off:
             who, stamps = np.full(index.size, lane), space.write[index]
-            late = races._late(space, stamps, who)
+            late = races.late(space, stamps, who)
             if len(late):
                 races.examine(inst, space, index[late], who[late], stamps[late], 0, "invalidated", "written")
         self.live[index] = False
@@ -639,31 +622,36 @@ class Barriers:
         copies = inst.family.access == "copy" or bool(inst.family.gathers)
         if not copies:
             self._visible(inst, lanes, slots, "used")
-        if not (copies or inst.has("relaxed") or inst.family in (MbarrierExpectTx, MbarrierCompleteTx)):
+        counts = (MbarrierExpectTx, MbarrierCompleteTx)
+        if not copies and inst.family.access == "object" and inst.family not in counts:
             if self.s.clocks.too_large:
                 return
             order = np.argsort(slots, kind="stable")
             cuts = np.flatnonzero(np.diff(slots[order])) + 1
             for part in np.split(order, cuts):
-                slot = int(slots[part[0]])
-                here = lanes[part]
-                if inst.has("cta"):  # of this scope, it releases nothing to the CTA of another's mbarrier
-                    here = here[self.machine.cta_of_lane[here] == slot * 8 // self.machine.shared.shape[1]]
-                if here.size:
-                    self._add_arrivals(slot, here)
-                    self._visit(inst, here, slot * 8 // self.machine.shared.shape[1])
+                slot, here = int(slots[part[0]]), lanes[part]
+                self._release(inst, slot, here)
+                self._visit(inst, here, slot * 8 // self.machine.shared.shape[1])
         if inst.family.gathers == "tcgen05":
             for slot in np.unique(slots).tolist():
                 self.add(slot, self.committed)
         for slot in ended:
-            self.ended[slot] = self.current.pop(slot, Clock())
-            if self.narrow:
-                self.near_ended[slot] = self.near.pop(slot, Clock())
+            self.ended[slot] = self.current.pop(slot, None) or Released()
             if not self.s.clocks.too_large:
+                cta = slot * 8 // self.machine.shared.shape[1]
                 over = self.rounds.phase_ended(slot)
-                self.ended[slot].merge(over)
-                if self.narrow:
-                    self.near_ended[slot].merge(over)
+                narrow = self.s.races.patterns.narrow
+                self.ended[slot].add(cta, cta // self.machine.cluster_size, GPU, over, narrow)
+
+    def _release(self, inst: Inst, slot: int, lanes: Array) -> None:
+        """Threads release to the running phase of an mbarrier, if the arrival is not relaxed or a fence came before it."""
+        into, narrow = self.current.setdefault(slot, Released()), self.s.races.patterns.narrow
+        if not inst.has("relaxed"):
+            for cta in np.unique(self.machine.cta_of_lane[lanes]).tolist():
+                here = lanes[self.machine.cta_of_lane[lanes] == cta]
+                into.add(cta, cta // self.machine.cluster_size, scope_of(inst), self.s.clocks.release(here), narrow)
+        else:
+            self.s.races.patterns.write(inst, ("mbarrier", slot, 8), lanes, update=True, into=into)
 
     def mbarrier_waited(self, inst: Inst, lanes: Array, slots: Array, done: Array) -> None:
         if not np.count_nonzero(done):
@@ -679,9 +667,19 @@ class Barriers:
         self._visible(inst, lanes, slots, "waited for")
         for slot in np.unique(slots).tolist():
             self.s.copies.seen(slot)
-            clock = (self.near_ended if self.narrow and inst.has("cta") else self.ended).get(slot)
-            if clock is not None and not inst.has("relaxed") and not self.s.clocks.too_large:
-                self.s.clocks.acquire(lanes[slots == slot], clock)
+            released = self.ended.get(slot)
+            if released is not None and not self.s.clocks.too_large:
+                self._acquire(inst, slot, lanes[slots == slot], released)
+
+    def _acquire(self, inst: Inst, slot: int, lanes: Array, released: Released) -> None:
+        patterns: Patterns = self.s.races.patterns
+        if inst.has("relaxed"):
+            patterns.read(inst, ("mbarrier", slot, 8), lanes, released)
+            return
+        for cta in np.unique(self.machine.cta_of_lane[lanes]).tolist():
+            here = lanes[self.machine.cta_of_lane[lanes] == cta]
+            seen = released.seen_by(cta, cta // self.machine.cluster_size)
+            self.s.clocks.acquire(here, seen[scope_of(inst) - 1])
 
     def _visible(self, inst: Inst, lanes: Array, slots: Array, how: str) -> None:
         """The initialisation must happen before the use."""
@@ -690,7 +688,7 @@ class Barriers:
         stamps = space.write[slots * (8 >> space.shift)]
         machine = self.machine
         if not races.off:
-            late = races._late(space, stamps, lanes)
+            late = races.late(space, stamps, lanes)
             if len(late):
                 index = slots[late] * (8 >> space.shift)
                 races.examine(inst, space, index, lanes[late], stamps[late], GPU, how, "initialised")
@@ -706,7 +704,8 @@ class Barriers:
         if made is None or made.fenced:
             return
         number = np.array([made.lane + self.s.first_lane])
-        if self.s.clocks.proxy is not None and bool(self.s.clocks.fenced(lane, number, np.array([made.time]))[0]):
+        clocks, time = self.s.clocks, np.array([made.time])
+        if any(clocks.fenced(lane, number, time, space)[0] for space in clocks.proxy_of):
             return
         self.s.report(
             "mbarrier-init-fence",
@@ -720,11 +719,3 @@ class Barriers:
             other=made.inst,
             severity="error" if self.machine.cluster_size > 1 else "warning",
         )
-
-
-def _add(clocks: dict[int, Clock], slot: int, clock: Clock) -> None:
-    known = clocks.get(slot)
-    if known is None:
-        clocks[slot] = clock.copy()
-    else:
-        known.merge(clock)

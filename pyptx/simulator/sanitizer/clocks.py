@@ -4,11 +4,12 @@ Time is one counter for the whole launch. For two threads t and u, `known(t, u)`
 everything u did happens before what t does next. CTA and warp barriers are kept as one number per thread
 (`floor`, `warp_floor`), everything else in a matrix per cluster, made when it is first needed; columns after
 the threads' own stand for mbarriers, and say which of the copies that complete on it are known to be complete.
-A second matrix holds the same, as far as a proxy fence lies on the way (8.9.5).
+More matrices hold the same, as far as a proxy fence for shared or for global memory lies on the way (8.9.5).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ Rows: TypeAlias = "dict[int, np.ndarray]"
 """Cluster of the grid -> times, one for each of its threads and mbarriers."""
 LIMIT = 1 << 30
 """Bytes of matrices; launches of larger clusters and blocks are not checked for races."""
+MOST_PROXIES = 2
 
 
 class Clock:
@@ -29,15 +31,16 @@ class Clock:
 
     def __init__(self) -> None:
         self.rows: Rows = {}
-        self.proxies: Rows = {}
+        self.proxies: tuple[Rows, ...] = tuple({} for _ in range(MOST_PROXIES))
 
     def merge(self, other: Clock) -> None:
         _merge(self.rows, other.rows)
-        _merge(self.proxies, other.proxies)
+        for mine, more in zip(self.proxies, other.proxies, strict=True):
+            _merge(mine, more)
 
     def copy(self) -> Clock:
         made = Clock()
-        made.rows, made.proxies = dict(self.rows), dict(self.proxies)
+        made.rows, made.proxies = dict(self.rows), tuple(dict(rows) for rows in self.proxies)
         return made
 
 
@@ -65,9 +68,11 @@ class Fences:
         self.clocks = clocks
         self.time, self.floor, self.warp_floor = np.zeros((3, clocks.machine.lanes), np.int64)
         self.rows: np.ndarray | None = None
+        self.foreign: list[Rows | None] = [None] * clocks.machine.lanes
 
     def start(self) -> None:
         self.time[...] = 0
+        self.foreign = [None] * self.clocks.machine.lanes
         if self.rows is not None:
             self.rows[...] = 0
 
@@ -76,6 +81,9 @@ class Fences:
         self.time[lanes] = now
         self.floor[lanes] = clocks.floor[lanes]
         self.warp_floor[lanes] = clocks.warp_floor[lanes]
+        if clocks.any_foreign:
+            for lane in lanes.tolist():
+                self.foreign[lane] = clocks.foreign[lane]
         if clocks.matrix is not None:
             if self.rows is None:
                 self.rows = np.zeros((clocks.groups, clocks.per, clocks.per), np.int32)
@@ -86,7 +94,8 @@ class Fences:
 class Clocks:
     """The knowledge of the threads of a machine. Lanes are those of the running batch."""
 
-    def __init__(self, machine: Machine, proxies: bool):
+    def __init__(self, machine: Machine, fenced: Collection[frozenset[str]]):
+        """`fenced`: the sets of spaces that fences between the proxies are for."""
         self.machine = machine
         lanes = machine.lanes
         self.per = machine.cluster_size * machine.padded
@@ -100,15 +109,24 @@ class Clocks:
         self.columns: list[dict[int, int]] = [{} for _ in range(self.groups)]
         self.width = self.per
         self.matrix: np.ndarray | None = None
-        self.proxy: np.ndarray | None = None
-        self.with_proxies = proxies
+        self.proxies: list[np.ndarray] = []
+        """One for each group of spaces that are fenced together; made with the matrix."""
+        spaces = {space for group in fenced for space in group}
+        together = any(len(group) > 1 for group in fenced) and all(len(group) > 1 for group in fenced)
+        self.proxy_of = {space: 0 if together else i for i, space in enumerate(sorted(spaces))}
+        """Space -> its matrix among `proxies`; missing: no fence is for it."""
         self.foreign: list[Rows | None] = [None] * lanes
         """What lanes know of other clusters."""
-        self.foreign_proxy: list[Rows | None] = [None] * lanes
-        """The same, as far as a proxy fence lies on the way."""
+        self.foreign_proxies: list[list[Rows | None]] = [[None] * lanes for _ in self.tables]
+        """The same, as far as a proxy fence lies on the way, for each of `proxies`."""
         self.any_foreign = False
         self.first_group = 0
-        self.too_large = self.groups * self.per * self.per * 4 * (2 if proxies else 1) > LIMIT
+        self.too_large = self.groups * self.per * self.per * 4 * (1 + len(self.tables)) > LIMIT
+
+    @property
+    def tables(self) -> list[int]:
+        """The numbers of the matrices of proxies."""
+        return sorted(set(self.proxy_of.values()))
 
     def start(self) -> None:
         """A new batch: its threads know nothing."""
@@ -118,11 +136,11 @@ class Clocks:
         self.columns = [{} for _ in range(self.groups)]
         if self.matrix is not None:
             self.matrix[...] = 0
-        if self.proxy is not None:
-            self.proxy[...] = 0
+        for proxy in self.proxies:
+            proxy[...] = 0
         if self.any_foreign:
             self.foreign = [None] * self.machine.lanes
-            self.foreign_proxy = [None] * self.machine.lanes
+            self.foreign_proxies = [[None] * self.machine.lanes for _ in self.tables]
             self.any_foreign = False
 
     def tick(self) -> int:
@@ -132,8 +150,7 @@ class Clocks:
     def ensure(self) -> np.ndarray:
         if self.matrix is None:
             self.matrix = np.zeros((self.groups, self.per, self.width), np.int32)
-            if self.with_proxies:
-                self.proxy = np.zeros((self.groups, self.per, self.width), np.int32)
+            self.proxies = [np.zeros(self.matrix.shape, np.int32) for _ in self.tables]
         return self.matrix
 
     def column(self, group: int, slot: int) -> int:
@@ -144,18 +161,16 @@ class Clocks:
             found = columns[slot] = self.per + len(columns)
             if found >= self.width:
                 self.width = self.per + 2 * len(columns) + 6
-                for name in ("matrix", "proxy"):
-                    old = getattr(self, name)
-                    if old is not None:
-                        new = np.zeros((self.groups, self.per, self.width), np.int32)
-                        new[:, :, : old.shape[2]] = old
-                        setattr(self, name, new)
+                if self.matrix is not None:
+                    self.matrix = self._wider(self.matrix)
+                    self.proxies = [self._wider(proxy) for proxy in self.proxies]
         return found
 
-    #
-    #
-    #
-    #
+    def _wider(self, old: np.ndarray) -> np.ndarray:
+        new = np.zeros((self.groups, self.per, self.width), np.int32)
+        new[:, :, : old.shape[2]] = old
+        return new
+
     # ------------------------------------------------------------------------------------------------- release, acquire
 
     def release(self, lanes: np.ndarray, fences: Fences | None = None) -> Clock:
@@ -190,14 +205,14 @@ class Clocks:
             row[local] = np.maximum(row[local], own)
         key = self.first_group + g
         clock.rows[key] = row
-        if self.proxy is not None:
-            clock.proxies[key] = self.proxy[g, local].max(axis=0)
+        for proxy, rows in zip(self.proxies, clock.proxies, strict=False):
+            rows[key] = proxy[g, local].max(axis=0)
+            if fences is not None:
+                rows[key] = np.minimum(rows[key], int(fences.time[lanes].max()))
         if self.any_foreign:
-            for tables, rows in ((self.foreign, clock.rows), (self.foreign_proxy, clock.proxies)):
-                for known_rows in {
-                    id(t): t for t in (tables[lane] for lane in lanes.tolist()) if t is not None
-                }.values():
-                    _merge(rows, known_rows)
+            _collect(clock.rows, self.foreign if fences is None else fences.foreign, lanes)
+            for foreign, rows in zip(self.foreign_proxies, clock.proxies, strict=False):
+                _collect(rows, foreign, lanes)
 
     def _add_barriers(self, row: Array, lanes: Array, local: Array, floor: Array, warp_floor: Array) -> None:
         """What lanes of a cluster know by barriers of CTAs and warps."""
@@ -224,15 +239,16 @@ class Clocks:
             here = lanes[groups == g]
             local = self.local[here]
             key = self.first_group + g
-            for table, rows in ((matrix, clock.rows), (self.proxy, clock.proxies)):
+            for table, rows in ((matrix, clock.rows), *zip(self.proxies, clock.proxies, strict=False)):
                 row = rows.get(key)
-                if row is not None and table is not None:
+                if row is not None:
                     n = row.size
                     table[g, local, :n] = np.maximum(table[g, local, :n], row)
             if len(clock.rows) > (key in clock.rows):
                 self.any_foreign = True
                 _learn(self.foreign, here, {k: v for k, v in clock.rows.items() if k != key})
-                _learn(self.foreign_proxy, here, {k: v for k, v in clock.proxies.items() if k != key})
+                for foreign, rows in zip(self.foreign_proxies, clock.proxies, strict=False):
+                    _learn(foreign, here, {k: v for k, v in rows.items() if k != key})
 
     def join(self, lanes: np.ndarray, more: Clock | None = None) -> None:
         """A barrier among these lanes of one cluster."""
@@ -247,7 +263,7 @@ class Clocks:
             self.floor[mask] = self.now
             return
         machine = self.machine
-        if machine.cluster_size > 1 or self.proxy is not None or self.width > self.per or self.any_foreign:
+        if machine.cluster_size > 1 or self.proxies or self.width > self.per or self.any_foreign:
             for cta in np.flatnonzero(mask.reshape(machine.ctas, -1).any(axis=1)).tolist():
                 start = cta * machine.padded
                 self.join(start + np.flatnonzero(mask[start : start + machine.padded]))
@@ -275,29 +291,26 @@ class Clocks:
         rows[np.arange(local.size), local] = self.now
         return rows
 
-    def fence_proxy(self, lanes: np.ndarray) -> None:
-        """What the lanes know so far is ordered for the other proxy, too."""
+    def fence_proxy(self, lanes: np.ndarray, spaces: Collection[str]) -> None:
+        """What the lanes know so far is ordered for the other proxy, too, in these spaces."""
         self.ensure()
-        proxy = self.proxy
-        if proxy is None:
-            return
+        numbers = {self.proxy_of[space] for space in spaces if space in self.proxy_of}
         groups = self.group_of[lanes]
-        for g in np.unique(groups).tolist():
+        for g in np.unique(groups).tolist() if numbers else ():
             here = lanes[groups == g]
             local = self.local[here]
-            proxy[g, local] = np.maximum(proxy[g, local], self.knowledge(g, here))
+            known = self.knowledge(g, here)
+            for number in numbers:
+                proxy = self.proxies[number]
+                proxy[g, local] = np.maximum(proxy[g, local], known)
         if self.any_foreign:
             for lane in lanes.tolist():
                 known = self.foreign[lane]
                 if known is not None:
-                    _learn(self.foreign_proxy, np.array([lane]), known)
+                    for number in numbers:
+                        _learn(self.foreign_proxies[number], np.array([lane]), known)
 
-    #
-    #
-    #
-    #
-    # -------------------------------------------------------------------------------------------------------------
-    # order
+    # ----------------------------------------------------------------------------------------------------------- order
 
     def ordered(self, lanes: np.ndarray, others: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether what threads `others` (numbered over the grid) did at `times` happens before what `lanes` do
@@ -337,25 +350,34 @@ class Clocks:
                 found[i] = row is not None and column < row.size and row[column] >= time
         return found
 
-    def fenced(self, lane: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Whether a proxy fence lies between what `others` did and what the lane does now, on the way by which the lane
-        knows of it.
+    def fenced(self, lane: int, others: np.ndarray, times: np.ndarray, space: str) -> np.ndarray:
+        """Whether a proxy fence for a space lies between what `others` did and what the lane does now, on the way by which
+        the lane knows of it.
         """
         g = int(self.group_of[lane])
         clusters = others // self.per
         done = np.zeros(others.size, np.bool_)
+        number = self.proxy_of.get(space)
+        if number is None:
+            return done
         for key in np.unique(clusters).tolist():
             at = clusters == key
-            row = self._proxy_row(lane, g, key)
+            row = self._proxy_row(lane, g, key, number)
             if row is not None:
                 done[at] = row[others[at] % self.per] >= times[at]
         return done
 
-    def _proxy_row(self, lane: int, g: int, key: int) -> np.ndarray | None:
+    def _proxy_row(self, lane: int, g: int, key: int, number: int) -> np.ndarray | None:
         """What a lane of cluster `g` of the batch knows of a cluster behind proxy fences."""
         if key == self.first_group + g:
-            return None if self.proxy is None else self.proxy[g, int(self.local[lane])]
-        return (self.foreign_proxy[lane] or {}).get(key)
+            return self.proxies[number][g, int(self.local[lane])] if self.proxies else None
+        return (self.foreign_proxies[number][lane] or {}).get(key)
+
+
+def _collect(into: Rows, tables: list[Rows | None], lanes: np.ndarray) -> None:
+    """Add what lanes know of other clusters; many share it."""
+    for known in {id(t): t for t in (tables[lane] for lane in lanes.tolist()) if t is not None}.values():
+        _merge(into, known)
 
 
 def _learn(tables: list[Rows | None], lanes: np.ndarray, more: Rows) -> None:

@@ -1,7 +1,8 @@
-"""Data races and uninitialised memory (PTX ISA 8.7.1): two accesses to the same bytes, at least one a write
-and at least one weak, neither of which happens before the other. Like FastTrack, with the last write, the last
-read and the first read since a barrier of each granule, and a few of its atomics (`updates`), so that a race may
-be missed among many readers or updates, and none is invented.
+"""Data races and uninitialised memory (PTX ISA 8.7.1): two accesses to the same bytes, at least one a write, that are not
+morally strong and neither of which precedes the other in causality order. docs/memory-model.md goes through the chapter.
+
+Like FastTrack, with the last write and the last read of each granule and a `History` of others that they do not follow:
+with up to four threads at a granule no race is missed, and none is invented.
 
 Several threads that store the same value to one place are not reported: the result is the same in any order.
 """
@@ -15,50 +16,51 @@ import numpy as np
 from ...dialects.ptx.mbarrier import MbarrierInval
 from ..memory import Access
 from ..observe import Action
-from ..program import Inst
-from .clocks import Clock, Fences
+from ..program import Address, Inst, Reg, leaves
+from ..semantics.registry import dtype_of
+from .history import stands_for
+from .patterns import Patterns, kind_of
+from .replicas import Replicas
 from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
-from .updates import Updates
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
+PACKED = ("f16x2", "bf16x2", "e4m3x2", "e5m2x2", "s16x2", "u16x2")
 
 
-def kind_of(inst: Inst) -> int:
-    """Weak, or strong with a scope."""
-    has = set(inst.modifiers)
-    if inst.family.access != "atomic" and not has & {"volatile", "relaxed", "acquire", "release", "mmio"}:
-        return WEAK
-    if "cta" in has:
-        return CTA
-    return CLUSTER if "cluster" in has else GPU
+def scalar_size(inst: Inst) -> int:
+    """Bytes of the scalars that an access is made of (PTX ISA 8.2.4, 8.2.5)."""
+    if inst.family.access not in ("load", "store", "atomic") or not inst.types:
+        return 0
+    if inst.type == "b128":
+        return 16
+    return dtype_of(inst.type).itemsize // (2 if inst.type in PACKED else 1)
 
 
-class Released:
-    """What was released through a flag or counter."""
-
-    __slots__ = ("far", "near")
-
-    def __init__(self) -> None:
-        self.far = Clock()
-        """By releases whose scope is wider than the CTA."""
-        self.near: dict[int, Clock] = {}
-        """By all releases, by CTA of the batch."""
-
-    def add(self, cta: int, clock: Clock, wide: bool) -> None:
-        known = self.near.get(cta)
-        self.near[cta] = clock.copy() if known is None else joined(known, clock)
-        if wide:
-            self.far = joined(self.far, clock)
-
-    def seen_by(self, cta: int, wide: bool) -> Clock:
-        """What an acquire by a thread of a CTA brings; `wide`: its scope is wider than the CTA."""
-        own = self.near.get(cta)
-        if not wide:
-            return own or Clock()
-        return self.far if own is None else joined(self.far, own)
+def deciding(instructions: list[Inst]) -> set[int]:
+    """The numbers of the instructions that return a value on which a branch, a guard or an address depends."""
+    wanted: set[Reg] = set()
+    for inst in instructions:
+        if inst.guard is not None:
+            wanted.add(inst.guard)
+        if inst.opcode.startswith("brx") or inst.family.access == "object":
+            wanted.update(inst.read)
+        for operand in inst.operands:
+            if isinstance(operand, Address):
+                wanted.update(r for r in leaves(operand) if isinstance(r, Reg))
+        if inst.family.access == "store" and not inst.has("global"):  # others, or the thread itself, load it
+            wanted.update(inst.read)
+    size = -1
+    while size != len(wanted):
+        size = len(wanted)
+        for inst in instructions:
+            if inst.family.access not in ("load", "atomic") and not wanted.isdisjoint(inst.written):
+                wanted.update(inst.read)
+    return {
+        i.number for i in instructions if i.family.access in ("load", "atomic") and not wanted.isdisjoint(i.written)
+    }
 
 
 def _together(index: Array, losers: Array, width: int, differ: Array) -> tuple[int, int]:
@@ -74,10 +76,14 @@ def _together(index: Array, losers: Array, width: int, differ: Array) -> tuple[i
     return most, places.size
 
 
-def joined(a: Clock, b: Clock) -> Clock:
-    both = a.copy()
-    both.merge(b)
-    return both
+def alike(stamps: Array) -> slice:
+    """One of stamps that are all the same, else all: what one lane does is either after all of them or after none."""
+    same = stamps.size > 1 and stamps[0] == stamps[-1] and not np.count_nonzero(stamps != stamps[0])
+    return slice(0, 1) if same else slice(None)
+
+
+def _of(floor: Array, which: Array) -> Array:
+    return floor[which] if np.ndim(floor) else floor
 
 
 class Races:
@@ -91,31 +97,32 @@ class Races:
         lanes = self.machine.lanes
         self.limit = np.zeros(lanes, np.int64)
         """Stamps of the own CTA below this are ordered before what a lane does now."""
-        self.objects: dict[tuple[str, int], Released] = {}
-        """(space, granule) of flags and counters -> what was released through them."""
-        self.fences = Fences(self.clocks)
-        self.wide_fences = Fences(self.clocks)
-        """Those of a scope wider than the CTA."""
-        self.waiting: dict[int, tuple[Clock, Clock]] = {}
-        """What lanes have seen through relaxed reads; a fence makes it known to them: one of CTA scope the first, others
-        the second.
+        self.over = self.limit - 1
+        self.patterns = Patterns(sanitizer)
+        self.replicas = Replicas(sanitizer)
+        instructions = self.machine.program.instructions
+        self.sizes = np.array([scalar_size(i) for i in instructions], np.int64)
+        """Bytes of the scalars that each instruction accesses."""
+        strong = {scalar_size(i) for i in instructions if i.family.access and kind_of(i) != WEAK} - {0}
+        self.mixed = len(strong) > 1
+        """Whether strong accesses may overlap in part."""
+        self.deciding = deciding(instructions)
+        """Numbers of the strong reads on whose values it depends what a thread does. What others see happens without regard
+        to it, so that another execution has it the other way round.
         """
         self.told: set[int] = set()
 
     def start(self) -> None:
         self.limit[...] = 0
-        self.fences.start()
-        self.wide_fences.start()
-        self.waiting.clear()
-        self.objects = {k: v for k, v in self.objects.items() if k[0] == "global"}
-        for released in self.objects.values():
-            released.near.clear()  # those CTAs have ended
+        self.over = self.limit - 1
+        self.patterns.start()
+        self.replicas.start()
         self.numbers = self.machine.lane_numbers + self.s.first_lane
-        self.enclosed = self.machine.launch.grid_size
 
     def synchronised(self) -> None:
         """The floors changed."""
         self.limit = (self.clocks.floor + 1) << 32
+        self.over = self.limit - 1
 
     # -------------------------------------------------------------------------------------------------- binding
 
@@ -167,29 +174,7 @@ class Races:
 
     def fence(self, inst: Inst, mask: Array) -> None:
         lanes = np.flatnonzero(self.machine.active(inst, mask))
-        now = self.s.tick(inst)
-        wide = not inst.has("cta")
-        if not inst.has("acquire"):
-            self.fences.executed(lanes, now)
-            if wide:
-                self.wide_fences.executed(lanes, now)
-        if self.waiting:
-            for lane in lanes.tolist():
-                clocks = self.waiting.get(lane)
-                if clocks is not None:
-                    self.clocks.acquire(np.array([lane]), clocks[wide])
-                    if wide:
-                        del self.waiting[lane]
-
-    def met(self, lanes: Array) -> None:
-        """Threads met at a barrier: a fence after it makes known to each what any of them has seen before."""
-        seen = {id(c): c for c in (self.waiting.get(lane) for lane in lanes.tolist()) if c is not None}
-        if seen:
-            near, far = Clock(), Clock()
-            for a, b in seen.values():
-                near.merge(a)
-                far.merge(b)
-            self.waiting.update(dict.fromkeys(lanes.tolist(), (near, far)))
+        self.patterns.fence(inst, lanes, self.s.tick(inst))
 
     # ------------------------------------------------------------------------------------------------- accesses
 
@@ -201,10 +186,19 @@ class Races:
             lanes = np.repeat(lanes, count)
         return index, lanes
 
-    def _late(self, space: Space, stamps: Array, lanes: Array) -> Array:
+    def _limits(self, lanes: Array) -> Array:
+        return self.limit if lanes is self.machine.lane_numbers else self.limit[lanes]
+
+    def floor(self, space: Space, lanes: Array) -> Array:
+        """What barriers of the own CTA order before what lanes do now."""
+        if space.name != "shared" or self.machine.cluster_size > 1:
+            return np.int64(0)
+        return self.over if lanes is self.machine.lane_numbers else self.over[lanes]
+
+    def late(self, space: Space, stamps: Array, lanes: Array) -> Array:
         """Indices of stamps that a barrier of the own CTA does not order."""
         if space.name == "shared" and self.machine.cluster_size == 1:
-            late = stamps >= self.limit[lanes]
+            late = stamps >= self._limits(lanes)
             late &= stamps != 0
         else:
             # most of what threads find is their own
@@ -221,6 +215,7 @@ class Races:
         now = self.s.tick(inst)
         everyone = self.machine.lane_numbers if lanes is None else lanes
         parameter = inst.has("param")  # the machine itself fills those of functions
+        cached = inst.has("nc") or inst.has("proxy::readonly")
         for space, first, where in self.shadow.places(access, lanes):
             chosen = everyone if where is None else everyone[where]
             index, chosen = self._granules(space, first, chosen, access.size)
@@ -234,19 +229,18 @@ class Races:
                 continue
             if self.off:
                 continue
-            if kind and self.objects:
-                self._acquire(inst, space, index, chosen)
-            late = self._late(space, written, chosen)
+            observes = self._observe(inst, space, index, chosen, written, kind) if kind else None
+            late = self.late(space, written, chosen)
             if len(late):
                 self.examine(inst, space, index[late], chosen[late], written[late], kind, "read", "written")
             self.against_updates(inst, space, index, chosen, kind, "read")
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
-            if space.read_first is not space.read:
-                stale = space.read_first[index] < self.limit[chosen]
-                if np.count_nonzero(stale):
-                    at = np.flatnonzero(stale)[::-1]
-                    space.read_first[index[at]] = stamp[at]
-            space.read[index] = stamp
+            if observes is not None and inst.number in self.deciding:
+                self._saw(space, index[observes], stamp[observes])
+            space.reads.put(index, stamp, self.floor(space, chosen), weak=not kind)
+            self.replicas.note(inst, index, chosen)
+            if cached:
+                self._cached(inst, space, index, chosen, written, stamp)
         if kind:
             self.s.progress.polled(inst, everyone)
 
@@ -267,18 +261,25 @@ class Races:
                 space.write[index] = stamp
                 continue
             if not self.off:
+                self.replicas.note(inst, index, chosen)
 
                 def same(bad: Array) -> Array:
                     return self._same(access, bad, everyone, values, load)
 
-                self._examine_write(inst, space, index, chosen, kind, same)
+                written = self._examine_write(inst, space, index, chosen, kind, same)
                 if kind:
-                    self._release(inst, space, index, chosen, False)
+                    space.strong()
+                    self._replace(space, index, chosen, written, stamp)
+                    self._release(inst, space, index, chosen)
+                if space.chain is not None:
+                    space.chain[index] = stamp
             space.write[index] = stamp
             if chosen.size > 1:
                 lost = space.write[index] != stamp
                 if np.count_nonzero(lost):
                     self._collided.append((space, index[lost], chosen[lost]))
+                    if kind:
+                        space.replaced(index[lost], stamp[lost], np.int64(0))
 
     def filled(self, inst: Inst, lane: int, start: int, size: int) -> None:
         """A thread stores zeros to a part of shared memory."""
@@ -293,37 +294,58 @@ class Races:
             self._examine_write(inst, space, index, lanes, WEAK)
         space.write[index] = self.numbers[lane] + (now << 32 | WEAK << 28)
 
-    def _examine_write(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, same: Any = None) -> None:
-        """Check a write of shared or global memory against what came before."""
+    def _examine_write(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, same: Any = None) -> Array:
+        """Check a write of shared or global memory against what came before. The last writes before it."""
         written = space.write[index]
-        late = self._late(space, written, lanes)
+        late = self.late(space, written, lanes)
         if len(late):
             self.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written", same)
         self.against_updates(inst, space, index, lanes, kind, "written", same)
-        if space.updates is not None:
-            space.updates.forget(index)
         self._against_readers(inst, space, index, lanes, kind)
+        if space.non_coherent is not None:
+            self._over_cached(inst, space, index, lanes)
+        if kind == WEAK:
+            space.reads.forget(index)
+            if space.updates is not None:
+                space.updates.forget(index)
+        return written
 
-    def _against_readers(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int) -> None:
-        read = space.read[index]
-        late = self._late(space, read, lanes)
-        if len(late):
-            self.examine(inst, space, index[late], lanes[late], read[late], kind, "written", "read")
-        if space.read_first is not space.read:
-            read = space.read_first[index]
-            late = self._late(space, read, lanes)
+    def _replace(self, space: Space, index: Array, lanes: Array, written: Array, stamps: Array) -> None:
+        """Strong writes take the place of these: they may be unknown to those who see the new ones."""
+        other = np.flatnonzero(~stands_for(stamps, written))
+        if other.size:
+            space.replaced(index[other], written[other], _of(self.floor(space, lanes), other))
+
+    def _release(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
+        """A strong store, which begins an observation order."""
+        size = scalar_size(inst)
+        last = dict(zip(index.tolist(), lanes.tolist(), strict=True))  # of several threads, the last one's value stays
+        for granule, lane in last.items():
+            place = space.name, granule, size
+            self.patterns.compare(place, np.array([lane]), reads=False, writes=True)
+            self.patterns.write(inst, place, np.array([lane]), update=False)
+
+    def _against_readers(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, *, one: bool = False
+    ) -> None:
+        """`one`: all of it is done by one lane."""
+        for table in space.reads.tables:
+            read = table[index]
+            part = alike(read) if one else slice(None)
+            read, by = read[part], lanes[part]
+            late = self.late(space, read, by)
             if len(late):
-                self.examine(inst, space, index[late], lanes[late], read[late], kind, "written", "read")
+                self.examine(inst, space, index[part][late], by[late], read[late], kind, "written", "read")
 
     def against_updates(
         self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, now: str, same: Any = None
     ) -> None:
         """Check an access against the atomics that others came after."""
-        if space.updates is None or (kind == GPU and not space.updates.narrow):
+        if space.updates is None or (kind == GPU and not space.updates.narrow and not self.mixed):
             return
         for table in space.updates.tables:
             stamps = table[index]
-            late = self._late(space, stamps, lanes)
+            late = self.late(space, stamps, lanes)
             if len(late):
                 self.examine(inst, space, index[late], lanes[late], stamps[late], kind, now, "updated", same)
 
@@ -382,86 +404,118 @@ class Races:
             nothing = space.unwritten(index, written)
             if len(nothing):
                 self._uninitialised(inst, space, index, chosen, nothing)
-            if space.name != "local" and not self.off:
-                self._exchange(inst, space, index, chosen)
-                late = self._late(space, written, chosen)
-                if len(late):
-                    self.examine(inst, space, index[late], chosen[late], written[late], kind, "updated", "written")
-                self.against_updates(inst, space, index, chosen, kind, "updated")
-                self._against_readers(inst, space, index, chosen, kind)
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
-            space.write[index] = stamp
             if space.name == "local" or self.off:
+                space.write[index] = stamp
                 continue
+            observes = self._exchange(inst, space, index, chosen, written, kind, stamp)
+            late = self.late(space, written, chosen)
+            if len(late):
+                self.examine(inst, space, index[late], chosen[late], written[late], kind, "updated", "written")
+            self.against_updates(inst, space, index, chosen, kind, "updated")
+            self._against_readers(inst, space, index, chosen, kind)
+            if space.non_coherent is not None:
+                self._over_cached(inst, space, index, chosen)
+            space.write[index] = stamp
             last = space.write[index]
-            if space.updates is None:
-                space.updates = Updates(space.write.size, self.machine.padded)
-            space.updates.keep(index, last, written, stamp)
-            if kind < GPU:
-                late = np.flatnonzero(last != stamp)
-                if late.size:  # threads of one instruction, perhaps of different CTAs
-                    self.examine(inst, space, index[late], chosen[late], last[late], kind, "updated", "updated")
+            self._replace(space, index, chosen, written, stamp)
+            lost = np.flatnonzero(last != stamp)
+            if lost.size:
+                space.replaced(index[lost], stamp[lost], np.int64(0))
+                observes[...] = True  # each sees those of the lanes before it
+                if kind < GPU:  # threads of one instruction, perhaps of different CTAs
+                    self.examine(inst, space, index[lost], chosen[lost], last[lost], kind, "updated", "updated")
+            if inst.number in self.deciding:
+                self._saw(space, index[observes], stamp[observes])
 
-    # --------------------------------------------------------------------------------- flags: release and acquire
+    # ------------------------------------------------------------------------------------------------ observation order
 
-    def _release(self, inst: Inst, space: Space, index: Array, lanes: Array, update: bool) -> None:
-        releases = inst.has("release") or inst.has("acq_rel")
-        who = np.ones(lanes.size, np.bool_) if releases else self.fences.time[lanes] > 0
-        key = space.name
-        if not update and self.objects:
-            for i in np.unique(index).tolist():
-                self.objects.pop((key, i), None)
-        if not np.count_nonzero(who):
-            return
-        for i in np.unique(index[who]).tolist():
-            here = lanes[who & (index == i)] if index.size > 1 else lanes[who]
-            known = self.objects.setdefault((key, i), Released())
-            ctas = self.machine.cta_of_lane[here]
-            for cta in np.unique(ctas).tolist():
-                mine = here[ctas == cta]
-                if releases:
-                    known.add(cta, self.clocks.release(mine), not inst.has("cta"))
-                    continue
-                known.add(cta, self.clocks.release(mine, self.fences), False)
-                wide = mine[self.wide_fences.time[mine] > 0]
-                if wide.size and not inst.has("cta"):
-                    known.add(cta, self.clocks.release(wide, self.wide_fences), True)
+    def _observes(self, inst: Inst, lanes: Array, written: Array, kind: int) -> Array:
+        """Whether the last write is morally strong with what lanes read now (8.9.2)."""
+        return (written != 0) & (written < ASYNC) & self._morally_strong(inst, lanes, written, kind)
 
-    def _exchange(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
-        """The acquire and the release of an atomic; threads that meet at one place take their turn."""
-        releases = inst.has("release") or inst.has("acq_rel") or bool(np.count_nonzero(self.fences.time[lanes]))
-        if not releases or np.unique(index).size == index.size:
-            if self.objects:
-                self._acquire(inst, space, index, lanes)
-            if releases:
-                self._release(inst, space, index, lanes, True)
-            return
-        for i in range(index.size):
-            self._acquire(inst, space, index[i : i + 1], lanes[i : i + 1])
-            self._release(inst, space, index[i : i + 1], lanes[i : i + 1], True)
+    def _observe(self, inst: Inst, space: Space, index: Array, lanes: Array, written: Array, kind: int) -> Array:
+        """A strong load. Which lanes observe the last write."""
+        observes = self._observes(inst, lanes, written, kind)
+        patterns, size = self.patterns, scalar_size(inst)
+        if not (patterns.values or patterns.waiting or patterns.sc_fences.logs):
+            return observes
+        for granule in np.unique(index).tolist():
+            here = index == granule
+            place = space.name, granule, size
+            patterns.compare(place, lanes[here], reads=True, writes=False)
+            for saw in (True, False):
+                chosen = lanes[here & (observes == saw)]
+                if chosen.size:
+                    patterns.read(inst, place, chosen, patterns.values.get(place) if saw else None)
+        return observes
 
-    def _acquire(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
-        key = space.name
-        acquires = inst.has("acquire") or inst.has("acq_rel")
-        wide = not inst.has("cta")
-        for i in np.unique(index).tolist():
-            released = self.objects.get((key, i))
-            if released is None:
-                continue
-            found = lanes[index == i]
-            ctas = self.machine.cta_of_lane[found]
-            for cta in np.unique(ctas).tolist():
-                here = found[ctas == cta]
-                clocks = released.seen_by(cta, False), released.seen_by(cta, wide)
-                if acquires:
-                    self.clocks.acquire(here, clocks[1])
-                    continue
-                for lane in here.tolist():
-                    known = self.waiting.get(lane)
-                    if known is None:
-                        self.waiting[lane] = clocks
-                    else:
-                        self.waiting[lane] = joined(known[0], clocks[0]), joined(known[1], clocks[1])
+    def _saw(self, space: Space, index: Array, stamps: Array) -> None:
+        """Strong reads observed the last writes."""
+        chain = space.strong()
+        if index.size and space.seen is not None:
+            space.seen.put(index, stamps, np.int64(0), chain[index], weak=False)
+
+    def _exchange(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, written: Array, kind: int, stamp: Array
+    ) -> Array:
+        """An atomic observes the write before it and hands on what was released to it."""
+        chain = space.strong()
+        observes = self._observes(inst, lanes, written, kind)
+        broken = np.flatnonzero(~observes & (written != 0))
+        chain[index[broken]] = stamp[broken]
+        reads = inst.opcode != "red"  # 8.8: a reduction's read is part of no acquire pattern
+        patterns, size = self.patterns, scalar_size(inst)
+        if not (
+            patterns.values
+            or patterns.waiting
+            or patterns.own
+            or inst.has("release")
+            or inst.has("acq_rel")
+            or any(np.count_nonzero(log.time[lanes]) for log in patterns.fences.logs.values())
+        ):
+            return observes
+        met: set[int] = set()
+        for i, granule in enumerate(index.tolist()):
+            lane = lanes[i : i + 1]
+            place = space.name, granule, size
+            saw = granule in met or bool(observes[i])
+            met.add(granule)
+            patterns.compare(place, lane, reads=reads, writes=True)
+            if reads:
+                patterns.read(inst, place, lane, patterns.values.get(place) if saw else None)
+            patterns.write(inst, place, lane, update=saw)
+        return observes
+
+    def _observed(self, space: Space, index: Array, lanes: Array, stamps: Array) -> Array:
+        """Which strong writes precede in observation order a read that happens before what lanes do now (8.9.5)."""
+        found = np.zeros(stamps.size, np.bool_)
+        if space.seen is None:
+            return found
+        strong = (stamps >> 28 & 3 != WEAK) & (stamps < ASYNC)
+        for table, chain in zip(space.seen.tables, space.seen.notes, strict=True):
+            read = table[index]
+            observed = strong & (chain[index] <= stamps) & (stamps < read)
+            found |= observed & self.clocks.ordered(lanes, read & THREAD, read >> 32)
+        return found
+
+    def _morally_strong(self, inst: Inst, lanes: Array, stamps: Array, kind: int) -> Array:
+        """Whether accesses with these stamps are morally strong with what lanes do now (8.7); they overlap."""
+        who, other = stamps & THREAD, stamps >> 28 & 3
+        scope = np.minimum(other, kind)
+        m = self.machine
+        u = who - self.s.first_lane
+        inside = (u >= 0) & (u < m.lanes)
+        cta = m.cta_of_lane[np.where(inside, u, 0)]
+        mine = m.cta_of_lane[lanes]
+        ok = scope == GPU
+        ok |= (scope == CTA) & inside & (cta == mine)
+        ok |= (scope == CLUSTER) & inside & (cta // m.cluster_size == mine // m.cluster_size)
+        ok |= who == self.numbers[lanes]
+        if self.mixed and np.count_nonzero(ok):
+            times = self.s.times
+            ok &= self.sizes[[times[t] for t in (stamps >> 32 & 0x3FFF_FFFF).tolist()]] == scalar_size(inst)
+        return ok
 
     # ------------------------------------------------------------------------------------------------- findings
 
@@ -492,6 +546,41 @@ class Races:
             other=use,
         )
 
+    def _cached(self, inst: Inst, space: Space, index: Array, lanes: Array, written: Array, stamps: Array) -> None:
+        """A read through the cache for what no thread writes (8.1)."""
+        if space.name != "global":
+            return
+        if space.non_coherent is None:
+            space.non_coherent = np.zeros(space.write.size, np.int64)
+        space.non_coherent[index] = stamps
+        at = np.flatnonzero(written)
+        if at.size:
+            self._non_coherent(inst, space, index[at], lanes[at], written[at], "read", "was written")
+
+    def _over_cached(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
+        assert space.non_coherent is not None
+        read = space.non_coherent[index]
+        at = np.flatnonzero(read)
+        if at.size:
+            self._non_coherent(inst, space, index[at], lanes[at], read[at], "written", "was read")
+
+    def _non_coherent(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array, now: str, before: str
+    ) -> None:
+        other = self.s.instruction_at(int(stamps[0]) >> 32 & 0x3FFF_FFFF)
+        name = "ld.global.nc" if "ld.global.nc" in (inst.text + other.text) else "a load with .nc or .proxy::readonly"
+        self.s.report(
+            "non-coherent-load",
+            inst,
+            f"global memory {now} here {before} by {self.s.thread(int(stamps[0]) & THREAD)} in the same kernel, one of the "
+            f"two with {name}, which is outside the memory model: no barrier or fence orders it",
+            lanes,
+            hint="read with ld.global what the kernel writes; .nc is for memory that nobody writes while the kernel runs",
+            space=space,
+            byte=int(index[0]) << space.shift,
+            other=other,
+        )
+
     def examine(
         self,
         inst: Inst,
@@ -516,23 +605,19 @@ class Races:
         times, who = stamps >> 32, stamps & THREAD
         ok = self.clocks.ordered(lanes, who, times)
         if kind:
-            other = stamps >> 28 & 3
-            scope = np.minimum(other, kind)
-            m = self.machine
-            u = who - self.s.first_lane
-            inside = (u >= 0) & (u < m.lanes)
-            cta = m.cta_of_lane[np.where(inside, u, 0)]
-            mine = m.cta_of_lane[lanes]
-            ok |= scope == GPU
-            ok |= (scope == CTA) & inside & (cta == mine)
-            ok |= (scope == CLUSTER) & inside & (cta // m.cluster_size == mine // m.cluster_size)
+            ok |= (stamps >> 28 & 3 != WEAK) & self._morally_strong(inst, lanes, stamps, kind)
         bad = np.flatnonzero(~ok)
         if not bad.size:
             return
-        if same is not None:
-            bad = bad[~same(lanes[bad])]
-            if not bad.size:
-                return
+        if before != "read":
+            bad = bad[~self._observed(space, index[bad], lanes[bad], stamps[bad])]
+        if same is not None and bad.size:  # an atomic makes another value of the same one
+            update = [self.s.instruction_at(t).family.access == "atomic" for t in times[bad].tolist()]
+            bad = bad[~same(lanes[bad]) | np.array(update, np.bool_)]
+        if bad.size:
+            bad = bad[~self.replicas.told(inst, space, index[bad], lanes[bad], stamps[bad], now, before)]
+        if not bad.size:
+            return
         at = int(bad[0])
         other_inst = self.s.instruction_at(int(times[at]))
         far = (
@@ -546,7 +631,12 @@ class Races:
             "that the first arrives at and the second waits for"
         )
         if kind and stamps[at] >> 28 & 3:
-            hint = "both accesses are strong, but a scope does not reach the other thread: widen it"
+            size, other_size = scalar_size(inst), scalar_size(other_inst)
+            hint = (
+                "both accesses are strong, but a scope does not reach the other thread: widen it"
+                if size == other_size
+                else f"strong accesses of {other_size} and {size} bytes overlap in part only: give them the same size"
+            )
         self.s.report(
             "race",
             inst,

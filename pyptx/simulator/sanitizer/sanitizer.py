@@ -16,7 +16,7 @@ from ..machine import Machine
 from ..memory import Access, Allocation
 from ..observe import Action, Observer
 from ..program import Inst
-from .asynchronous import TIME, Copies
+from .asynchronous import TIME, Copies, fenced_spaces
 from .barriers import Barriers
 from .clocks import Clocks
 from .collectors import Collectors
@@ -53,7 +53,10 @@ class Sanitizer(Observer):
         self.machine = machine
         instructions = machine.program.instructions
         self.shadow = Shadow(machine)
-        self.clocks = Clocks(machine, any(i.family.proxy == "async" for i in instructions))
+        asynchronous = any(i.family.proxy == "async" for i in instructions)
+        self.clocks = Clocks(
+            machine, {fenced_spaces(i) for i in instructions if i.fences == "async"} if asynchronous else ()
+        )
         self.times: list[int] = [0]
         """Number of the instruction that ran at each time."""
         self.copies = Copies(self)

@@ -8,7 +8,7 @@ than any barrier.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,34 +16,81 @@ from ..machine import Machine
 from ..memory import Access, Allocation
 from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
 from ..semantics.registry import dtype_of
+from .history import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, History, Newest
 
-if TYPE_CHECKING:
-    from .updates import Updates
+__all__ = ["ASYNC", "CLUSTER", "CTA", "GPU", "THREAD", "WEAK", "Shadow", "Space", "granules"]
 
 Array = Any
-THREAD = (1 << 28) - 1
-WEAK, CTA, CLUSTER, GPU = range(4)
-"""Kinds of accesses: weak ones, and strong ones by their scope."""
-ASYNC = 1 << 62
 WINDOW = np.uint64(1 << 32)
 
 
 class Space:
-    """The shadow of one memory: stamps of the last write, the last read and the first read since a barrier."""
+    """The shadow of one memory: by granule, the stamps of the last write and the last read, and of others that neither
+    came after. `units`: how many groups of `unit` threads share it.
+    """
 
-    __slots__ = ("name", "never", "read", "read_first", "shift", "size", "updates", "write")
+    __slots__ = (
+        "chain",
+        "name",
+        "never",
+        "non_coherent",
+        "reads",
+        "seen",
+        "shift",
+        "size",
+        "unit",
+        "units",
+        "updates",
+        "write",
+    )
 
-    def __init__(self, name: str, size: int, granule: int, first: bool):
+    def __init__(self, name: str, size: int, granule: int, unit: int = 32, units: int = 1):
         self.name, self.size = name, size
+        self.unit, self.units = unit, units
         self.shift = granule.bit_length() - 1
         count = (size >> self.shift) + 1
         self.write = np.zeros(count, np.int64)
-        self.read = np.zeros(count, np.int64)
-        self.read_first = np.zeros(count, np.int64) if first else self.read
+        self.reads = Newest(count, unit, units)
         self.never: np.ndarray | None = None
         """Where nothing is before the first write; None: everywhere, but not in global memory."""
-        self.updates: Updates | None = None
-        """From the first atomic on."""
+        self.updates: History | None = None
+        """Writes that strong ones came after."""
+        self.seen: Newest | None = None
+        """Strong reads that observed the last write (PTX ISA 8.9.2), each with the chain as it was, from the first strong
+        access on.
+        """
+        self.chain: np.ndarray | None = None
+        """The write at which the observation order of a granule begins: the last one that was no atomic, or that did not
+        observe the one before.
+        """
+        self.non_coherent: np.ndarray | None = None
+        """The last read that is outside the memory model (ld.global.nc)."""
+
+    @property
+    def read(self) -> np.ndarray:
+        return self.reads.last
+
+    def strong(self) -> np.ndarray:
+        """A strong access happens. The chains."""
+        if self.chain is None:
+            self.chain = np.zeros(self.write.size, np.int64)
+            self.seen = Newest(self.write.size, self.unit, self.units, noted=True)
+        return self.chain
+
+    def replaced(self, index: Array, stamps: Array, floor: Array) -> None:
+        """Strong writes took the place of writes with these stamps, if any, and do not stand for them. What is not above
+        `floor` is over.
+        """
+        which = stamps > floor
+        if self.updates is None:
+            if np.count_nonzero(which):
+                self.updates = History(self.write.size, self.unit, self.units)
+        else:
+            which &= self.updates.tells(index, stamps, floor)
+        at = np.flatnonzero(which)
+        if at.size and self.updates is not None:
+            floors = floor[at] if np.ndim(floor) else np.full(at.size, floor)
+            self.updates.keep(index[at], stamps[at], floors)
 
     def unwritten(self, index: Array, written: Array) -> Array:
         """Which of these granules, whose last writes are `written`, hold nothing yet."""
@@ -56,22 +103,26 @@ class Space:
 
     def clear(self) -> None:
         self.write[...] = 0
-        self.read[...] = 0
-        self.read_first[...] = 0
-        if self.updates is not None:
-            self.updates.clear()
+        for part in (self.reads, self.updates, self.seen):
+            if part is not None:
+                part.clear()
+        if self.chain is not None:
+            self.chain[...] = 0
 
     def grow(self, size: int) -> None:
         count = (size >> self.shift) + 1
         more = np.zeros(max(0, count - self.write.size), np.int64)
         self.size = size
         self.write = np.concatenate([self.write, more])
-        self.read = np.concatenate([self.read, more])
-        self.read_first = self.read
+        for part in (self.reads, self.updates, self.seen):
+            if part is not None:
+                part.grow(count)
+        if self.chain is not None:
+            self.chain = np.concatenate([self.chain, more])
+        if self.non_coherent is not None:
+            self.non_coherent = np.concatenate([self.non_coherent, more])
         if self.never is not None:
             self.never = np.concatenate([self.never, np.zeros(more.size, np.bool_)])
-        if self.updates is not None:
-            self.updates.grow(count)
 
 
 def _sizes(inst: Inst) -> tuple[set[str], int] | None:
@@ -110,13 +161,17 @@ class Shadow:
     def __init__(self, machine: Machine):
         self.machine = machine
         sizes = granules(machine.program.instructions)
-        self.shared = Space("shared", machine.shared.size, sizes["shared"], True)
-        self.local = Space("local", machine.local.size, sizes["local"], False)
+        alone = machine.cluster_size == 1
+        threads = (32, machine.padded // 32) if alone else (machine.padded, machine.cluster_size)
+        self.shared = Space("shared", machine.shared.size, sizes["shared"], *threads)
+        self.local = Space("local", machine.local.size, sizes["local"])
         self.starts: dict[int, int] = {}
         self.top = 0
         for allocation in machine.memory.allocations:
             self._place(allocation)
-        self.memory = Space("global", self.top, sizes["global"], False)
+        ctas = machine.launch.grid_size
+        threads = (machine.padded, ctas) if ctas > 1 else (32, machine.padded // 32)
+        self.memory = Space("global", self.top, sizes["global"], *threads)
         fresh = [a for a in machine.memory.allocations if a.uninitialised and a.size]
         never = np.zeros(self.memory.write.size, np.bool_)
         for a in fresh:

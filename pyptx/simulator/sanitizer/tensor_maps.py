@@ -83,7 +83,7 @@ class TensorMaps:
         races = self.s.races
         if not races.off:
             stamps = space.write[index]
-            late = races._late(space, stamps, lanes)
+            late = races.late(space, stamps, lanes)
             if len(late):
                 races.examine(inst, space, index[late], lanes[late], stamps[late], 0, "written", "written")
         space.write[index] = races.numbers[lane] + (now << 32)
@@ -128,7 +128,7 @@ class TensorMaps:
             return
         self.s.tick(inst)
         races = self.s.races
-        late = races._late(space, stamps, lanes)
+        late = races.late(space, stamps, lanes)
         if len(late):
             races.examine(inst, space, index[late], lanes[late], stamps[late], 0, "used as a tensor map", "written")
         stamp = int(stamps[written].max())
