@@ -50,6 +50,8 @@ class State:
     """Per issuing lane: when it waited for the copy."""
     read_done: np.ndarray
     """The same for its source (wait_group.read)."""
+    told: np.ndarray
+    """Per issuing lane: when it told an mbarrier of the copy (cp.async.mbarrier.arrive)."""
     numbers: np.ndarray
     """The lanes, numbered over the grid."""
     columns: dict[int, int] = field(default_factory=dict[int, int])
@@ -86,6 +88,8 @@ class Copies:
         self.at: dict[int, State] = {}
         self.open: list[State] = []
         self.on_barrier: dict[int, list[State]] = {}
+        self.arriving: list[State] = []
+        """The copies of cp.async that are in flight at a cp.async.mbarrier.arrive."""
         self.unnamed = {i.number for i in sanitizer.machine.program.instructions if not i.family.proxy}
         """Instructions whose stores are of no proxy that the manual names."""
 
@@ -101,7 +105,11 @@ class Copies:
 
             def arrive(mask: Array) -> object:
                 lanes = np.flatnonzero(machine.active(inst, mask))
-                self._waited("group", lanes, machine.pending.groups[lanes] + 1, self.s.tick(inst), False)
+                newest = machine.pending.groups[lanes] + 1
+                if not inst.has("noinc"):
+                    self._waited("group", lanes, newest, self.s.tick(inst), False)
+                    return action(mask)
+                self.arriving = [s for s in self.open if s.copy.mechanism == "group"]
                 return action(mask)
 
             return arrive
@@ -119,6 +127,24 @@ class Copies:
     #
     #
     #
+    def arrived(self, inst: Inst, lanes: Array, slots: Array) -> None:
+        """cp.async.mbarrier.arrive: the copies that lanes have issued are complete for those who wait for the mbarrier."""
+        now, clocks = self.s.clocks.now, self.s.clocks
+        for slot in np.unique(slots).tolist():
+            cta = slot * 8 // self.machine.shared.shape[1]
+            group = cta // self.machine.cluster_size
+            column = clocks.column(group, slot)
+            here = lanes[slots == slot]
+            for state in self.arriving:
+                mine = np.isin(state.lanes, here) & (state.told == 0)
+                state.told[mine] = now
+                if np.count_nonzero(mine):
+                    state.columns[cta] = column
+            clock, row = Clock(), np.zeros(clocks.width, np.int32)
+            row[column] = now
+            clock.rows[clocks.first_group + group] = row
+            self.s.barriers.add(slot, clock)
+
     # ------------------------------------------------------------------------------------------------------------ issue
 
     def issued(self, copy: Copy) -> None:
@@ -221,8 +247,10 @@ class Copies:
         return np.concatenate([np.arange(a, b) for a, b in ends])
 
     def _state(self, copy: Copy, lanes: Array) -> State:
-        done, read_done = np.zeros((2, lanes.size), np.int64)
-        return State(copy, lanes, done, read_done, lanes + self.s.first_lane, first_group=self.s.clocks.first_group)
+        done, read_done, told = np.zeros((3, lanes.size), np.int64)
+        return State(
+            copy, lanes, done, read_done, told, lanes + self.s.first_lane, first_group=self.s.clocks.first_group
+        )
 
     def range(self, kind: str, start: int, size: int, lane: int) -> tuple[Space, Array, Array] | None:
         """(space, granules, a lane for each) of the bytes at a flat place in shared memory or a global address."""
@@ -268,17 +296,21 @@ class Copies:
                 races._uninitialised(inst, space, index, lanes, nothing)
         if not races.off:
             kind = GPU if reduces(inst) else WEAK
+            strong = GPU if reduces(inst) and inst.family.proxy != "async" else WEAK
+            """Operations of different proxies are never morally strong (8.7)."""
             late = races.late(space, written, lanes)
             if len(late):
-                races.examine(inst, space, index[late], lanes[late], written[late], kind, "written", "written")
-            races.against_updates(inst, space, index, lanes, kind, "written")
+                races.examine(inst, space, index[late], lanes[late], written[late], strong, "written", "written")
+            races.against_updates(inst, space, index, lanes, strong, "written")
             if kind != WEAK:
                 space.replaced(index, written, np.int64(0))
             elif space.updates is not None:
                 space.updates.forget(index)
             if bulk:
                 self._proxy(inst, space, index, int(lanes[0]), written)
-            races._against_readers(inst, space, index, lanes, kind, one=state.copy.mechanism != "group")
+            races._against_readers(inst, space, index, lanes, strong, one=state.copy.mechanism != "group")
+            if bulk and not self.s.has_told("race", inst):
+                self._reuse(inst, space, index, int(lanes[0]))
             if kind == WEAK:
                 space.reads.forget(index)
             if space.chain is not None:
@@ -317,6 +349,39 @@ class Copies:
             byte=int(index[generic[at]]) << space.shift,
             other=other,
         )
+
+    def _reuse(self, inst: Inst, space: Space, index: Array, lane: int) -> None:
+        """What a thread has read by an ordinary load is overwritten by the async proxy. Where a barrier or an mbarrier is
+        between the two, this is silent: it is how CUTLASS and Triton release a stage.
+        """
+        clocks = self.s.clocks
+        own = int(self.s.races.numbers[lane])
+        since = max(int(clocks.floor[lane]), int(clocks.warp_floor[lane]), int(self.s.barriers.waited[lane]))
+        for table in space.reads.tables:
+            stamps = table[index]
+            stamps = stamps[alike(stamps)]
+            at = np.flatnonzero((stamps & THREAD == own) & (stamps >> 32 > since) & (stamps < ASYNC))
+            if not at.size:
+                continue
+            who, times = stamps[at] & THREAD, stamps[at] >> 32
+            bad = np.flatnonzero(~clocks.fenced(lane, who, times, space.name))
+            if not bad.size:
+                continue
+            first = int(bad[0])
+            self.s.report(
+                "proxy-reuse",
+                inst,
+                f"{space.name} memory that ordinary loads read is overwritten by the async proxy without a proxy fence between; "
+                "the same thread has read it. A proxy fence is required to synchronize memory operations across different "
+                "proxies",
+                lane,
+                hint="fence.proxy.async between the loads and the copy, or a barrier or mbarrier at which the readers arrive",
+                space=space,
+                byte=int(index[at[first]]) << space.shift,
+                other=self.s.instruction_at(int(times[first])),
+                severity="warning",
+            )
+            return
 
     def _which_fence(self, space: Space) -> str:
         """Of a kernel whose fences are for other memory."""
@@ -468,7 +533,7 @@ class Copies:
                 kept.append(state)
                 continue
             copy = state.copy
-            left = here & (state.read_done == 0)
+            left = here & (state.read_done == 0) & (state.told == 0)
             if copy.mechanism == "wgmma":
                 if np.count_nonzero(left):
                     self.s.report(
@@ -565,6 +630,17 @@ class Copies:
                 other=state.copy.inst,
             )
 
+    def _told(self, state: State, lanes: Array, told: Array) -> Array:
+        """Which lanes know by an mbarrier that a copy is complete for the threads that told it at these times."""
+        known = np.zeros(lanes.size, np.bool_)
+        if state.copy.mechanism == "group" and np.count_nonzero(told):
+            for cta, column in state.columns.items():
+                key = state.first_group + cta // self.machine.cluster_size
+                for time in np.unique(told[told > 0]).tolist():
+                    at = np.flatnonzero(told == time)
+                    known[at] |= self.s.clocks.knows(lanes[at], key, column, time)
+        return known
+
     def _examine_group(
         self,
         inst: Inst,
@@ -580,7 +656,12 @@ class Copies:
         who = stamps & THREAD
         local = who - self.s.first_lane
         table = state.read_done if before == "read" else state.done
-        done = table[np.searchsorted(state.numbers, who)]
+        position = np.searchsorted(state.numbers, who)
+        done = table[position]
+        known = self._told(state, lanes, state.told[position])
+        if np.count_nonzero(known):
+            index, lanes, stamps = index[~known], lanes[~known], stamps[~known]
+            who, local, done = who[~known], local[~known], done[~known]
         if copy.mechanism == "group" and before == "written" and inst.family is copy.inst.family:
             # copies of one thread may overwrite each other in any order only if they are in flight together
             done = np.where((local == lanes) & (done == 0), -1, done)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ...dialects.ptx.barrier import BarWarp
 from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
 from ...dialects.ptx.warp import Shuffle
@@ -46,6 +47,8 @@ class Barriers:
         self.machine = sanitizer.machine
         lanes = self.machine.lanes
         self.rounds = Rounds(sanitizer)
+        self.waited = np.zeros(lanes, np.int64)
+        """When each lane last waited for an mbarrier."""
         self.at = np.full(lanes, -1, np.int64)
         """The instruction at which each lane waits."""
 
@@ -74,6 +77,7 @@ class Barriers:
         self.committed = Clock()
         """What the threads knew that execute tcgen05.commit now."""
         self.at[...] = -1
+        self.waited[...] = 0
 
     # -------------------------------------------------------------------------------------------------- binding
 
@@ -622,6 +626,8 @@ class Barriers:
         copies = inst.family.access == "copy" or bool(inst.family.gathers)
         if not copies:
             self._visible(inst, lanes, slots, "used")
+        if inst.family is CpAsyncMbarrierArrive and not self.s.clocks.too_large:
+            self.s.copies.arrived(inst, lanes, slots)
         counts = (MbarrierExpectTx, MbarrierCompleteTx)
         if not copies and inst.family.access == "object" and inst.family not in counts:
             if self.s.clocks.too_large:
@@ -663,6 +669,7 @@ class Barriers:
         self.s.progress.passed(lanes)
         if inst.has("relaxed"):
             self.rounds.loose.update(slots.tolist())
+        self.waited[lanes] = self.s.clocks.now
         self.begun[self.machine.cta_of_lane[lanes]] = True
         self._visible(inst, lanes, slots, "waited for")
         for slot in np.unique(slots).tolist():

@@ -32,21 +32,21 @@ def stands_for(later: Array, earlier: Array) -> Array:
 class History:
     """Up to `SLOTS` stamps for each granule, of different threads; 0 for none."""
 
-    __slots__ = ("full", "narrow", "notes", "part", "several", "tables", "unit")
+    __slots__ = ("full", "narrow", "notes", "part", "goal", "tables", "unit")
 
-    def __init__(self, granules: int, unit: int, units: int, noted: bool = False):
+    def __init__(self, granules: int, unit: int, units: int, noted: bool = False, goal: int = 2):
         self.tables = np.zeros((SLOTS, granules), np.int64)
         self.notes = np.zeros((SLOTS if noted else 0, granules), np.int64)
         """What is noted of each."""
         self.full = np.zeros(granules, np.int64)
-        """While it is above the floor, no other access would tell anything: threads of several CTAs are kept (or warps, where
+        """While it is above the floor, no other access would tell anything: threads of `goal` CTAs are kept (or warps, where
         all are of one CTA).
         """
         self.part = np.zeros(granules, np.int64)
         """While it is above the floor, no other access of the warp of this one would tell anything."""
         self.unit = unit
         """Threads of a CTA, or of a warp where all are of one CTA."""
-        self.several = units > 1
+        self.goal = min(goal, units)
         self.narrow = False
         """Whether one is not strong with the scope of the GPU, so that strong accesses may race with it."""
 
@@ -74,8 +74,7 @@ class History:
 
     def keep(self, index: Array, stamps: Array, floor: Array, notes: Array | None = None) -> None:
         """Keep stamps, several for a granule perhaps. What is not above `floor` (one for each) is over."""
-        if notes is None:
-            notes = stamps
+        noted: Array = stamps if notes is None else notes
         self.narrow |= bool(np.count_nonzero((stamps >> 28 & 3 != GPU) | (stamps >= ASYNC)))
         for slot, table in enumerate(self.tables):
             held = table[index]
@@ -84,33 +83,31 @@ class History:
                 continue
             table[index[at]] = stamps[at]
             if len(self.notes):
-                self.notes[slot, index[at]] = notes[at]
+                self.notes[slot, index[at]] = noted[at]
             left = np.ones(index.size, np.bool_)
             left[at] = table[index[at]] != stamps[at]
             rest = np.flatnonzero(left)
             if not rest.size:
                 return
-            index, stamps, floor, notes = index[rest], stamps[rest], floor[rest], notes[rest]
-        self._spread(index, stamps, notes)
+            index, stamps, floor, noted = index[rest], stamps[rest], floor[rest], noted[rest]
+        self._spread(index, stamps, noted)
 
     def _spread(self, index: Array, stamps: Array, notes: Array) -> None:
-        """All slots are taken by others: where these are of one warp or CTA, a thread of another takes the first."""
-        threads = self.tables[:, index] & THREAD
-        near: Array = True
-        for unit in (32, self.unit):
-            a, b, c = threads // unit
-            near = (a == b) & (a == c)
-            at = np.flatnonzero(near & (a != (stamps & THREAD) // unit))
+        """All slots are taken by others: where these are of one warp or CTA, a thread of another takes one of these."""
+        for unit in dict.fromkeys((32, self.unit)):
+            a, b, c = (self.tables[:, index] & THREAD) // unit
+            mine = (stamps & THREAD) // unit
+            near = (b == c) | (a == b) | (a == c)
+            at = np.flatnonzero(near & (a != mine) & (b != mine) & (c != mine))
             if at.size:
-                self.tables[0, index[at]] = stamps[at]
+                slot = np.where((b == c)[at], 1, 0)
+                self.tables[slot, index[at]] = stamps[at]
                 if len(self.notes):
-                    self.notes[0, index[at]] = notes[at]
-                near[at] = False
-            if self.unit == 32:
-                break
+                    self.notes[slot, index[at]] = notes[at]
         stamps = stamps & ~ASYNC
         self.part[index] = stamps
-        done = np.flatnonzero(~near | (not self.several))
+        a, b, c = (self.tables[:, index] & THREAD) // self.unit
+        done = np.flatnonzero(1 + (a != b) + ((c != a) & (c != b)) >= self.goal)
         self.full[index[done]] = stamps[done]
 
 
@@ -172,7 +169,7 @@ class Newest:
         noted = None
         if note is not None:
             noted = note[index]
-            note[index] = notes
+            note[index] = 0 if notes is None else notes
         last[index] = stamps
         other = (before ^ now) & WHO != 0
         if not weak:

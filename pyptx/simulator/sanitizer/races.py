@@ -294,7 +294,9 @@ class Races:
             self._examine_write(inst, space, index, lanes, WEAK)
         space.write[index] = self.numbers[lane] + (now << 32 | WEAK << 28)
 
-    def _examine_write(self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, same: Any = None) -> Array:
+    def _examine_write(
+        self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, same: Any = None
+    ) -> Array:
         """Check a write of shared or global memory against what came before. The last writes before it."""
         written = space.write[index]
         late = self.late(space, written, lanes)
@@ -422,7 +424,7 @@ class Races:
             lost = np.flatnonzero(last != stamp)
             if lost.size:
                 space.replaced(index[lost], stamp[lost], np.int64(0))
-                observes[...] = True  # each sees those of the lanes before it
+                observes |= kind == GPU  # each sees those of the lanes before it
                 if kind < GPU:  # threads of one instruction, perhaps of different CTAs
                     self.examine(inst, space, index[lost], chosen[lost], last[lost], kind, "updated", "updated")
             if inst.number in self.deciding:

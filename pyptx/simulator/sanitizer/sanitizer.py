@@ -237,6 +237,10 @@ class Sanitizer(Observer):
         bx, by, _ = machine.launch.block
         return f"thread ({t % bx}, {t // bx % by}, {t // (bx * by)}) of CTA ({int(x)}, {int(y)}, {int(z)})"
 
+    def has_told(self, rule: str, inst: Inst) -> bool:
+        """Whether there is a finding of a rule at an instruction."""
+        return any(known[:2] == (rule, inst.number) for known in self._known)
+
     def report(
         self,
         rule: str,

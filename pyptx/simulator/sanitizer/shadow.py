@@ -16,7 +16,7 @@ from ..machine import Machine
 from ..memory import Access, Allocation
 from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
 from ..semantics.registry import dtype_of
-from .history import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, History, Newest
+from .history import ASYNC, CLUSTER, CTA, GPU, SLOTS, THREAD, WEAK, History, Newest
 
 __all__ = ["ASYNC", "CLUSTER", "CTA", "GPU", "THREAD", "WEAK", "Shadow", "Space", "granules"]
 
@@ -84,7 +84,7 @@ class Space:
         which = stamps > floor
         if self.updates is None:
             if np.count_nonzero(which):
-                self.updates = History(self.write.size, self.unit, self.units)
+                self.updates = History(self.write.size, self.unit, self.units, goal=SLOTS)
         else:
             which &= self.updates.tells(index, stamps, floor)
         at = np.flatnonzero(which)

@@ -4,9 +4,10 @@ that `litmus.Execution` computes from the chapter's definitions for the very exe
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 
 from .kernels import breaks, run, silent
@@ -329,9 +330,26 @@ def test_reductions_of_two_proxies() -> None:
     assert not run(text.format(bulk.replace("{}", ""), ""), grid=2).findings
 
 
-def test_uninitialised_source_is_not_needed() -> None:
+def test_arguments_are_written_before() -> None:
     """Each byte has a value before the threads start (8.2.6): what the host gave is there for all."""
     body = "    ld.global.u32 %r10, [%rd1];\n    st.global.u32 [%rd5], %r10;"
-    report = run(body)
-    assert not report.findings
-    assert np.asarray(report.instructions) > 0
+    silent(body)
+
+
+def test_the_page_names_tests_that_exist() -> None:
+    """Each line of a table of docs/memory-model.md ends with the tests that hold it."""
+    here = Path(__file__)
+    page = (here.parents[3] / "docs" / "memory-model.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| clause")]
+    assert len(rows) > 30
+    mine = {name.partition("(")[0] for name in re.findall(r"^def (test_.*)$", here.read_text(), re.MULTILINE)}
+    for row in rows:
+        names = re.findall(r"`([\w./:]*test_\w+)(?:\[([\w-]+)\])?`", row.rsplit("|", 2)[1])
+        assert names, row
+        for name, case in names:
+            file, _, function = name.rpartition("::")
+            if file:
+                assert f"def {function}(" in (here.parent / file).read_text(), row
+                continue
+            assert function in mine, row
+            assert function != "test_clause" or case in CASES, row
