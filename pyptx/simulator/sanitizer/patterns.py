@@ -167,6 +167,11 @@ class Patterns:
         self.fixed: dict[int, dict[Place, Seen]] = {}
         """The same of the fences before accesses in `compared`, for a fence.sc after them."""
 
+    def restart(self) -> None:
+        """The launch begins again."""
+        for table in (self.values, *self.compared):
+            table.clear()
+
     def start(self) -> None:
         self.fences.start()
         self.sc_fences.start()

@@ -74,7 +74,7 @@ class Sanitizer(Observer):
     def restart(self) -> None:
         """The launch begins again, with memory as it was."""
         self.shadow.memory.clear()
-        self.races.objects.clear()
+        self.races.patterns.restart()
         self.maps.restart()
 
     def written(self, allocation: Allocation, offsets: Array) -> Array:

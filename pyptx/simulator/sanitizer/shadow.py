@@ -106,8 +106,9 @@ class Space:
         for part in (self.reads, self.updates, self.seen):
             if part is not None:
                 part.clear()
-        if self.chain is not None:
-            self.chain[...] = 0
+        for table in (self.chain, self.non_coherent):
+            if table is not None:
+                table[...] = 0
 
     def grow(self, size: int) -> None:
         count = (size >> self.shift) + 1
