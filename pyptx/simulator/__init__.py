@@ -70,6 +70,7 @@ def simulate(
     schedules: int | None = None,
     schedule: int | str | None = None,
     cooperative: bool | None = None,
+    programmatic: bool = False,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -102,6 +103,9 @@ def simulate(
 
     `cooperative`: all CTAs run at once and can wait for each other by the barrier of the grid, `cg::this_grid().sync()` (a traced kernel
     says it in its decorator).
+
+    `programmatic`: a programmatic dependent launch: with `check`, reads of global memory before griddepcontrol.wait and stores after
+    griddepcontrol.launch_dependents are warnings.
 
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
@@ -141,6 +145,7 @@ def simulate(
         schedules=schedules,
         schedule=schedule,
         cooperative=bool(cooperative),
+        programmatic=programmatic,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -124,6 +125,7 @@ def simulate_entry(
     approx: str = "rounded",
     engine: str | None = None,
     cooperative: bool = False,
+    programmatic: bool = False,
     uninitialised: Collection[int] = (),
     schedules: int | None = None,
     schedule: int | str | None = None,
@@ -137,7 +139,7 @@ def simulate_entry(
     count = _schedule_count(schedules, schedule, check)
     if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
         raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
-    launch = checked_launch(program, grid, block, cluster, smem, cooperative)
+    launch = replace(checked_launch(program, grid, block, cluster, smem, cooperative), programmatic=bool(programmatic))
     memory = GlobalMemory()
     for variable in loaded.image.variables.values():
         if variable.space in ("global", "const"):

@@ -86,6 +86,7 @@ class LoadedKernel:
         schedules: int | None = None,
         schedule: int | str | None = None,
         cooperative: bool = False,
+        programmatic: bool = False,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -107,6 +108,7 @@ class LoadedKernel:
             schedules=schedules,
             schedule=schedule,
             cooperative=cooperative,
+            programmatic=programmatic,
         )
 
 

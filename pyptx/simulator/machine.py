@@ -73,6 +73,8 @@ class Launch:
     """Bytes of global memory that each CTA has for itself."""
     cooperative: bool = False
     """Whether all CTAs are live at once and have a barrier of the grid."""
+    programmatic: bool = False
+    """Whether the grid before it may still run, and the next one may begin."""
 
     @property
     def threads(self) -> int:

@@ -269,6 +269,7 @@ class Copies:
     def _reads(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.s.races, state.copy.inst
         self.s.barriers.check_untouched(inst, space, index, lanes, "read")
+        self.s.dependents.read(inst, space, index, lanes)
         written = space.write[index]
         nothing = space.unwritten(index, written)
         if len(nothing):
@@ -289,6 +290,7 @@ class Copies:
         races, inst = self.s.races, state.copy.inst
         stamp = races.numbers[lanes] + (state.copy.time << 32 | ASYNC)
         self.s.barriers.check_untouched(inst, space, index, lanes, "written")
+        self.s.dependents.wrote(inst, space, lanes)
         written = space.write[index]
         if space.name == "global" and reduces(inst):
             nothing = space.unwritten(index, written)

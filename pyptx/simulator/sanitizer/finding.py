@@ -33,6 +33,8 @@ SECTIONS = {
     "exit-in-flight": "9.7.10.28.1",
     "cluster-exit": "5.1.7",
     "cluster-start": "5.1.7",
+    "dependent-read": "9.7.15.14",
+    "dependent-store": "9.7.15.14",
     "setmaxnreg": "9.7.21.5",
     "wgmma-register": "9.7.17.7.1",
     "wgmma-source-reused": "9.7.17.7.3",

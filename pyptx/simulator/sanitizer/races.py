@@ -221,6 +221,7 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             self.s.barriers.check_untouched(inst, space, index, chosen, "read")
+            self.s.dependents.read(inst, space, index, chosen)
             written = space.write[index]
             nothing = () if parameter else space.unwritten(index, written)
             if len(nothing):
@@ -256,6 +257,7 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             self.s.barriers.check_untouched(inst, space, index, chosen, "written")
+            self.s.dependents.wrote(inst, space, chosen)
             stamp = self.numbers[chosen] + (now << 32 | kind << 28)
             if space.name == "local":
                 space.write[index] = stamp
@@ -402,6 +404,8 @@ class Races:
             index, chosen = self._granules(space, first, chosen, access.size)
             self._near(inst, space, index, chosen)
             self.s.barriers.check_untouched(inst, space, index, chosen, "written")
+            self.s.dependents.read(inst, space, index, chosen)
+            self.s.dependents.wrote(inst, space, chosen)
             written = space.write[index]
             nothing = space.unwritten(index, written)
             if len(nothing):

@@ -20,6 +20,7 @@ from .asynchronous import TIME, Copies, fenced_spaces
 from .barriers import Barriers
 from .clocks import Clocks
 from .collectors import Collectors
+from .dependents import Dependents
 from .finding import SECTIONS, Finding
 from .inflight import InFlight
 from .progress import Progress
@@ -68,6 +69,7 @@ class Sanitizer(Observer):
         self.tensor = Tensor(self)
         self.collectors = Collectors(self)
         self.maps = TensorMaps(self)
+        self.dependents = Dependents(self)
         self.file = RegisterFile(self)
         self.first_lane = 0
 
@@ -102,6 +104,7 @@ class Sanitizer(Observer):
         self.tensor.start()
         self.collectors.start()
         self.maps.start()
+        self.dependents.start()
         self.file.start()
 
     def finished(self, engine: Engine) -> None:
@@ -125,6 +128,7 @@ class Sanitizer(Observer):
             self.registers,
             self.tensor,
             self.maps,
+            self.dependents,
             self.file,
         ):
             action = part.bound(inst, action)
