@@ -19,7 +19,7 @@ from pathlib import Path
 from .judge import judge
 
 HERE = Path(__file__).parent
-SOURCES = {"cute": "cutlass", "triton": "triton"}
+SOURCES = {"cute": "cutlass", "triton": "triton", "cuda": "nvidia.cu13"}
 """Source -> the package that a Python needs for it."""
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
 
