@@ -22,6 +22,9 @@ from ..dialects.ptx.syntax import evaluate
 from ..dialects.ptx.types import SCALAR_TYPES
 from .program import CODE_BASE, MODULE_BASE
 
+MOST_BYTES = 4 << 30
+"""What the variables of a module may need together."""
+
 
 @dataclass(slots=True)
 class Variable:
@@ -67,7 +70,15 @@ class Image:
         return Variable(key, declaration.space, address, size, alignment, external, declaration, index, scope)
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Fresh bytes of every .global and .const variable, initialised."""
+        """Fresh bytes of every .global and .const variable, initialised. SimulationError where they are too many."""
+        placed = [v for v in self.variables.values() if v.space in ("global", "const")]
+        total = sum(v.size for v in placed)
+        if total > MOST_BYTES:
+            largest = max(placed, key=lambda v: v.size)
+            raise SimulationError(
+                f"the .global and .const variables have {total:,} bytes (the largest is {largest.name} with {largest.size:,}): "
+                f"at most {MOST_BYTES >> 30} GiB are allowed; pass large arrays as arguments"
+            )
         found: dict[str, np.ndarray] = {}
         for v in self.variables.values():
             if v.space in ("global", "const"):

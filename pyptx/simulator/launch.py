@@ -44,6 +44,10 @@ TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
 MOST_LOCAL = 512 << 10
 """Bytes of local memory a thread may have on a GPU."""
+MOST_THREADS = 1 << 32
+"""Threads of a grid; batches of 8192 threads would take hours for more, whatever they do."""
+MOST_SETUP = 64 << 30
+"""Bytes of local and shared memory that a launch may set up for all its CTAs, one batch after the other."""
 MOST_BYTES = 4 << 30
 """What the CTAs that are live at once may need at most."""
 BATCH_BYTES = 256 << 20
@@ -326,6 +330,17 @@ def _batch_size(program: Program, launch: Launch) -> int:
     if program.local_size > MOST_LOCAL:
         raise SimulationError(
             f"a thread of {program.entry} needs {program.local_size:,} bytes of local memory; it may have {MOST_LOCAL:,}"
+        )
+    if padded * launch.grid_size > MOST_THREADS:
+        raise SimulationError(
+            f"grid {launch.grid} of blocks of {launch.threads} threads has {padded * launch.grid_size:,} threads; at most "
+            f"{MOST_THREADS:,} can be simulated: use a smaller grid"
+        )
+    setup = (padded * program.local_size + program.dynamic_offset + launch.dynamic_shared) * launch.grid_size
+    if setup > MOST_SETUP:
+        raise SimulationError(
+            f"{program.entry} needs {setup / 2**30:,.0f} GiB of local and shared memory for the {launch.grid_size:,} CTAs of the "
+            f"grid, one after the other; at most {MOST_SETUP >> 30} GiB are allowed: use a smaller grid, or less local memory"
         )
     widths = {"p": 1, "8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
     per_thread = sum(widths[p] * n for p, n in program.pools.items()) + max(32, program.local_size)

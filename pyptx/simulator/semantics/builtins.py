@@ -13,6 +13,8 @@ from ..memory import Allocation
 from ..program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
 
 Array = Any
+MOST_HEAP = 1 << 30
+"""Bytes that malloc gives out at most; then it returns null, as on a GPU (whose heap has 8 MiB unless the host asks for more)."""
 _FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcsp%])")
 
 
@@ -127,6 +129,9 @@ def _print(machine: Machine, inst: Inst, text: int, arguments: int, lane: int) -
 
 
 def _allocate(machine: Machine, size: int) -> int:
+    taken = sum(a.size for a in machine.memory.allocations if a.base >= HEAP_BASE and a.name.startswith("malloc"))
+    if taken + size > MOST_HEAP:
+        return 0
     used = [a.base + a.size for a in machine.memory.allocations if a.base >= HEAP_BASE and a.name.startswith("malloc")]
     base = (max(used, default=HEAP_BASE) + 256) // 256 * 256
     machine.memory.add(Allocation(f"malloc({size})", base, np.full(max(size, 1), 0xCD, np.uint8)))

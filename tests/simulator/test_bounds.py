@@ -1,0 +1,58 @@
+"""What a launch would allocate or step through is bounded, in words."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from pyptx.diagnostics import SimulationError
+from pyptx.simulator import load
+
+HEAD = ".version 9.5\n.target sm_90a\n.address_size 64\n"
+ENTRY = ".visible .entry k(.param .u64 out) { .reg .b32 %r<4>; .reg .b64 %d<4>; ld.param.u64 %d0, [out];\n"
+TOO_MUCH = {
+    "one variable": (".global .b8 g[1000000000000];", "ret; }", {}, "the largest is g with 1,000,000,000,000"),
+    "a constant": (".const .u64 g[4000000000000000000];", "ret; }", {}, "at most 4 GiB"),
+    "an initial value": (".global .b8 g[1000000000000] = {1, 2};", "ret; }", {}, "at most 4 GiB"),
+    "many": ("\n".join(f".global .b8 g{i}[1000000000];" for i in range(9)), "ret; }", {}, "9,000,000,000 bytes"),
+    "inside a function": ("", ".global .b8 g[1000000000000]; ret; }", {}, "k::g"),
+    "shared": (".shared .b8 s[1000000000000];", "mov.u32 %r0, s; ret; }", {}, "that a CTA may have"),
+    "dynamic shared": ("", "ret; }", {"smem": 10**12}, "that a CTA may have"),
+    "local": ("", ".local .b8 l[1000000000000]; mov.u64 %d1, l; ret; }", {}, "bytes of local memory"),
+    "local of a large grid": (
+        "",
+        ".local .b8 l[400000]; mov.u64 %d1, l; ret; }",
+        {"grid": 100_000},
+        "use a smaller grid",
+    ),
+    "threads": ("", "ret; }", {"grid": 2**31 - 1}, "can be simulated"),
+    "threads of three dimensions": ("", "ret; }", {"grid": (2**31 - 1, 65535, 65535)}, "can be simulated"),
+    "a cooperative grid": ("", "ret; }", {"grid": 10**7, "cooperative": True}, "a smaller grid"),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MUCH)
+def test_too_much_is_refused_at_once(case: str) -> None:
+    declarations, body, launch, message = TOO_MUCH[case]
+    start = time.process_time()
+    with pytest.raises(SimulationError, match=message):
+        load(HEAD + declarations + "\n" + ENTRY + body)["k"].simulate(
+            np.zeros(8, np.uint32), **{"grid": 1, "block": 32, **launch}
+        )
+    assert time.process_time() - start < 5
+
+
+def test_malloc_returns_null_when_there_is_no_more() -> None:
+    """CUDA C++ Programming Guide, dynamic global memory allocation: NULL if insufficient memory is available."""
+    source = f"""{HEAD}
+    .extern .func (.param .b64 r) malloc(.param .b64 n);
+    {ENTRY}
+        {{ .param .b64 n; .param .b64 r; st.param.b64 [n], 1000000000000; call (r), malloc, (n); ld.param.b64 %d1, [r]; }}
+        st.global.u64 [%d0], %d1;
+        ret;
+    }}"""
+    out = np.ones(1, np.uint64)
+    load(source)["k"].simulate(out, grid=1, block=1)
+    assert out[0] == 0
