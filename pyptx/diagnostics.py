@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 __all__ = [
     "Diagnostic",
+    "Edit",
+    "Fix",
     "PTXError",
     "PtxValidationError",
     "Severity",
@@ -31,10 +33,41 @@ _WINDOW = 120
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A piece of a text replaced. Lines and columns count from 1; the end is the place after the last character."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change of the text that cures a finding, tried before it is offered. The edits do not overlap."""
+
+    title: str
+    """What it does, in words: ``replace `.s23` with `.s32` ``."""
+    edits: tuple[Edit, ...]
+
+    def apply(self, text: str) -> str:
+        """The text with the edits made."""
+        starts = [0]
+        for line in text.split("\n"):
+            starts.append(starts[-1] + len(line) + 1)
+        for edit in sorted(self.edits, key=lambda e: (e.line, e.column), reverse=True):
+            first, last = starts[edit.line - 1] + edit.column - 1, starts[edit.end_line - 1] + edit.end_column - 1
+            text = text[:first] + edit.text + text[last:]
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding about a piece of source, be it PTX text or the Python that traced it.
 
-    `line` and `column` count from 1; what is not known is None. `hint` says what would be legal.
+    `line` and `column` count from 1; what is not known is None. `hint` says what would be legal, in one or more lines;
+    `fixes` are the same proposals as changes of the text.
     `source_line` is the text of that line, kept when the diagnostic outlives the source.
     """
 
@@ -45,6 +78,7 @@ class Diagnostic:
     column: int | None = None
     hint: str | None = None
     source_line: str | None = None
+    fixes: tuple[Fix, ...] = ()
 
     @property
     def location(self) -> str:
@@ -69,7 +103,7 @@ class Diagnostic:
         if source is not None and source.strip():
             lines += _excerpt(source, self.column)
         if self.hint:
-            lines.append(f"hint: {self.hint}")
+            lines += [f"hint: {line}" for line in self.hint.split("\n")]
         return "\n".join(lines)
 
     def __str__(self) -> str:

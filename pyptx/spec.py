@@ -15,7 +15,7 @@ from typing import Any
 from .diagnostics import PtxValidationError, ValidationIssue, suggest
 from .dialects.ptx import dialect as _dialect  # noqa: F401  # pyright: ignore[reportUnusedImport]  (all op classes)
 from .dialects.ptx.forms import Form
-from .dialects.ptx.instruction import OPCODES, Instruction, find_opcode
+from .dialects.ptx.instruction import OPCODES, Instruction, find_opcode, takes_modifiers
 
 __all__ = [
     "INSTRUCTIONS", "InstructionSpec", "ModifierGroup", "PtxValidationError", "UnvalidatedInstructionWarning",
@@ -136,7 +136,7 @@ def _by_class(inst: Any, opcode: str, words: tuple[str, ...], count: int | None)
     cls, used = found
     forms = cls.candidates(words[used:])
     if not forms:
-        problem = cls.explain_modifiers(words[used:])
+        problem = cls.explain_modifiers(words[used:], takes_modifiers)
         return [ValidationIssue(inst, problem.message, hint=problem.hint)]
     counts = sorted({len(operands) for form, _ in forms for operands in form.alternatives})
     return [] if count is None or count in counts else [_wrong_count(inst, ".".join((opcode, *words)), counts, count)]

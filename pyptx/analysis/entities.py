@@ -45,6 +45,13 @@ class Fault:
     word: str = ""
     operand: int = -1
     severity: Literal["error", "warning"] = "error"
+    untried: str | None = None
+    """What may be meant, where nobody tries it."""
+
+    @property
+    def advice(self) -> str | None:
+        """`hint` and `untried`, for those who cannot try anything."""
+        return "\n".join(filter(None, (self.untried, self.hint))) or None
 
 
 @dataclass(frozen=True, slots=True)

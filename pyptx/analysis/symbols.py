@@ -144,7 +144,7 @@ class Names:
             return Fault(f"label {name} stands in another {{ }} scope, which cannot be branched into", operand=operand)
         near = suggest(name, {label for labels in self.labels.values() for label in labels})
         hint = f"did you mean {' or '.join(near)}?" if near else None
-        return Fault(f"label {name} is not defined in this function", hint, operand=operand)
+        return Fault(f"label {name} is not defined in this function", operand=operand, untried=hint)
 
     def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
         """`label: .branchtargets L0, L1` or another list behind a label."""
@@ -163,7 +163,7 @@ class Names:
             entity = Entity(label, "branch targets")
             for name in names:
                 if (fault := self.branch(name)) is not None:
-                    yield Fault(fault.message, fault.hint, word=name)
+                    yield Fault(fault.message, fault.advice, word=name)
         elif directive == ".calltargets":
             entity = Entity(label, "call targets", targets=tuple(names))
             for name in names:
@@ -220,8 +220,10 @@ class Names:
 
     def _undeclared(self, name: str, operand: int) -> Fault:
         near = suggest(name, set(self.visible))
-        hint = f"did you mean {' or '.join(near)}?" if near else "declare it before it is used"
-        return Fault(f"{name} is not declared", hint, word=name, operand=operand)
+        near = f"did you mean {' or '.join(near)}?" if near else None
+        return Fault(
+            f"{name} is not declared", "declare it before it is used", word=name, operand=operand, untried=near
+        )
 
     def _wrong(self, use: SymbolUse, what: str) -> Fault:
         return Fault(
@@ -255,7 +257,8 @@ class Names:
         else:
             hint = f"use .{entity.place}, or a register with the address" if entity.place in SPACE_HINTS else None
         where = " or ".join(f".{s}" for s in spaces) or ".param"
-        return Fault(f"this {use.opcode} addresses {where}, and {entity.what}", hint, operand=use.operand)
+        message = f"this {use.opcode} addresses {where}, and {entity.what}"
+        return Fault(message, operand=use.operand, untried=hint)
 
     def _value(self, use: SymbolUse, entity: Entity) -> Fault | None:
         if entity.kind in ("function", "entry") and use.functions:
@@ -322,12 +325,9 @@ class Names:
         entity = self.visible.get(name)
         if entity is None:
             near = suggest(name, [n for n, e in self.module.items() if e.kind == "function"])
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"declare it before the call: .extern .func {name} (...);"
-            )
-            return Fault(f"function {name} is not declared", hint, operand=operand)
+            near = f"did you mean {' or '.join(near)}?" if near else None
+            hint = f"declare it before the call: .extern .func {name} (...);"
+            return Fault(f"function {name} is not declared", hint, operand=operand, untried=near)
         if entity.kind != "function" or entity.signature is None:
             return Fault(f"a call needs a function (.func), and {entity.what}", operand=operand)
         message = call_problem(name, entity.signature, results, arguments, classes, self.visible)

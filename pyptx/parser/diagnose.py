@@ -19,6 +19,9 @@ from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
+from ..dialects.ptx.instruction import Judge, admits, nothing
+from ..dialects.ptx.proposals import advice as advice_of_heads
+from ..dialects.ptx.proposals import hint_of
 from ..dialects.ptx.structure import DeclarationAttr, DirectiveOp, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
@@ -28,6 +31,7 @@ from ..ssa.never_written import never_written
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
+from .fixes import Fixer, Placed
 from .module import diagnostics, header_issues
 from .reader import Issue, ModuleText, Reader, address_size
 
@@ -64,6 +68,9 @@ class _Judge:
         self.options = source.options
         self.rules = ModuleRules(self.version, self.target, self.options)
         self._lines: list[str] | None = None
+        self.fixer = Fixer(self.version, self.target, self.options, text)
+        self._proposed: dict[object, Problem] = {}
+        """Problems with what is proposed for symbols as they are, by the statement without its registers' names."""
 
     def judge(self) -> Iterator[Issue]:
         yield from self._header()
@@ -143,34 +150,30 @@ class _Judge:
         if not source.has_body:
             return
         names = self.rules.body(params or (), returns or (), entry, _labels(source.statements), directives)
+        self.fixer.enter(source)
         yield from self._statements(source.statements, names, entry)
 
     def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:
         label = ""
         where = id(one_target(TargetAttr((self.target, version_text(self.version), self.options))))
-        for shape, regs, _, line, name in statements:
+        for index, (shape, regs, _, line, name) in enumerate(statements):
             kind = shape.kind
             if kind <= Kind.TERMINATOR:
-                if shape.op_class is UnknownOp:
-                    continue
                 classes = tuple([r.register_class for r in regs])
                 try:
                     problem, symbols = shape.verdicts[where, classes]
                 except KeyError:
-                    problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes)
+                    problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
                 if problem is not None:
-                    if shape.constants_free:  # the verdict is shared, and its message may name another constant
-                        problem, _ = self._verdict(shape, classes)
-                    assert problem is not None
-                    yield issue_at(shape, regs, problem, line)
+                    yield self._refused(index, shape, regs, classes, names, line)
                 elif symbols:
                     fault = self._symbols(shape, symbols, classes, names)
                     if fault is not None:
-                        yield fault_at(shape, regs, fault, line)
+                        yield self._misnamed(index, shape, regs, fault, names, line)
                 elif name:
                     fault = names.branch(name)
                     if fault is not None:
-                        yield fault_at(shape, regs, fault, line)
+                        yield self._misnamed(index, shape, regs, fault, names, line)
             elif kind == Kind.LABEL:
                 label = name
                 fault = names.label(name)
@@ -194,9 +197,67 @@ class _Judge:
                 yield from self._placed(
                     self.rules.directive(shape.tokens, "entry body" if entry else "func body"), line
                 )
+            else:
+                self._unread(index, shape, cast("list[Issue]", shape.payload), names, line)
             label = ""
 
-    def _verdict(self, shape: Shape, classes: tuple[str, ...]) -> Verdict:
+    # --------------------------------------------------------------------------------------------------------- fixes
+
+    def _refused(
+        self, index: int, shape: Shape, regs: Sequence[Reg], classes: tuple[str, ...], names: Names, line: int
+    ) -> Issue:
+        """The issue of an instruction that no form takes here, with its fixes."""
+        here = self.fixer.arrive(index)
+        key = (id(shape), classes, tuple([t for t in shape.tokens if t[0] not in "%."]))
+        found = self._proposed.get(key)
+        if found is None:
+            # the verdict is shared: its message may name another constant, and what it proposes another symbol
+            found, _ = self._verdict(shape, classes, self.fixer.judge(names))
+            assert found is not None
+            self._proposed[key] = found
+        problem = found
+        issue = issue_at(shape, regs, problem, line)
+        placed = placed_tokens(shape, regs, line)
+        fixes = self.fixer.of_problem(placed, shape, problem)
+        if here and (problem.operand >= 0 or not shape.plain_layout or (shape.guard >= 0 and classes[0] != "pred")):
+            changes = self.fixer.near_operand(placed, problem.operand, names)
+            more, advice = self.fixer.search(placed, changes, names, 1 if fixes else 3)
+            issue.hint = hint_of(advice, issue.hint)
+            fixes = [*more, *fixes]
+        issue.fixes = tuple(fixes)
+        return issue
+
+    def _misnamed(self, index: int, shape: Shape, regs: Sequence[Reg], fault: Fault, names: Names, line: int) -> Issue:
+        """The issue of an instruction whose symbols are not what it needs, with its fixes."""
+        issue = fault_at(shape, regs, fault, line)
+        if not self.fixer.arrive(index):
+            return issue
+        placed = placed_tokens(shape, regs, line)
+        at = guard_tokens(shape.guard_mark)
+        head = tuple(t.lstrip(".") for t in shape.tokens[at : at + shape.opcode_tokens])
+        fixes, advice = self.fixer.search(placed, self.fixer.near_operand(placed, fault.operand, names), names)
+        cls = shape.instruction
+        if cls is not None:
+            classes = tuple([r.register_class for r in regs])[1 if shape.guard >= 0 else 0 :]
+            judge = admits(lambda found: self.fixer.admits(found, names), shape.plain_layout, classes)
+            heads = cls.in_other_spaces(shape.modifiers, judge)
+            fixes += self.fixer.of_heads(placed, at, head, heads)
+            advice = hint_of(advice, advice_of_heads(head, heads))
+        issue.hint = hint_of(advice, None if advice and fault.untried else issue.hint)
+        issue.fixes = tuple(fixes)
+        return issue
+
+    def _unread(self, index: int, shape: Shape, issues: list[Issue], names: Names, line: int) -> None:
+        """Add the fixes to the issues of a statement that could not be read."""
+        if not issues or not self.fixer.arrive(index):
+            return
+        issue = issues[0]
+        placed = Placed(shape.tokens, shape.gaps, line, shape.column)
+        fixes, advice = self.fixer.of_unread(placed, (issue.line, issue.column), names)
+        issue.fixes = tuple(fixes)
+        issue.hint = advice
+
+    def _verdict(self, shape: Shape, classes: tuple[str, ...], judge: Judge | None = None) -> Verdict:
         cls = shape.instruction
         if cls is None:
             return None, ()
@@ -206,7 +267,7 @@ class _Judge:
             classes = classes[1:]
         resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes)
         symbols = symbol_uses(resolution.uses[0]) if resolution.uses else ()
-        return resolution.verdict(self.version, self.target, self.options), symbols
+        return resolution.verdict(self.version, self.target, self.options, judge), symbols
 
     def _symbols(
         self, shape: Shape, uses: tuple[SymbolUse, ...], classes: tuple[str, ...], names: Names
@@ -289,14 +350,18 @@ def fault_at(shape: Shape, regs: Sequence[Reg], fault: Fault, line: int) -> Issu
     return _issue(shape, regs, at, fault.message, line, fault.hint)
 
 
-def _issue(shape: Shape, regs: Sequence[Reg], at: int, message: str, line: int, hint: str | None) -> Issue:
+def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int) -> Placed:
+    """The tokens of a statement with the names of its own registers."""
     tokens = shape.tokens
     if sum(t[0] == "%" for t in tokens) == len(regs):  # a shared shape holds the names of the first statement
         names = iter(regs)
         tokens = [next(names).name if t[0] == "%" else t for t in tokens]
-    before = "".join(g + t for g, t in zip(shape.gaps[:at], tokens[:at], strict=True)) + shape.gaps[at]
-    newline = before.rfind("\n")
-    return Issue(message, line + before.count("\n"), len(before) - newline, hint)
+    return Placed(tokens, shape.gaps, line, shape.column)
+
+
+def _issue(shape: Shape, regs: Sequence[Reg], at: int, message: str, line: int, hint: str | None) -> Issue:
+    placed = placed_tokens(shape, regs, line)
+    return Issue(message, *placed.place(placed.start(at)), hint)
 
 
 def _element_token(shape: Shape, at: int, element: int) -> int:

@@ -68,7 +68,16 @@ def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tup
         line = lines[issue.line - 1].rstrip("\r") if 0 < issue.line <= len(lines) else None
         severity = "warning" if issue.severity == "warning" else "error"
         found.append(
-            Diagnostic(severity, issue.message, filename, issue.line, issue.column, issue.hint, source_line=line)
+            Diagnostic(
+                severity,
+                issue.message,
+                filename,
+                issue.line,
+                issue.column,
+                issue.hint,
+                source_line=line,
+                fixes=issue.fixes,
+            )
         )
     return tuple(found)
 

@@ -16,9 +16,11 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
+from ..diagnostics import Fix, did_you_mean
 from ..dialects.ptx.attributes import string_attr
-from ..dialects.ptx.directive_facts import SOURCE_SECTION
-from ..dialects.ptx.instruction import unknown_opcode
+from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
+from ..dialects.ptx.instruction import admits, takes_modifiers, unknown_opcode
+from ..dialects.ptx.proposals import Admits
 from ..dialects.ptx.structure import (
     DeclarationAttr,
     DirectiveOp,
@@ -35,7 +37,7 @@ from ..dialects.ptx.structure import (
     VariableOp,
 )
 from ..dialects.ptx.syntax import LINE_MARKER, SyntaxProblem, Token, is_special_register, lex, literal
-from ..dialects.ptx.target import parse_version, version_text
+from ..dialects.ptx.target import parse_version, target_of, version_text
 from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
@@ -53,7 +55,7 @@ from .extent import (
     section_end,
     until,
 )
-from .instruction import read_instruction
+from .instruction import InstructionText, read_instruction
 from .positions import Positions
 from .recipes import SPLIT, Definition, Head, definition_of, keep_definition, recipe_of
 from .shapes import declaration_shape, directive_shape, label_shape, with_whole_constants
@@ -85,6 +87,7 @@ class Issue:
     column: int
     hint: str | None = None
     severity: str = "error"
+    fixes: tuple[Fix, ...] = ()
 
 
 @dataclass(slots=True)
@@ -155,6 +158,8 @@ class Reader:
         self._symbols: set[str] = set()
         self._taken: set[str] = set()
         """The names of special registers that this function gives to something else."""
+        self._issues_before = 0
+        """Issues found before the statement that is being read."""
 
     # ------------------------------------------------------------------------------------------------------ main loop
 
@@ -491,6 +496,7 @@ class Reader:
         kind, token = tokens[start]
         line = position.line(start)
         words = [t for _, t in tokens[start:end]]
+        self._issues_before = len(self.module.issues)
         try:
             if self.function is None:
                 self._module_statement(tokens, start, end, words, gaps, position)
@@ -519,15 +525,17 @@ class Reader:
                 self._issue(message, position.line(at - 1), column)
             else:
                 self._issue(str(problem), position.line(at), position.column(at))
-            self._record_raw(words, gaps, line)
+            self._record_raw(words, gaps, line, position.column(start))
 
     def _record(self, shape: Shape, regs: list[Reg] | tuple[()], line: int, name: str = "") -> None:
         assert self.function is not None
         self.function.statements.append((shape, regs, self.lead, line, name))
         self.lead = ""
 
-    def _record_raw(self, words: list[str], gaps: list[str], line: int) -> None:
+    def _record_raw(self, words: list[str], gaps: list[str], line: int, column: int) -> None:
         shape = directive_shape(UnknownOp, words, gaps)
+        shape.column = column
+        shape.payload = self.module.issues[self._issues_before :]
         if self.function is None:
             self.module.items.append((shape, (), self.lead, line, ""))
             self.lead = ""
@@ -566,14 +574,14 @@ class Reader:
         reading = read_instruction(tokens, start, end - 1, environment.known, self._is_special, position.gaps)
         line = position.line(start)
         if reading.cls is None:
-            problem = unknown_opcode(reading.root, reading.modifiers)
             at = reading.opcode_at
             if not self.allow_unknown:
+                problem = unknown_opcode(reading.root, reading.modifiers, self._admits(reading))
                 self._issue(problem.message, position.line(at), position.column(at), problem.hint)
-            self._record_raw(words, gaps, line)
+            self._record_raw(words, gaps, line, position.column(start))
             return
         if not reading.cls.terminator and self._undeclared(tokens, start, end, position):
-            self._record_raw(words, gaps, line)
+            self._record_raw(words, gaps, line, position.column(start))
             return
         if reading.guard_register is not None and not environment.known(reading.guard_register):
             raise SyntaxProblem(
@@ -615,6 +623,18 @@ class Reader:
 
     def _is_special(self, name: str) -> bool:
         return is_special_register(name) and name not in self._taken
+
+    def _admits(self, reading: InstructionText) -> Admits:
+        """Judges heads with the operands of an instruction, on the module's target."""
+        module, environment = self.module, self.environment
+        assert environment is not None
+        classes = tuple([environment[n].register_class for n in reading.registers])
+        try:
+            version = parse_version(module.version)
+            target_of(module.target)
+        except ValueError:
+            return takes_modifiers
+        return admits(lambda found: found.exists(version, module.target, module.options), reading.layout, classes)
 
     def _undeclared(self, tokens: list[Token], start: int, end: int, position: Positions) -> bool:
         """Report `%names` that are neither registers, special registers nor declared symbols."""
@@ -704,14 +724,24 @@ class Reader:
         assert environment is not None
         declaration = read_declaration(tokens, start, end - 1)
         if declaration.type not in REGISTER_CLASSES:
-            self._issue(
-                f".reg needs a type, not {declaration.type or 'none'}", position.line(start), position.column(start),
-                f"legal: {' '.join('.' + c for c in REGISTER_CLASSES)}",
-            )  # fmt: skip
-            self._record_raw(words, gaps, position.line(start))
+            given = next((w for w in declaration.head[1:] if w not in (".v2", ".v4")), "")
+            types = self._register_types()
+            known = did_you_mean(given, types) or f"types of registers: {' '.join(types)}"
+            message = f"a register cannot have the type {given}" if given else ".reg needs a type"
+            self._issue(message, position.line(start), position.column(start), known)
+            self._record_raw(words, gaps, position.line(start), position.column(start))
             return
         self._declare_registers(declaration, position.line(start), position.column(start))
         self._record(declaration_shape(RegisterOp, declaration, words, gaps, Kind.REGISTERS), (), position.line(start))
+
+    def _register_types(self) -> list[str]:
+        """The types that registers may have on the module's target."""
+        types = [f".{c}" for c in REGISTER_CLASSES]
+        try:
+            version, target = parse_version(self.module.version), target_of(self.module.target).name
+        except ValueError:
+            return types
+        return [t for t in types if judge_directive(".reg", [t], "entry body", version, target) is None]
 
     def _declare_registers(self, declaration: DeclarationAttr, line: int, column: int) -> None:
         assert self.environment is not None

@@ -86,7 +86,7 @@ def _judge(module: ModuleOp, cfgs: Mapping[FunctionOp, CFG]) -> Iterator[Diagnos
 
 def _faults(op: Operation, faults: Iterable[Fault]) -> Iterator[Diagnostic]:
     for fault in faults:
-        yield diagnostic_at(op, fault.message, fault.hint, fault.severity)
+        yield diagnostic_at(op, fault.message, fault.advice, fault.severity)
 
 
 def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target: TargetAttr) -> Iterator[Diagnostic]:
@@ -112,11 +112,11 @@ def _function(function: FunctionOp, cfg: CFG | None, rules: ModuleRules, target:
                 and (uses := symbol_uses(use))
                 and (fault := _symbol_fault(cast(Instruction, op), uses, names)) is not None
             ):
-                yield diagnostic_at(op, fault.message, fault.hint)
+                yield diagnostic_at(op, fault.message, fault.advice)
         elif isinstance(op, LabelOp):
             label = op.label
             if (fault := names.label(label)) is not None:
-                yield diagnostic_at(op, fault.message, fault.hint)
+                yield diagnostic_at(op, fault.message, fault.advice)
             continue
         elif isinstance(op, ScopeBeginOp):
             ordinal += 1

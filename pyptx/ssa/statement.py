@@ -8,6 +8,7 @@ name).
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -139,6 +140,15 @@ class Environment(dict[str, Reg]):
         except KeyError:
             return False
         return True
+
+    def numbered(self, digits: str) -> list[str]:
+        """The registers that have this number: `%r7` and `%rd7`."""
+        found = [f"{stem}{digits}" for stem in self._ranges if self.known(f"{stem}{digits}")]
+        return list(
+            dict.fromkeys(
+                [*found, *(name for name in islice(self, 4000) if name.rstrip("0123456789") + digits == name)]
+            )
+        )
 
     def declare(self, name: str, register_class: str, count: int | None = None) -> str | None:
         """Declare one register, or a range when `count` is given. Returns a message if the name is taken in this scope."""

@@ -147,6 +147,10 @@ class Problem:
     """The modifier that it is about, if it is about one."""
     element: int = -1
     """The index of the element of the operand, a vector, if it is about one."""
+    proposals: tuple[tuple[str, ...], ...] = ()
+    """Opcodes with modifiers, word by word, that are legal here; see `proposals`."""
+    cures: tuple[tuple[str, str], ...] = ()
+    """(PTX version, target) pairs, of the module, that have the instruction."""
 
 
 @dataclass(slots=True)
@@ -752,15 +756,9 @@ class _OperandMatcher:
         given = len(operand.elements)
         if given != count and not (loose and given > count and given in (2, 4)):
             self.depth = 1
-            return f"operand {spec.name} must have {_elements(count)}, not {given}{self._vector_modifier(spec, given)}"
+            return f"operand {spec.name} must have {_elements(count)}, not {given}"
         self.depth = 2
         return self._vector(spec, wanted, operand)
-
-    def _vector_modifier(self, spec: OperandSpec, given: int) -> str:
-        """Which modifier would make a vector of that many elements legal, in words; empty if none would."""
-        slot = next((s for s in self.form.slots if s.name == spec.count), None)
-        fitting = [v for v in slot.values if count_in(v) == given] if slot is not None else []
-        return f" (that takes .{fitting[0]})" if fitting else ""
 
     def _vector(self, spec: OperandSpec, wanted: str, operand: Vector) -> Operand | str:
         given = operand.elements

@@ -22,7 +22,7 @@ the instruction may leave them (guarded, or `~` in the layout); results are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
@@ -35,12 +35,13 @@ from ...diagnostics import suggest
 from .assembly import parse_instruction, print_instruction
 from .attributes import LayoutAttr, layout_attr, string_attr
 from .effects import InstructionEffects, InstructionSpeculatable
-from .explanation import completions, explain, one_of
+from .explanation import completions, explain, one_of, with_proposals
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .operands import Bound, bound_operands
+from .proposals import Admits, Head, Search, advice, any_of, hint_of, refuses_all
 from .rewrites import InstructionFolder, InstructionPatterns
 from .syntax import Layout, Register, registers, transform
-from .target import Need, TargetAttr, Version, all_met
+from .target import FIRST_PTX, Need, TargetAttr, Version, all_met, combined, target_in, version_text
 from .types import RegType
 
 if TYPE_CHECKING:
@@ -64,40 +65,55 @@ versions (synchronisation was 9.7.13 in 9.1). An instruction newer than it has t
 class Resolution:
     """What an instruction may be, whatever the target: all forms that fit, or the problem of the closest one.
 
-    The problem may be given as a function, called when somebody wants to know. `needs` yields what keeps an instruction
-    that fits no form from being there at all: each of a list of alternatives is a list of (what, need). `successor` tells
-    what to write for a form that was removed.
+    The problem may be given as a function, called when somebody wants to know, with what judges its proposals. `needs` yields
+    what keeps an instruction that fits no form from being there at all: each of a list of alternatives is a list of (what,
+    need). `successors` adds to a problem what may be written instead of a form that was removed.
     """
 
-    __slots__ = ("uses", "_problem", "_needs", "_successor")
+    __slots__ = ("uses", "_problem", "_explain", "_needs", "_successors")
 
     def __init__(
         self,
         uses: list[Use],
-        problem: Problem | Callable[[], Problem] | None,
+        problem: Problem | Explain | None,
         needs: Callable[[], Iterable[Alternatives]] | None = None,
-        successor: Callable[[], str | None] | None = None,
+        successors: Callable[[Problem, Judge], Problem] | None = None,
     ):
         self.uses = uses
-        self._problem = problem
+        self._problem = None if callable(problem) else problem
+        self._explain = problem if callable(problem) else None
         self._needs = needs
-        self._successor = successor
+        self._successors = successors
 
     @property
     def problem(self) -> Problem | None:
-        if callable(self._problem):
-            self._problem = self._problem()
+        """Why it is legal nowhere, or None. What it proposes is legal somewhere."""
+        if self._problem is None and self._explain is not None:
+            self._problem = self._explain(lambda resolution: bool(resolution.uses))
         return self._problem
 
-    def verdict(self, version: Version, target: str, options: Sequence[str] = ()) -> Problem | None:
-        """None where some form exists on this version and target (`options`: further words of `.target`), else why not."""
+    def exists(self, version: Version, target: str, options: Sequence[str] = ()) -> bool:
+        """Whether some form is there on this version and target."""
+        return any(all_met((n for _, n in use.needs), version, target, options) for use in self.uses)
+
+    def verdict(
+        self, version: Version, target: str, options: Sequence[str] = (), admits: Judge | None = None
+    ) -> Problem | None:
+        """None where some form exists on this version and target (`options`: further words of `.target`), else why not.
+        `admits` judges what is proposed: by default, all that exists there.
+        """
+        judge = admits if admits is not None else (lambda found: found.exists(version, target, options))
         if self.uses:
-            return _lack([use.needs for use in self.uses], version, target, options, self._successor)
+            missing = _lack([use.needs for use in self.uses], version, target, options)
+            return self._successors(missing, judge) if missing is not None and self._successors is not None else missing
+        problem = self._explain(judge) if self._explain is not None else self._problem
+        if problem is not None and problem.proposals:
+            return problem
         for alternatives in self._needs() if self._needs is not None else ():
-            missing = _lack(alternatives, version, target, options, self._successor)
-            if missing is not None:
-                return missing
-        return self.problem
+            missing = _lack(alternatives, version, target, options)
+            if missing is not None:  # no version or target is a cure: the instruction fits no form
+                return replace(missing, cures=())
+        return problem
 
     def use(self, version: Version, target: str) -> Use | None:
         """The form that applies on this version and target; the first that fits where none is available."""
@@ -107,27 +123,80 @@ class Resolution:
         return self.uses[0] if self.uses else None
 
 
+Judge = Callable[[Resolution], bool]
+"""Whether what an instruction may be is legal where it stands."""
+Explain = Callable[[Judge], Problem]
+
+
+def nothing(_: Resolution) -> bool:
+    """The judge of those who want no proposals, which cost time."""
+    return False
+
+
 Alternatives = Sequence[Sequence[tuple[str, Need]]]
 """Ways to have something, each with (what, need) of its parts."""
 
 
-def _lack(
-    alternatives: Alternatives, version: Version, target: str, options: Sequence[str],
-    successor: Callable[[], str | None] | None,
-) -> Problem | None:  # fmt: skip
-    """None where one of the alternatives is there, else what the first of them lacks; `successor` says what to write
-    for what was removed.
-    """
-    missing: Problem | None = None
-    for needs in alternatives:
-        if all_met((n for _, n in needs), version, target, options):
-            return None
-        if missing is None:
-            what, lacking = next((w, n) for w, n in needs if not n.met(version, target, options))
-            removed = lacking.until is not None and version > lacking.until
-            hint = successor() if removed and successor is not None else None
-            missing = Problem(lacking.why_not(version, target, what), -1, hint, word=what.partition(" ")[0].lstrip("."))
-    return missing
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """What keeps one alternative from being there: its needs as one, and what is named first that is not met."""
+
+    need: Need
+    what: str
+    message: str
+    cure: tuple[Version, str] | None
+    changes: int
+    """0: the version has to change, 1: the target, 2: both, 3: the words of `.target`, or nothing helps."""
+
+    @property
+    def distance(self) -> tuple[int, Version]:
+        return self.changes, self.need.since
+
+    def covers(self, other: _Lack, version: Version) -> bool:
+        """Whether it is had wherever the other one is, from this version on."""
+        return max(self.need.since, version) <= max(other.need.since, version) and all(
+            target_in(t, self.need.targets) for t in FIRST_PTX if self.need.targets and target_in(t, other.need.targets)
+        )
+
+
+def _lack(alternatives: Alternatives, version: Version, target: str, options: Sequence[str]) -> Problem | None:
+    """None where one of the alternatives is there, else what the nearest of them lack, all of it."""
+    if any(all_met((n for _, n in needs), version, target, options) for needs in alternatives):
+        return None
+    ways = sorted((_lack_of(needs, version, target, options) for needs in alternatives), key=lambda way: way.distance)
+    if not ways:
+        return None
+    nearest = ways[0]
+    message = nearest.message
+    if nearest.changes in (1, 2):
+        apart = [
+            w for i, w in enumerate(ways) if w.changes in (1, 2) and not any(o.covers(w, version) for o in ways[:i])
+        ]
+        apart = [w for i, w in enumerate(apart) if not any(o.covers(w, version) for o in apart[i + 1 :])][:2]
+        wanted = ", or ".join(dict.fromkeys(w.need.wanted(version, target) for w in apart))
+        given = f"{target} and {version_text(version)}" if " and PTX " in wanted else target
+        message = f"{nearest.what} needs {wanted}, not {given}"
+        nearest = apart[0]
+    cures = tuple((version_text(w.cure[0]), w.cure[1]) for w in (nearest,) if w.cure is not None)
+    return Problem(message, -1, word=nearest.what.partition(" ")[0].lstrip("."), cures=cures)
+
+
+def _lack_of(needs: Sequence[tuple[str, Need]], version: Version, target: str, options: Sequence[str]) -> _Lack:
+    what, first = next((w, n) for w, n in needs if not n.met(version, target, options))
+    plain = [n for _, n in needs if n.until is None and not n.option]
+    need = combined(plain)
+    if need is None:  # no target has all of it
+        return _Lack(first, what, first.why_not(version, target, what), None, 3)
+    if first.until is not None or first.option or need.met(version, target, options):
+        cure = first.cure(version, target, options)
+        if cure is not None and not all_met((n for _, n in needs), *cure, options):
+            cure = None
+        return _Lack(need, what, first.why_not(version, target, what), cure, 3)
+    cure = need.cure(version, target, options)
+    changes = (cure[0] != version) + 2 * (cure[1] != target) - 1 if cure is not None else 3
+    if cure is not None and not all_met((n for _, n in needs), *cure, options):
+        cure = None
+    return _Lack(need, what, need.why_not(version, target, what), cure, changes)
 
 
 class Instruction(Operation, Fragments):
@@ -314,7 +383,8 @@ class Instruction(Operation, Fragments):
     def verify(self, verify_nested_ops: bool = True) -> None:
         problem = problem_of(self)
         if problem is not None:
-            text = problem.message if problem.hint is None else f"{problem.message} ({problem.hint})"
+            hint = (problem.hint or "").replace("\n", "; ")
+            text = f"{problem.message} ({hint})" if hint else problem.message
             raise VerifyException(text)
 
     @classmethod
@@ -359,6 +429,8 @@ class Instruction(Operation, Fragments):
         found = cls._bindings.get(modifiers)
         if found is None:
             found = [(f, slots) for f in cls.knowing(modifiers) if (slots := f.bind(modifiers)) is not None]
+            if len(cls._bindings) > 20_000:
+                cls._bindings.clear()
             cls._bindings[modifiers] = found
         return found
 
@@ -392,7 +464,11 @@ class Instruction(Operation, Fragments):
         """
         candidates = cls.candidates(modifiers)
         if not candidates:
-            return Resolution([], lambda: cls.explain_modifiers(modifiers), lambda: cls._needs_of_words(modifiers))
+            return Resolution(
+                [],
+                lambda judge: cls.explain_modifiers(modifiers, admits(judge, layout, classes)),
+                lambda: cls._needs_of_words(modifiers),
+            )
         key = (modifiers, layout, classes)
         found = cls._resolutions.get(key)
         if found is None:
@@ -417,26 +493,51 @@ class Instruction(Operation, Fragments):
             if closest is None or distance > nearest:
                 closest, nearest = result, distance
 
-        def successor() -> str | None:
-            more = completions(cls, modifiers)
-            return f"newer versions take it with {one_of(more)}" if more else None
+        def successors(missing: Problem, judge: Judge) -> Problem:
+            problem = cls._without_word(missing, modifiers, admits(judge, layout, classes))
+            newer = cls._successor(modifiers) if " was removed " in missing.message else None
+            return replace(problem, hint=hint_of(problem.hint, newer))
 
         if uses:
-            return Resolution(uses, None, successor=successor)
+            return Resolution(uses, None, successors=successors)
 
-        def problem() -> Problem:
+        def problem(judge: Judge) -> Problem:
             assert closest is not None
-            return closest if nearest[0] else cls._miscounted(closest, modifiers, len(layout))
+            admitted = admits(judge, layout, classes)
+            return cls._or_other_opcode(with_proposals(closest, cls, modifiers, admitted), modifiers, admitted)
 
-        return Resolution([], problem, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]], successor)
+        return Resolution([], problem, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]])
 
     @classmethod
-    def _miscounted(cls, problem: Problem, modifiers: tuple[str, ...], operands: int) -> Problem:
-        """The problem of a wrong number of operands, with the modifier that would make it right."""
-        more = completions(cls, modifiers, operands)
-        if not more:
-            return problem
-        return replace(problem, message=f"{problem.message} (it takes {operands} with {one_of(more)})")
+    def _successor(cls, modifiers: tuple[str, ...]) -> str | None:
+        """What newer versions have for a form that was removed: its syntax."""
+        words = next(iter(completions(cls, modifiers)), None)
+        if words is None:
+            return None
+        return f"newer versions have {cls.candidates(words)[0][0].syntax}"
+
+    @classmethod
+    def _without_word(cls, missing: Problem, modifiers: tuple[str, ...], judge: Admits) -> Problem:
+        """The problem of a modifier that is not there, with the instruction without it."""
+        if modifiers.count(missing.word) != 1:
+            return missing
+        root = tuple(cls.opcode.split("."))
+        search = Search((*root, *modifiers), judge)
+        search.remove(len(root) + modifiers.index(missing.word))
+        hint = hint_of(missing.hint, advice(search.head, search.found))
+        return replace(missing, hint=hint, proposals=tuple(search.found))
+
+    @classmethod
+    def in_other_spaces(cls, modifiers: tuple[str, ...], judge: Admits) -> list[Head]:
+        """The legal heads that differ in the state space of a variable."""
+        root = tuple(cls.opcode.split("."))
+        search = Search((*root, *modifiers), judge)
+        for i, word in enumerate(modifiers):
+            if word in SPACES:
+                search.exchange(len(root) + i, sorted(SPACES), 2)
+        if not SPACES.intersection(modifiers):
+            search.offer([(*root, space, *modifiers) for space in sorted(SPACES)], 2)
+        return list(search.found)
 
     @classmethod
     def _needs_of_words(cls, modifiers: tuple[str, ...]) -> Iterator[Alternatives]:
@@ -452,18 +553,32 @@ class Instruction(Operation, Fragments):
             yield sorted(ways, key=_newness)
 
     @classmethod
-    def explain_modifiers(cls, modifiers: tuple[str, ...]) -> Problem:
-        """Why no form takes these modifiers: the unknown one, the ones that do not go together, or the missing one."""
+    def explain_modifiers(cls, modifiers: tuple[str, ...], admits: Admits) -> Problem:
+        """Why no form takes these modifiers: the unknown one, the ones that do not go together, or the missing one.
+        `admits` judges what is proposed.
+        """
         unknown = cls._unknown(modifiers)
         if unknown is None:
-            return explain(cls, modifiers)
+            return cls._or_other_opcode(explain(cls, modifiers, admits), modifiers, admits)
         root, *own = cls.opcode.split(".")
-        torn = torn_opcode(root, (*own, *modifiers), len(own))
+        torn = torn_opcode(root, (*own, *modifiers), len(own), admits)
         if torn is not None:
             return torn
         if modifiers[0] == unknown and not suggest(unknown, cls._words):  # a slip in a longer opcode
-            return misspelled_opcode((root, *own, *modifiers), len(own) + 1) or explain(cls, modifiers)
-        return explain(cls, modifiers)
+            problem = misspelled_opcode((root, *own, *modifiers), len(own) + 1, admits)
+            if problem is not None and problem.proposals:
+                return problem
+        return cls._or_other_opcode(explain(cls, modifiers, admits), modifiers, admits)
+
+    @classmethod
+    def _or_other_opcode(cls, problem: Problem, modifiers: tuple[str, ...], judge: Admits) -> Problem:
+        """The problem of modifiers or operands; where nothing else cures it, with opcodes spelled like this one."""
+        if problem.proposals:
+            return problem
+        root, *own = cls.opcode.split(".")
+        near = [(name, *own, *modifiers) for name in suggest(root, _LONGEST, 8)]
+        found = _instead("", (root, *own, *modifiers), near, judge)
+        return replace(problem, hint=hint_of(found.hint, problem.hint), proposals=found.proposals)
 
     @classmethod
     def _unknown(cls, modifiers: Iterable[str]) -> str | None:
@@ -531,33 +646,69 @@ def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[type[Instruction],
     return None
 
 
-def unknown_opcode(root: str, modifiers: Sequence[str]) -> Problem:
-    """The message for an opcode that does not exist."""
+def admits(judge: Judge, layout: Layout, classes: tuple[str, ...]) -> Admits:
+    """Judges heads with these operands."""
+    if judge is nothing:
+        return refuses_all
+
+    def admitted(head: Head) -> bool:
+        found = find_opcode(head[0], head[1:])
+        return found is not None and judge(found[0].resolve(head[1 + found[1] :], layout, classes))
+
+    return admitted
+
+
+def takes_modifiers(head: Head) -> bool:
+    """Whether some form has this opcode with these modifiers, whatever its operands."""
+    found = find_opcode(head[0], head[1:])
+    return found is not None and bool(found[0].candidates(head[1 + found[1] :]))
+
+
+def unknown_opcode(root: str, modifiers: tuple[str, ...], admits: Admits = takes_modifiers) -> Problem:
+    """The message for an opcode that does not exist. `admits` judges what is proposed."""
     if root not in _LONGEST:
-        near = suggest(root, _LONGEST)
-        hint = f"did you mean {' or '.join(near)}?" if near else None
-        return Problem(f"unknown instruction {root}", -1, hint)
-    problem = torn_opcode(root, modifiers, 0) or misspelled_opcode((root, *modifiers), 1)
+        near = suggest(root, _LONGEST, 12)
+        return _instead(f"unknown instruction {root}", (root, *modifiers), [(n, *modifiers) for n in near], admits)
+    problem = torn_opcode(root, modifiers, 0, admits) or misspelled_opcode((root, *modifiers), 1, admits)
     if problem is None:
         names = [o for o in OPCODES if o.partition(".")[0] == root]
         spelled = ".".join((root, *modifiers[:1]))
-        problem = Problem(f"unknown instruction {spelled}", -1, f"{root} has {one_of(names, dot='')}")
+        near = [(*name.split("."), *modifiers[cut:]) for cut in (1, 0) for name in names]
+        problem = _instead(f"unknown instruction {spelled}", (root, *modifiers), near, admits)
+        if not problem.proposals:
+            return replace(problem, hint=f"{root} has {one_of(names, dot='')}")
     return problem
 
 
-def misspelled_opcode(words: Sequence[str], known: int) -> Problem | None:
+def _instead(message: str, head: Head, near: Sequence[Head], admits: Admits) -> Problem:
+    """The problem of an opcode with the heads near it that are legal."""
+    search = Search(head, admits)
+    found = search.offer(near, 4)
+    names = list(dict.fromkeys(opcode_of(h) for h in found))
+    hint = f"did you mean {any_of(names)}?" if names else None
+    return Problem(message, -1, hint, proposals=tuple(found))
+
+
+def opcode_of(head: Head) -> str:
+    """The dotted opcode that a head starts with."""
+    found = find_opcode(head[0], head[1:])
+    return head[0] if found is None else found[0].opcode
+
+
+def misspelled_opcode(words: Head, known: int, admits: Admits) -> Problem | None:
     """The problem where one word spoils an opcode that starts with more than these `known` words, or is nearly one."""
     same, nexts = _longest_start(words)
     near = suggest(words[same], nexts) if same < len(words) else []
     if not near and same <= known:
         return None
-    start = ".".join(words[:same])
-    hint = f"did you mean {' or '.join(f'{start}.{n}' for n in near)}?" if near else f"{start} has {one_of(nexts)}"
-    return Problem(f"unknown instruction {'.'.join(words[: same + 1])}", -1, hint)
+    start = words[:same]
+    heads = [(*start, n, *words[same + 1 :]) for n in near or nexts]
+    heads += [(*start, n, *words[same:]) for n in nexts]
+    return _instead(f"unknown instruction {'.'.join(words[: same + 1])}", words, heads, admits)
 
 
-def torn_opcode(root: str, modifiers: Sequence[str], known: int) -> Problem | None:
-    """The problem where the words of an opcode, more than `known` of them behind its root, do not stand together in
+def torn_opcode(root: str, modifiers: Sequence[str], known: int, admits: Admits) -> Problem | None:
+    """The problem where the words of an opcode, more than `known` of them after its root, do not stand together in
     front: `mbarrier.shared.try_wait`.
     """
     whole = [o.split(".")[1:] for o in OPCODES if o.partition(".")[0] == root]
@@ -571,7 +722,8 @@ def torn_opcode(root: str, modifiers: Sequence[str], known: int) -> Problem | No
         rest.remove(word)
     opcode = ".".join((root, *words))
     message = f"{'.'.join((root, *modifiers))}: the words of {opcode} stand together, in front of all modifiers"
-    return Problem(message, -1, f"write {'.'.join((opcode, *rest))}")
+    problem = _instead(message, (root, *modifiers), [(root, *words, *rest)], admits)
+    return replace(problem, hint=f"write {'.'.join((opcode, *rest))}" if problem.proposals else None)
 
 
 def _longest_start(words: Sequence[str]) -> tuple[int, list[str]]:

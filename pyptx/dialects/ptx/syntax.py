@@ -467,11 +467,21 @@ class OperandParser:
             member = self._peek()
             self.at += 1
             return SpecialRegister(operand.name + member)
+        if isinstance(operand, Symbol) and self._kind() == "mod":
+            raise SyntaxProblem(self._dotted(token, self._peek()), self.at - 1)
         if isinstance(operand, Symbol) and self._peek() in ("+", "-"):
             return Symbol(operand.name, self._offset())
         if isinstance(operand, Symbol) and self._peek() == "[":
             return self._element(operand)
         return operand
+
+    def _dotted(self, name: str, member: str) -> str:
+        """What is wrong with a name that is not a register's and goes on with a dot."""
+        if is_special_register(f"%{name}"):
+            return f"{name}{member} is not a register: special registers start with %"
+        if name[0] == "%":
+            return f"{name} is not a register of this function, nor a special register"
+        return f"{name}{member} is not a name: names have no dots, and only registers have elements"
 
     def _element(self, array: Symbol) -> Operand:
         self._expect("[")

@@ -143,8 +143,9 @@ class Need:
         """A sentence that says which version and target have `what`; call it only where `met` is false."""
         if self.targets and not target_in(target, self.targets):
             where = f"{what} needs target {condition_text(self.targets)}"
-            if version < self.since:
-                return f"{where} and PTX {version_text(self.since)} or newer, not {target} and {version_text(version)}"
+            since = max(self.since, min(FIRST_PTX[t] for t in FIRST_PTX if target_in(t, self.targets)))
+            if version < since:
+                return f"{where} and PTX {version_text(since)} or newer, not {target} and {version_text(version)}"
             return f"{where}, not {target}"
         if version < self.since:
             return f"{what} needs PTX {version_text(self.since)} or newer, and .version is {version_text(version)}"
@@ -159,6 +160,62 @@ class Need:
         return (
             f"{what} was removed after PTX {version_text(self.until)}{where}, and .version is {version_text(version)}"
         )
+
+    def wanted(self, version: Version, target: str) -> str:
+        """What of target and version must change to have it, in words."""
+        since = version_text(self.since)
+        if not self.targets or target_in(target, self.targets):
+            return f"PTX {since} or newer" if version < self.since else ""
+        where = f"target {condition_text(self.targets)}"
+        return f"{where} and PTX {since} or newer" if version < self.since else where
+
+    def cure(self, version: Version, target: str, options: Sequence[str] = ()) -> tuple[Version, str] | None:
+        """The nearest version and target that have it, of those with these options; None if no change of them helps."""
+        goal = target if not self.targets or target_in(target, self.targets) else self._nearest(version, target)
+        if goal is None:
+            return None
+        since = max(self.since, FIRST_PTX[goal])
+        for changed in (max(version, since), self.until):
+            if changed is not None and changed >= since and self.met(changed, goal, options):
+                return changed, goal
+        return None
+
+    def _nearest(self, version: Version, target: str) -> str | None:
+        """The target next to this one that has it, a newer one if there is one, and one that needs no newer PTX."""
+        number = target_of(target).number
+        fitting = [t for t in FIRST_PTX if target_in(t, self.targets)]
+
+        def distance(name: str) -> tuple[bool, bool, int]:
+            apart = target_of(name).number - number
+            return apart < 0, FIRST_PTX[name] > max(version, self.since), abs(apart)
+
+        return min(fitting, key=distance, default=None)
+
+
+def combined(needs: Sequence[Need]) -> Need | None:
+    """One need that is met where all these are: the newest version, the targets common to them; None if there are none.
+
+    Targets are newer than some versions: where they decide, the version is one that knows the first of them.
+    """
+    conditions = list(dict.fromkeys(n.targets for n in needs if n.targets))
+    since = max((n.since for n in needs), default=(1, 0))
+    targets = ""
+    if conditions:
+        common = [t for t in FIRST_PTX if all(target_in(t, c) for c in conditions)]
+        if not common:
+            return None
+        same = [c for c in conditions if common == [t for t in FIRST_PTX if target_in(t, c)]]
+        targets = same[0] if same else _condition(common)
+        since = max(since, min(FIRST_PTX[t] for t in common))
+    return Need(since, targets)
+
+
+def _condition(targets: Sequence[str]) -> str:
+    """A condition that these targets satisfy and no others."""
+    first = min(target_of(t).number for t in targets)
+    if list(targets) == [t for t in FIRST_PTX if target_of(t).number >= first]:
+        return f"{first}+"
+    return " ".join(t.removeprefix("sm_") for t in targets)
 
 
 ANYWHERE = Need()
