@@ -239,8 +239,11 @@ def folded(op: Instruction, known: Known) -> tuple[int, ...] | None:
     bound = bound_operands(op)
     if not bound or not all(isinstance(r, Value) for r in _written(bound[0])):
         return None
+    types = _operand_types(op)
+    if len(types) != len(bound) - 1:
+        return None  # no form of the instruction: the verifier's business
     values: list[int] = []
-    for operand, type_ in zip(bound[1:], _operand_types(op), strict=True):
+    for operand, type_ in zip(bound[1:], types, strict=True):
         value = constant(operand, type_, known)
         if value is None:
             return None

@@ -44,11 +44,27 @@ class Entry:
 
 
 def cache_directory() -> Path:
-    """`$PYPTX_CACHE_DIR`, else `pyptx` in `$XDG_CACHE_HOME`, else `~/.cache/pyptx`. It need not exist."""
-    if given := os.environ.get("PYPTX_CACHE_DIR"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base if base and os.path.isabs(base) else "~/.cache").expanduser() / "pyptx"
+    """`$PYPTX_CACHE_DIR`, else `pyptx` in `$XDG_CACHE_HOME`, else `~/.cache/pyptx`. It need not exist.
+
+    CacheRefused where none of these says and the user has no home directory.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    given = os.environ.get("PYPTX_CACHE_DIR") or os.path.join(base if os.path.isabs(base) else "~/.cache", "pyptx")
+    if given.startswith("~") and not os.path.isabs(_home()):
+        raise CacheRefused(
+            "there is no home directory to keep it in: set PYPTX_CACHE_DIR, or PYPTX_CACHE_SIZE=0 for none"
+        )
+    return Path(given.replace("~", _home(), 1) if given == "~" or given.startswith("~/") else given)
+
+
+def _home() -> str:
+    """The user's home directory; empty where neither `$HOME` nor the password database has one. An empty `$HOME` counts
+    as none, not as `/`.
+    """
+    if "HOME" in os.environ:
+        return os.environ["HOME"]
+    home = os.path.expanduser("~")
+    return "" if home == "~" else home
 
 
 def cache_size() -> int:
@@ -87,7 +103,7 @@ class DiskCache:
         self.path = Path(path)
         self.max_bytes = max_bytes
         if max_bytes:
-            _make_private(self.path)
+            make_private(self.path)
 
     def get(self, key: str) -> Entry | None:
         """The entry, or None. One that is damaged is deleted."""
@@ -102,7 +118,7 @@ class DiskCache:
             return None
         entry = _unpack(data, key)
         if entry is None:
-            path.unlink(missing_ok=True)
+            _remove(path)
         elif time.time() - modified > _TOUCH_SECONDS:
             try:
                 os.utime(path)
@@ -123,10 +139,7 @@ class DiskCache:
                 file.write(_pack(entry, key))
             os.replace(temporary, path)
         except OSError:
-            try:
-                temporary.unlink(missing_ok=True)
-            except OSError:
-                pass
+            _remove(temporary)
             return False
         self._trim()
         return True
@@ -139,11 +152,7 @@ class DiskCache:
         """Delete every entry and what dead writers left; the number of entries that are gone."""
         count = 0
         for path, _, _ in [*self._files("")]:
-            try:
-                path.unlink()
-                count += path.suffix == _SUFFIX
-            except FileNotFoundError:
-                pass
+            count += _remove(path) and path.suffix == _SUFFIX
         return count
 
     def _file(self, key: str) -> Path:
@@ -177,18 +186,23 @@ class DiskCache:
         total = sum(size for _, size, _ in files)
         now = time.time()
         for path, size, _ in [f for f in files if f[0].name.startswith(".") and now - f[2] > _STALE_SECONDS]:
-            path.unlink(missing_ok=True)
+            _remove(path)
             total -= size
         if total <= self.max_bytes:
             return
         for path, size, _ in sorted((f for f in files if not f[0].name.startswith(".")), key=lambda f: f[2]):
             if total <= self.max_bytes * 9 // 10:
                 break
-            try:
-                path.unlink()
-            except OSError:
-                continue
-            total -= size
+            total -= size if _remove(path) else 0
+
+
+def _remove(path: Path) -> bool:
+    """Delete a file; False where it is gone already, or the disk does not let us (it costs only the place)."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _pack(entry: Entry, key: str) -> bytes:
@@ -211,7 +225,7 @@ def _unpack(data: bytes, key: str) -> Entry | None:
     return Entry(bytes(body[rest + size :]), json.loads(bytes(body[rest : rest + size])))
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """Make the directory with mode 0700, or hold the one that is there to that."""
     advice = "set PYPTX_CACHE_DIR to a directory of your own (chmod 700), or PYPTX_CACHE_SIZE=0 for none"
     try:

@@ -15,12 +15,14 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_int, c_int64, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import asdict, dataclass, replace
@@ -37,7 +39,7 @@ from ..frontend.kernel import template_key
 from ..simulator.launch import LoadedModule, simulate_entry
 from ..simulator.tensor_map import _DRIVER_TYPES, TensorArgument
 from ..simulator.tensor_map import TensorMap as SimulatedMap
-from .cache import CacheRefused, _make_private, cache_directory
+from .cache import CacheRefused, cache_directory, make_private
 from .call import (
     NUMPY_TYPES,
     _dims,
@@ -495,9 +497,19 @@ def handlers() -> Handlers | None:
         return None
     try:
         path = _built()
-    except (OSError, CacheRefused, subprocess.SubprocessError):
+        if path is None:
+            return None
+        try:
+            return Handlers(path)
+        except (OSError, ImportError):  # of another machine or C library, or damaged as it was written
+            path.unlink()
+            path = _built()
+            return None if path is None else Handlers(path)
+    except (OSError, ImportError, CacheRefused, subprocess.SubprocessError) as error:
+        warnings.warn(
+            f"JAX calls go through Python: the native handler does not load: {error}", RuntimeWarning, stacklevel=2
+        )
         return None
-    return None if path is None else Handlers(path)
 
 
 def _built() -> Path | None:
@@ -508,14 +520,14 @@ def _built() -> Path | None:
     if not header.exists() or not source.exists():
         return None
     words = header.read_text()
-    digest = hashlib.sha256((source.read_text() + words).encode()).hexdigest()[:16]
+    built_from = "\0".join([source.read_text(), words, *platform.uname()[4:5], *platform.libc_ver()])
     folder = cache_directory() / "native"
-    target = folder / f"xla_handler-{digest}.so"
-    if not target.exists():
+    target = folder / f"xla_handler-{hashlib.sha256(built_from.encode()).hexdigest()[:16]}.so"
+    make_private(cache_directory())
+    make_private(folder)
+    if not _is_intact(target):
         if compiler is None:
             return None
-        _make_private(cache_directory())
-        folder.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch, target.name)
             options = ["-DPYPTX_HAS_ORDINAL"] if "XLA_FFI_DeviceOrdinal_Get_Args" in words else []
@@ -524,7 +536,21 @@ def _built() -> Path | None:
                  str(made), "-lpthread"],
                 check=True, capture_output=True, timeout=120,
             )  # fmt: skip
+            seal = Path(scratch, "seal")
+            seal.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+            os.replace(seal, _seal_of(target))
             os.replace(made, target)
-    else:
-        _make_private(cache_directory())
     return target
+
+
+def _seal_of(library: Path) -> Path:
+    """The file with the digest of a built library."""
+    return library.with_suffix(".sha256")
+
+
+def _is_intact(library: Path) -> bool:
+    """Whether a built library is there as it was written."""
+    try:
+        return _seal_of(library).read_text() == hashlib.sha256(library.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return False

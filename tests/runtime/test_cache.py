@@ -206,3 +206,40 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     path.chmod(0o777)
     assert main(["cache"]) == 1
     assert "others can write" in capsys.readouterr().err
+
+
+def test_a_damaged_entry_on_a_read_only_disk_costs_only_itself(
+    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "ab" * 32
+    cache.put(key, Entry(b"cubin", {}))
+    (file,) = cache.path.rglob("*.cubin")
+    file.write_bytes(b"damaged")
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert cache.get(key) is None
+    assert cache.clear() == 0
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_without_a_home_the_cache_alone_is_lost(
+    home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PYPTX_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(CacheRefused, match="there is no home directory to keep it in: set PYPTX_CACHE_DIR"):
+        cache_directory()
+    assert main(["cache"]) == 1
+    assert "no home directory" in capsys.readouterr().err
+
+
+def test_a_user_without_a_password_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYPTX_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as Python does where the user is not known
+    with pytest.raises(CacheRefused, match="no home directory"):
+        cache_directory()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pyptx.runtime.differentiable import differentiable_kernel
+from tests.conftest import ROOT
 
 from .conftest import FakeDriver
 from .kernels import add, by_kind, described, scaled_sum
@@ -298,3 +299,43 @@ def test_two_local_processes() -> None:
     keys = {run.communicate()[0] for run in runs}
     assert len(keys) == 1
     assert keys != {""}
+
+
+HANDLER = """
+import sys, warnings
+import jax.numpy as jnp, numpy as np
+from pyptx.runtime.jax_ffi import _built, _seal_of, handlers
+import hashlib
+what = sys.argv[1]
+path = _built()
+if path is None:
+    print("no compiler")
+    raise SystemExit
+if what == "damaged":
+    path.write_bytes(b"not a library")
+elif what == "foreign":  # intact, and of another machine
+    path.write_bytes(b"\\x7fELF of another machine")
+    _seal_of(path).write_text(hashlib.sha256(path.read_bytes()).hexdigest())
+elif what == "shared":
+    path.parent.chmod(0o777)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    found = handlers()
+print(found is not None, [str(w.message) for w in caught])
+"""
+
+
+@pytest.mark.parametrize("what", ["intact", "damaged", "foreign", "shared"])
+def test_a_damaged_native_handler_is_built_again(what: str, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    environment = {**os.environ, "PYPTX_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLER, what], capture_output=True, text=True, env=environment, check=True
+    )
+    if done.stdout.startswith("no compiler"):
+        pytest.skip("there is no C compiler: JAX calls go through Python")
+    if what == "shared":
+        assert done.stdout.startswith("False")
+        assert "others can write" in done.stdout
+    else:
+        assert done.stdout == "True []\n"

@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    path = cache_directory()
     try:
+        path = cache_directory()
         limit = cache_size()
         # a directory that is not there is an empty cache, and looking does not make it
         cache = DiskCache(path, max_bytes=limit) if path.exists() else None
