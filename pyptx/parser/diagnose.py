@@ -222,6 +222,9 @@ class _Judge:
         if here and (problem.operand >= 0 or not shape.plain_layout or (shape.guard >= 0 and classes[0] != "pred")):
             changes = self.fixer.near_operand(placed, problem.operand, names)
             more, advice = self.fixer.search(placed, changes, names, 1 if fixes else 3)
+            if more and any(not self.fixer.makes_legal(placed, fix, names) for fix in fixes):
+                fixes = []  # a name is wrong: other modifiers do not cure it
+                issue.hint = next((s for s in (issue.hint or "").split("\n") if s.startswith("syntax: ")), None)
             issue.hint = hint_of(advice, issue.hint)
             fixes = [*more, *fixes]
         issue.fixes = tuple(fixes)

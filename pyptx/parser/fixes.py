@@ -285,6 +285,13 @@ class Fixer:
                 found.append(change)
         return [placed.fix(c) for c in found], advice_of(found)
 
+    def makes_legal(self, placed: Placed, fix: Fix, names: Names) -> bool:
+        """Whether a fix inside a statement makes it legal."""
+        if any(edit.line < placed.line for edit in fix.edits):
+            return True  # another version or target
+        text = "\n" * (placed.line - 1) + " " * (placed.column - 1) + placed.text
+        return self.takes(fix.apply(text).strip(), names)
+
     def of_unread(self, placed: Placed, place: tuple[int, int], names: Names) -> tuple[list[Fix], str | None]:
         """The fixes of a statement that could not be read, with something wrong at a place, and their hint."""
         tokens = list(placed.tokens)

@@ -327,24 +327,28 @@ class _Explanation:
             heads = [
                 self._head(w) for form, lacking in ways if len(lacking) == count for w in _completed(form, self.words)
             ]
-            if self.search.offer(dict.fromkeys(heads), MOST_IN_A_ROW):
+            if self.search.offer(dict.fromkeys(heads), MOST_IN_A_ROW if count == 1 else 3):
                 break
         found = list(self.search.found)
         if found:
-            chosen = next(form for form, _ in ways if self._head_of(form, found[0]))
+            chosen, lacking = next((way for way in ways if self._head_of(way[0], found[0])), ways[0])
             added = list(dict.fromkeys(self._added(head) for head in found))
             wanted = _listed(added[0]) if len(added) == 1 else one_of(".".join(a) for a in added)
-            message = f"{self.spelled} needs {self._counted(chosen)}{wanted}"
+            if len(added) > 1 and any(
+                len(a) > 1 for a in added
+            ):  # several words, each with a choice: the hint has them
+                message = f"{self.spelled} lacks {_named(lacking)}"
+            else:
+                message = f"{self.spelled} needs {self._counted(chosen)}{wanted}"
             syntax = dict.fromkeys(f.syntax for f, _ in ways if any(self._head_of(f, head) for head in found))
             problem = Problem(message, -1, f"syntax: {' | '.join(list(syntax)[:3] or [chosen.syntax])}")
             return self.proposing(problem, additions=any(len(a) > 1 for a in added))
         if ways:
             form, lacking = ways[0]
             counted = self._counted(form).removesuffix(": add ")
-            names = " and ".join(_shown(s).lstrip(".") for s in lacking[:3])
             if all(len(s.values) == 1 for s in lacking):
                 counted = counted or _listed(s.values[0] for s in lacking)
-            lacks = f"needs {counted}" if counted else f"lacks {names}{' and more' if len(lacking) > 3 else ''}"
+            lacks = f"needs {counted}" if counted else f"lacks {_named(lacking)}"
             problem = Problem(f"{self.spelled} {lacks}", -1, f"syntax: {form.syntax}")
             self.near([])
             return self.proposing(problem)
@@ -431,6 +435,11 @@ def _distance(word: str) -> Callable[[str], tuple[bool, bool, int, str]]:
         )
 
     return key
+
+
+def _named(slots: Sequence[Slot]) -> str:
+    """The names of slots as in a syntax line, without dots."""
+    return " and ".join(_shown(s).lstrip(".") for s in slots[:3]) + (" and more" if len(slots) > 3 else "")
 
 
 def _shown(slot: Slot) -> str:
