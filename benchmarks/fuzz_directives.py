@@ -1,58 +1,58 @@
-"""Random small modules of directives and declarations, and edits of them, judged by pyptx and by ptxas.
+"""Random modules of every area of the manual but instructions, and edits of them, judged by pyptx and by ptxas.
 
-    python -m benchmarks.fuzz_directives [--modules 2000] [--seed 1] [--show 30]
+    python -m benchmarks.fuzz_directives [--modules 2000] [--seed 1] [--area linking] [--show 30]
 
-A module has a header, variables, functions, kernels, aliases, sections, and bodies with declarations, labels, lists and calls. Two
-of three modules are edited once: a word dropped, doubled, swapped, replaced by another, a line moved or doubled. Prints agreement
-and the shortest disagreements by kind; `EXPLAINED` lists what stays, with its reason.
+`module_areas` has a generator for each area. Half of the modules are edited once, at a token or a line. Prints the rates of false
+accepts (of what ptxas rejects) and false rejects (of what it accepts) per area, and the shortest disagreements by kind; `EXPLAINED`
+lists what stays, with its reason, and is counted apart.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyptx
-from pyptx.dialects.ptx.directive_facts import PERFORMANCE as FACTS
-from pyptx.dialects.ptx.target import FIRST_PTX, parse_version
-from pyptx.tools.ptxas import assemble
 
 from .explained import Disagreement, Explained
-from .fuzz_verdicts import TARGETS, VERSIONS
+from .module_areas import AREAS, WHOLE
+from .module_areas.draw import Draw, edited
+from .module_judge import refusals
 
-TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred texref samplerref surfref b1024 bf16".split()
-NUMBERS = (
-    "0 1 2 3 4 7 8 16 31 32 64 128 256 1024 1025 65536 4294967295 4294967296 -1 1.0 0x20 010 WARP_SZ 1U (2) 2+1".split()
-)
-NAMES = "a b c f g h k".split()
-LINKING = ".visible .extern .weak .common".split()
-PERFORMANCE = (
-    ".maxntid .reqntid .minnctapersm .maxnctapersm .maxnreg .local_maxnreg .reqnctapercluster .maxclusterrank .explicitcluster"
-    " .blocksareclusters .noreturn .abi_preserve .abi_preserve_control .pragma .minperctamemory .language"
-).split()
-PRAGMAS = (
-    "nounroll", "used_bytes_mask 0xf", "enable_smem_spilling", "frequency 100", "foo", "noinline", "", "mma_throughput",
-    "frequency", "frequency -1", "used_bytes_mask", "mma_throughput 2",
-)  # fmt: skip
-LANGUAGES = ('"ptx"', '"NVVM"', '"cuda c++"', '"foo"', "5", "0xA", "11", '""')
-SOURCE = """.nv_intermediate_source_section {{
-.code_block {{
-.ir_name: {}
-.sourceFileName: {}
-.source_begin
-{}
-.source_end
-}}
-}}"""
-WORDS = [*("." + t for t in TYPES), *LINKING, *PERFORMANCE, *NAMES, *NUMBERS,
-         *".global .shared .const .local .param .reg .align .ptr .v2 .v4 .v8 .func .entry .attribute .unified .managed".split(),
-         *".alias .section .file .loc .branchtargets .calltargets .callprototype .target .version .address_size".split(),
-         *"{ } ( ) [ ] < > , ; : = _ generic %r1 %p1 ret bra call mov.b32 \"x\"".split()]  # fmt: skip
+BATCH = 64
 EXPLAINED: tuple[Explained, ...] = (
+    Explained(
+        "register plus a constant",
+        True,
+        r"%?\w+ *[+]",
+        r"^unexpected '\+' after an operand",
+        "%r1+4 as a value means nothing: what is added is lost",
+    ),
+    Explained(
+        "`%r01` for `%r1` of a range",
+        True,
+        r"[\w%$]0\d",
+        r"0\d+ is not declared|not the symbol \S*0\d|the guard \S*0\d",
+        "two spellings of one register",
+    ),
+    Explained(
+        "constant beyond 32 bits",
+        True,
+        r"\d{10,}|0x[0-9a-fA-F]{9,}|0\d{11,}",
+        r"must be in \d",
+        "ptxas cuts some constants to 32 or 16 bits before it checks their range",
+    ),
+    Explained(
+        "more registers than memory",
+        False,
+        r"<\d{9,}>",
+        r"Memory allocation failure",
+        "how much there is depends on the machine",
+    ),
+    Explained("`.version 8.10`", True, r"\.version 8\.10", r"there is no PTX version 8\.10", "ptxas reads it as 8.1"),
     Explained(
         "a list that lists itself",
         True,
@@ -65,7 +65,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "a type alone",
         True,
         r"\.\w+ *;",
-        r"^unknown directive \.|needs a name|there is no directive \.[busf]\d",
+        r"^unknown directive \.|needs a name|there is no directive \.[busf]\d|expected a module-level directive",
         "`.s32;` and `.reg .b32;` declare nothing",
     ),
     Explained(
@@ -77,9 +77,16 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "arrays of references",
+        False,
+        r"ref \w+ ?\[",
+        r"Arguments mismatch|Illegal operand",
+        "ptxas forgets its rules there",
+    ),
+    Explained(
+        "arrays of references",
         True,
         r"ref \w+ ?\[",
-        r"is for \.global variables|needs \.target texmode",
+        r"cannot use \w+|is for \.global variables|needs \.target texmode",
         "ptxas forgets its rules there",
     ),
     Explained(
@@ -107,285 +114,133 @@ EXPLAINED: tuple[Explained, ...] = (
 )
 
 
-class Draw:
-    """Draws modules."""
+@dataclass(frozen=True)
+class Drawn:
+    """A module: its area, text, version and target."""
 
-    def __init__(self, seed: object):
-        self.random = random.Random(f"{seed}")
-        self.count = 0
-
-    def pick(self, *choices: str) -> str:
-        return self.random.choice(choices)
-
-    def maybe(self, chance: float, text: str) -> str:
-        return text if self.random.random() < chance else ""
-
-    def name(self) -> str:
-        """Mostly a new name."""
-        self.count += 1
-        return self.random.choice(NAMES) if self.random.random() < 0.3 else f"n{self.count}"
-
-    def number(self) -> str:
-        choose = self.random
-        return choose.choice(NUMBERS) if choose.random() < 0.04 else str(choose.choice((1, 2, 4, 8, 16, 32)))
-
-    def type(self) -> str:
-        return "." + (
-            self.random.choice(TYPES) if self.random.random() < 0.07 else self.pick("b8", "b32", "u64", "f32", "u32")
-        )
-
-    def module(self) -> tuple[str, str, str]:
-        """(text, version, target)."""
-        choose = self.random
-        version = choose.choice(VERSIONS) if choose.random() < 0.25 else "9.5"
-        legal = [t for t in TARGETS if FIRST_PTX[t] <= parse_version(version)]
-        target = choose.choice(legal if choose.random() < 0.98 else TARGETS)
-        options = self.maybe(
-            0.05, self.pick(", texmode_unified", ", texmode_independent", ", debug", ", map_f64_to_f32", ", foo")
-        )
-        lines = [f".version {version}", f".target {target}{options}"]
-        if choose.random() < 0.9:
-            lines.append(f".address_size {choose.choices(('64', '32', '16'), (90, 9, 1))[0]}")
-        for _ in range(choose.randrange(1, 5)):
-            item = choose.choice(
-                (self.variable, self.variable, self.function, self.function, self.function, self.other)
-            )
-            lines += item()
-        return "\n".join(lines) + "\n", version, target
-
-    def variable(self) -> list[str]:
-        return [
-            f"{self.maybe(0.4, self.pick(*LINKING) + ' ')}{self.declaration(self.pick('.global', '.const', '.shared', '.global'))};"
-        ]
-
-    def declaration(self, space: str) -> str:
-        choose = self.random
-        attribute = self.maybe(
-            0.05, ".attribute(" + self.pick(".managed", ".unified(1,2)", ".managed, .unified(1, 2)", "") + ") "
-        )
-        align = self.maybe(0.2, f".align {self.number()} ")
-        vector = self.maybe(0.08, self.random.choices((".v2 ", ".v4 ", ".v8 "), (8, 8, 1))[0])
-        head = f"{space} {attribute}{align}{vector}{self.type()} "
-        items: list[str] = []
-        for _ in range(1 + (choose.random() < 0.15)):
-            name = self.name()
-            size = self.maybe(0.03 if space == ".reg" else 0.4, f"[{self.maybe(0.95, self.number())}]")
-            size += self.maybe(0.06, f"[{self.number()}]")
-            size = self.maybe(0.05, f"<{self.number()[:5]}>") or size
-            value = "{1}" if size else "1"
-            if choose.random() < 0.5:
-                value = self.pick("1", "1.0", "-1", "{1}", "{1, 2}", "{1, 2, 3, 4}", "a", "b+4", "generic(a)", "{a, b}", "0xFF(a)", "{{1}, {2}}",
-                              "{}", "0f3F800000", "1+1", "f", "{1.0, 2.0}", "WARP_SZ")  # fmt: skip
-            items.append(
-                name
-                + size
-                + (
-                    self.maybe(0.25, f" = {value}")
-                    if space in (".global", ".const")
-                    else self.maybe(0.02, f" = {value}")
-                )
-            )
-        return head + ", ".join(items)
-
-    def parameters(self, entry: bool) -> str:
-        choose = self.random
-        found: list[str] = []
-        for i in range(choose.randrange(0, 3)):
-            space = ".param" if entry or choose.random() < 0.5 else ".reg"
-            align = self.maybe(0.15, f".align {self.number()} ")
-            pointer = self.maybe(
-                0.15 if entry else 0.01,
-                ".ptr "
-                + self.maybe(0.6, self.pick(".global ", ".shared ", ".const ", ".local ", ".param "))
-                + self.maybe(0.6, f".align {self.number()} "),
-            )
-            size = self.maybe(0.15 if space == ".param" else 0.01, f"[{self.maybe(0.9, self.number())}]")
-            found.append(f"{space} {align}{self.type()} {pointer}p{i}{size}")
-        return ", ".join(found)
-
-    def function(self) -> list[str]:
-        choose = self.random
-        entry = choose.random() < 0.5
-        linking = self.maybe(0.4, choose.choices(LINKING, (10, 3, 5, 1))[0] + " ")
-        result = (
-            self.maybe(
-                0.3,
-                "("
-                + self.pick(
-                    ".reg .b32 r",
-                    ".param .b32 r",
-                    ".param .b8 r[8]",
-                    ".reg .b32 r, .reg .b32 s",
-                    ".param .b32 r, .param .b32 s",
-                    ".reg .pred r",
-                    "",
-                )
-                + ") ",
-            )
-            if not entry or choose.random() < 0.05
-            else ""
-        )
-        attribute = self.maybe(0.01, ".attribute(.unified(1, 2)) ")
-        head = f"{linking}{'.entry' if entry else '.func'} {attribute}{result}{self.name()}"
-        head += f"({self.parameters(entry)})" if choose.random() < 0.95 else ""
-        directives = [self.performance(entry) for _ in range(choose.choice((0, 0, 0, 1, 1, 2, 3)))]
-        if choose.random() < 0.25 and not any(
-            d.startswith((".m", ".r", ".e", ".b")) and choose.random() < 0.9 for d in directives
-        ):
-            return [head + "".join(" " + d for d in directives) + ";"]
-        return [head, *directives, "{", *self.body(0), "ret;" if choose.random() < 0.9 else "", "}"]
-
-    def performance(self, entry: bool) -> str:
-        choose = self.random
-        fitting = [n for n, d in FACTS.items() if ("entry" if entry else "func") in d.places] + [".pragma"] * entry
-        name = choose.choice(fitting if choose.random() < 0.9 else PERFORMANCE)
-        if name == ".pragma":
-            return f'.pragma "{choose.choice(PRAGMAS)}";'
-        if name == ".language" and choose.random() < 0.9:
-            return f"{name} {choose.choice(LANGUAGES)}{self.maybe(0.3, ', ' + choose.choice(LANGUAGES))}"
-        if name in (".explicitcluster", ".blocksareclusters", ".noreturn") and choose.random() < 0.9:
-            return name
-        count = choose.choice((1, 1, 2, 3)) if name in (".maxntid", ".reqntid", ".reqnctapercluster") else 1
-        return f"{name} {', '.join(self.number() for _ in range(count + (choose.random() < 0.03)))}"
-
-    def body(self, depth: int) -> list[str]:
-        choose = self.random
-        lines: list[str] = []
-        for _ in range(choose.randrange(0, 6)):
-            lines += choose.choice((
-                lambda: [f"{self.declaration('.reg')};"],
-                lambda: [f".reg {self.maybe(0.1, '.v2 ')}{self.type()} %r<{self.number()[:5]}>;"],
-                lambda: [f"{self.declaration(self.pick('.shared', '.local', '.param', '.global', '.const'))};"],
-                lambda: [f'.pragma "{choose.choice(PRAGMAS)}";'],
-                lambda: [f".loc {self.number()} {self.number()} {self.number()}" + self.maybe(0.3, ", function_name " + self.pick("a", "a+4", "L") + self.maybe(0.7, f", inlined_at {self.number()} 2 3"))],
-                lambda: [f".loc_intermediate {self.number()} {self.number()} {self.number()}"],
-                lambda: [self.pick("mov.u64 %rd1, %perctamemoryoffset;", "mov.u32 %r1, %perctamemorysize;")],
-                lambda: [f"{self.pick('L', 'M', 'a')}:"],
-                lambda: [f"{self.pick('L', 'M', 'T')}: .branchtargets {self.pick('L', 'M', 'L, M', 'a', '')};"],
-                lambda: [f"{self.pick('T', 'U')}: .calltargets {self.pick('f', 'g', 'f, g', 'a', '')};"],
-                lambda: [f"{self.pick('T', 'U')}: .callprototype {self.maybe(0.4, '(.reg .b32 _) ')}_ ({self.pick('', '.reg .b32 _', '.param .b32 _', '.param .b8 _[]', '.param .b8 _[4]', '.param .align 8 .b8 _[8]')}){self.maybe(0.2, ' ' + self.pick('.noreturn', '.abi_preserve 8', '.abi_preserve_control 2', '.noreturn .abi_preserve 4'))};"],
-                lambda: [f"bra {self.pick('L', 'M', 'a', 'f')};"],
-                lambda: [f"call {self.maybe(0.3, '(%r1), ')}{choose.choice(NAMES)}{self.maybe(0.5, ', (' + self.pick('%r1', 'a', '1', '%r1, 2', '') + ')')};"],
-                lambda: [f"mov.{self.pick('b32', 'u64')} {self.pick('a', 'b', '%r1', '%r0')}, {self.pick('a', 'b', '1', 'f', 'k', 'p0', '%r1')};"],
-                lambda: [f"ld.{self.pick('global', 'shared', 'param', 'const', 'local')}.{self.pick('b32', 'u8')} %r1, [{self.pick('a', 'b', 'p0', 'p1', 'f', 'c+4')}];"],
-                lambda: ["{", *self.body(depth + 1), "}"] if depth < 2 else [],
-            ))()  # fmt: skip
-        return lines
-
-    def other(self) -> list[str]:
-        choose = self.random
-        return [choose.choice((
-            f".alias {choose.choice(NAMES)}, {choose.choice(NAMES)};",
-            f'.file {self.number()} "x.cu"' + self.maybe(0.3, ", " + self.pick("1, 2", "1", "1, 2, 3", "1.0, 2")),
-            f'.pragma "{choose.choice(PRAGMAS)}";',
-            f".section .{self.pick('debug_info', 'debug_str', 'foo')} {{ {self.pick('L: .b8 1', '.b8 1, 2', '.b32 L', '.b64 .debug_info+4', '', 'L: M: .b32 L-M', '.b8 -3', '.b16 65537')} }}",
-            f".attribute({self.pick('.managed', '.unified(1,2)')})",
-            SOURCE.format(self.pick('"TileIR"', '"a"', "TileIR"), self.number(), self.pick("x = {", "", "/* }", '"')),
-            f".global {self.pick('.texref', '.surfref', '.samplerref')} {choose.choice(NAMES)}{self.maybe(0.2, self.pick('[4]', ' = {addr_mode_0 = wrap}', ' = 1'))};",
-        ))]  # fmt: skip
-
-    def edit(self, text: str) -> str:
-        """One edit of the text behind its first two lines, sometimes of those."""
-        choose = self.random
-        lines = text.split("\n")
-        first = 2 if choose.random() < 0.93 else 0
-        if len(lines) <= first + 1:
-            return text
-        at = choose.randrange(first, len(lines) - 1)
-        action = choose.randrange(9)
-        if action == 0:
-            lines.insert(choose.randrange(first, len(lines)), lines.pop(at))
-        elif action == 1:
-            lines.insert(choose.randrange(first, len(lines)), lines[at])
-        elif action == 2:
-            lines.pop(at)
-        else:
-            words = re.findall(r'"[^"]*"|\.?[\w$%]+(?:\.\d+)?|\S', lines[at])
-            if not words:
-                return text
-            i = choose.randrange(len(words))
-            if action == 3:
-                words.pop(i)
-            elif action == 4:
-                words.insert(i, words[i])
-            elif action == 5 and i:
-                words[i - 1], words[i] = words[i], words[i - 1]
-            elif action == 6:
-                words.insert(i, choose.choice(WORDS))
-            else:
-                words[i] = choose.choice(WORDS)
-            lines[at] = " ".join(words)
-        return "\n".join(lines)
+    area: str
+    text: str
+    version: str
+    target: str
 
 
-def judge(module: tuple[str, str, str]) -> tuple[bool, Disagreement | None]:
-    """Whether ptxas accepts a module, and the disagreement if there is one."""
-    text, version, target = module
-    result = assemble(text, target, check_only=True)
-    theirs = [e.message for e in result.errors] or ([] if result.ok else ["ptxas failed"])
+def drawn(number: int, seed: int, areas: Sequence[str]) -> Drawn:
+    """The module of that number."""
+    area = areas[number % len(areas)]
+    draw = Draw(f"{seed}/{number}", f"_{number % (BATCH * 8)}")
+    body = AREAS[area](draw)
+    text = body if area in WHOLE else draw.header() + body
+    for _ in range(draw.random.choice((0, 0, 0, 0, 0, 0, 0, 1, 1, 2))):
+        text = edited(draw, text)
+    said = re.search(r"\.target\s+(sm_\w+)", text)
+    target = said[1] if said is not None and re.fullmatch(r"sm_\d+[af]?", said[1]) else draw.target
+    return Drawn(area, text, draw.version, target)
+
+
+@dataclass
+class Tally:
+    """Of one area: how many modules ptxas accepts and rejects, and on how many we differ."""
+
+    accepted: int = 0
+    rejected: int = 0
+    false_accepts: int = 0
+    false_rejects: int = 0
+    explained: int = 0
+
+
+@dataclass
+class Measured:
+    """What a run found."""
+
+    areas: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    found: list[Disagreement] = field(default_factory=list[Disagreement])
+
+    @property
+    def accepted(self) -> int:
+        return sum(t.accepted for t in self.areas.values())
+
+
+def ours(text: str) -> list[str]:
     try:
-        mine = [d.message for d in pyptx.diagnose(text) if d.severity == "error"]
+        return [d.message for d in pyptx.diagnose(text) if d.severity == "error"]
     except Exception as error:  # whatever it is, it is a fault of ours
-        return not theirs, Disagreement(text, version, target, True, f"traceback: {error!r}")
-    if bool(theirs) == bool(mine):
-        return not theirs, None
-    return not theirs, Disagreement(text, version, target, not theirs, (mine or theirs)[0])
+        return [f"traceback: {error!r}"]
 
 
-def modules(seed: int) -> Iterator[tuple[str, str, str]]:
-    """Endless modules, two of three edited."""
-    number = 0
-    while True:
-        draw = Draw(f"{seed}/{number}")
-        text, version, target = draw.module()
-        if number % 3:
-            text = draw.edit(text)
-        yield text, version, target
-        number += 1
+def measure(count: int, seed: int, areas: Sequence[str] = tuple(AREAS)) -> Measured:
+    """Draw, ask and compare `count` modules. Where we differ, ptxas is asked about the module alone."""
+    result = Measured()
+    for start in range(0, count, BATCH * 8):
+        modules = [drawn(n, seed, areas) for n in range(start, min(start + BATCH * 8, count))]
+        theirs = refusals([(m.text, m.target) for m in modules], batch=BATCH)
+        mine = [ours(m.text) for m in modules]
+        differing = [
+            i for i, m in enumerate(mine) if bool(m) != bool(theirs[i]) or (m and m[0].startswith("traceback"))
+        ]
+        alone = refusals([(modules[i].text, modules[i].target) for i in differing], batch=1)
+        for i, said in zip(differing, alone, strict=True):
+            theirs[i] = said
+        for module, refused, wrong in zip(modules, theirs, mine, strict=True):
+            tally = result.areas[module.area]
+            tally.rejected += bool(refused)
+            tally.accepted += not refused
+            crashed = bool(wrong) and wrong[0].startswith("traceback")
+            if bool(refused) == bool(wrong) and not crashed:
+                continue
+            one = Disagreement(
+                module.text, module.version, module.target, not refused or crashed, wrong[0] if wrong else refused
+            )
+            result.found.append(one)
+            if explanation(one) is not None:
+                tally.explained += 1
+            elif wrong:
+                tally.false_rejects += 1
+            else:
+                tally.false_accepts += 1
+    return result
 
 
 def explanation(found: Disagreement) -> Explained | None:
     return next((e for e in EXPLAINED if e.matches(found)), None)
 
 
-def measure(count: int, seed: int) -> tuple[int, list[Disagreement]]:
-    """How many of `count` modules ptxas accepts, and the disagreements."""
-    source = modules(seed)
-    with ThreadPoolExecutor(2) as pool:
-        judged = list(pool.map(judge, (next(source) for _ in range(count))))
-    return sum(legal for legal, _ in judged), [d for _, d in judged if d is not None]
+def rate(part: int, whole: int) -> str:
+    return f"{part:5} {100 * part / max(whole, 1):7.3f} %"
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--modules", type=int, default=2000)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--area", help="only these (comma separated)")
     arguments.add_argument("--show", type=int, default=30)
     options = arguments.parse_args()
-    accepted, found = measure(options.modules, options.seed)
+    areas = options.area.split(",") if options.area else tuple(AREAS)
+    measured = measure(options.modules, options.seed, areas)
     groups: dict[str, list[Disagreement]] = defaultdict(list)
     explained: Counter[str] = Counter()
-    for one in found:
+    for one in measured.found:
         reason = explanation(one)
         if reason is not None:
             explained[reason.kind] += 1
         else:
-            groups[
-                re.sub(
-                    r"'[^']*'|\b[a-kLMTU]\b|%r\d|\d+",
-                    "..",
-                    f"{'we reject' if one.accepted else 'we accept'}: {one.message}",
-                )
-            ].append(one)
+            what = "we reject" if one.accepted else "we accept"
+            groups[re.sub(r"'[^']*'|\b\w+_\d+\b|%r\d|\d+", "..", f"{what}: {one.message}")].append(one)
     for kind, cases in sorted(groups.items(), key=lambda g: -len(g[1]))[: options.show]:
         shortest = min(cases, key=lambda d: len(d.text))
         print(f"{len(cases):5} {kind[:150]}")
         print("".join(f"        {line}\n" for line in shortest.text.split("\n") if line), end="")
-    wrong = sum(map(len, groups.values()))
+    print(f"{'area':24} {'accepted':>9} {'rejected':>9}  false rejects    false accepts    explained")
+    total = Tally()
+    for name, t in [*measured.areas.items(), ("all", total)]:
+        if t is not total:
+            for key, value in vars(t).items():
+                setattr(total, key, getattr(total, key) + value)
+        print(
+            f"{name:24} {t.accepted:9} {t.rejected:9}  {rate(t.false_rejects, t.accepted)}  {rate(t.false_accepts, t.rejected)}"
+            f"  {rate(t.explained, t.accepted + t.rejected)}"
+        )
     print(f"explained: {dict(explained.most_common())}")
-    print(
-        f"{options.modules} modules, {accepted} accepted by ptxas; {wrong} unexplained disagreements in {len(groups)} kinds"
-    )
 
 
 if __name__ == "__main__":

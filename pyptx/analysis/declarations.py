@@ -23,6 +23,7 @@ from ..dialects.ptx.directive_facts import (
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
+from ..dialects.ptx.types import SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
 from .initial_values import initial_faults
 from .opaque import opaque_faults
@@ -46,8 +47,12 @@ def header_faults(version: Version) -> Iterator[Fault]:
 
 
 @lru_cache(maxsize=4096)
-def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version, target: str) -> Fault | None:
-    """What is wrong with the words before the names: linking, space, alignment, attributes, type."""
+def _head_fault(
+    head: tuple[str, ...], place: str, extra: str, array: bool, version: Version, target: str
+) -> Fault | None:
+    """What is wrong with the words before the names: linking, space, alignment, attributes, type. `array`: they are
+    arrays, of which ptxas takes types that scalars may not have.
+    """
     at = 0
     linking = ""
     if head and head[0] in LINKING:
@@ -114,9 +119,14 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
                 return Fault(f"{head[at]} must stand before the type", word=head[at])
     if not space:
         return Fault("the declaration has no state space", f"one of {' '.join(SPACES)}")
-    if space == ".param" and place == "entry param" and type_words == [".f16x2"]:
+    if space == ".param" and place == "entry param" and type_words == [".f16x2"] and not array:
         return Fault("a parameter cannot be .f16x2", "use .b32", word=".f16x2")
-    problem = judge_directive(space, type_words, place, version, target)
+    judged = type_words
+    if array and space == ".param" and _fits_a_register(type_words):
+        judged = type_words[1:]
+    elif array and type_words == [".b128"]:
+        judged = [".b64"]
+    problem = judge_directive(space, judged, place, version, target)
     if problem is not None:
         return Fault(problem.message, problem.hint, word=space)
     if type_words == [".b1024"]:
@@ -135,6 +145,12 @@ def _head_fault(head: tuple[str, ...], place: str, extra: str, version: Version,
         if problem is not None:
             return Fault(problem.message, problem.hint, word=linking)
     return None
+
+
+def _fits_a_register(words: Sequence[str]) -> bool:
+    """Whether type words are a vector of at most 128 bits."""
+    scalar = SCALAR_TYPES.get(words[-1][1:]) if len(words) == 2 and words[0] in (".v2", ".v4") else None
+    return scalar is not None and scalar.bits * int(words[0][2:]) <= 128
 
 
 _ATTRIBUTE = r"(?:\.managed|\.unified \( \w+ , \w+ \))"
@@ -180,7 +196,8 @@ def _declaration_faults(
     incomplete = any(_incomplete(t) for t in tails)
     if incomplete and not extra:
         extra = " incomplete"
-    fault = _head_fault(head, place, extra, version, target)
+    array = all(tail[:1] == ("[",) for tail in tails)
+    fault = _head_fault(head, place, extra, array, version, target)
     if fault is not None:
         yield fault
         return
@@ -347,7 +364,7 @@ def _dimension_faults(parameters: Iterable[Formal]) -> Iterator[Fault]:
     for formal in parameters:
         if len(formal.extents) > 1:
             yield Fault("a parameter has one dimension", "declare it as one array, .b8 name[bytes]", word=formal.name)
-        elif any((extent or 0) >> 32 for extent in formal.extents):
+        elif any(32 <= (extent or 0).bit_length() < 64 and (extent or 0) >> 32 for extent in formal.extents):
             yield Fault("the size of a parameter does not fit in 32 bits", word=formal.name)
 
 

@@ -196,7 +196,8 @@ def call_problem(
         return f"{callee} returns {_count(len(signature.returns), 'value')}, and the call takes {len(given)}"
     passed = arguments.elements if arguments is not None else ()
     wanted = len(signature.inputs)
-    optional = wanted - 1 if signature.inputs and signature.inputs[-1].incomplete else wanted
+    unsized = arguments is not None and bool(signature.inputs) and signature.inputs[-1].incomplete
+    optional = wanted - 1 if unsized else wanted
     if not optional <= len(passed) <= wanted and (counted or passed):
         return f"{callee} takes {_count(wanted, 'argument')}, and the call gives {len(passed)}"
     at = 0

@@ -23,6 +23,7 @@ _MASKS = frozenset(0xFF << shift for shift in range(0, 64, 8))
 _ADDRESSES: Version = (2, 2)
 _GENERIC: Version = (3, 1)
 _MASKED: Version = (7, 1)
+_MASKED_NUMBERS: Version = (7, 2)
 
 
 def initial_faults(
@@ -33,6 +34,8 @@ def initial_faults(
     so far, its own among them.
     """
     shape: list[int | None] = [*sizes, *([declaration.vector] if declaration.vector > 1 else [])]
+    if shape[:1] == [0]:
+        shape[0] = None  # a first size of 0 is as good as none
     if not words:
         yield Fault(f"the initial value of {name} is missing", word=name)
         return
@@ -126,7 +129,7 @@ class _Values:
         scalar, name = self.scalar, self.name
         if scalar is None:
             return  # reported with the type
-        if len(words) == 1 and words[0].isdecimal() and len(words[0]) < 20:
+        if len(words) == 1 and words[0].isdecimal() and len(words[0]) < 20 and (words[0][0] != "0" or words[0] == "0"):
             if scalar.kind == "float":
                 yield Fault(
                     f"the initial value {words[0]} of {name} must be a floating-point constant",
@@ -154,6 +157,8 @@ class _Values:
             yield self._too_old("bytes of an address need", _MASKED)
         elif _NAME(words[0]) and words[0] != "WARP_SZ":
             yield from self._address(words, masked=True)
+        elif self.version < _MASKED_NUMBERS:
+            yield self._too_old("bytes of a number need", _MASKED_NUMBERS)
         else:
             yield from self._constant(words, masked=True)
 

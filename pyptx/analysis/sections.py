@@ -17,7 +17,8 @@ from .entities import Fault
 _NAME = re.compile(r"\.[A-Za-z]\w*(?:::\w+)*").fullmatch
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?").fullmatch
-_TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
+_TYPES = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64, ".byte": 8, ".4byte": 32, ".quad": 64}
+"""The last three are in no manual: ptxas reads these words of GNU as, and no others."""
 LABELS_SINCE: Version = (7, 0)
 NEGATIVE_SINCE: Version = (7, 5)
 DIFFERENCE_SINCE: Version = (7, 5)
@@ -55,6 +56,7 @@ def section_faults(words: Sequence[str], labels: set[str], version: Version) -> 
                 yield _too_old("a sum or difference in a .section needs", since, version, words[at])
             at += length
             continue
+        first = at
         while True:
             sign = words[at] == "-"
             number = words[at + sign] if at + sign < end else ""
@@ -68,25 +70,27 @@ def section_faults(words: Sequence[str], labels: set[str], version: Version) -> 
                 return
             if sign and version < NEGATIVE_SINCE:
                 yield _too_old("negative numbers in a .section need", NEGATIVE_SINCE, version, number)
-            if not _fits(value, bool(sign), bits):
+            following = words[at + sign + 1]
+            alone = at == first and following != ","
+            if not _fits(value, bool(sign), bits) or (sign and not value and alone and bits < 64):
                 yield Fault(f"{'-' * sign}{number} does not fit in {word}", word=number)
             at += sign + 1
-            if words[at] != ",":
+            if following != ",":
                 break
             at += 1
 
 
 def _is_name(word: str) -> bool:
     """Whether it may be the name of a section: no type and no directive of PTX."""
-    return bool(_NAME(word)) and word[1:] not in SCALAR_TYPES and not is_directive(word)
+    return bool(_NAME(word)) and word not in _TYPES and word[1:] not in SCALAR_TYPES and not is_directive(word)
 
 
 def _fits(value: int, negative: bool, bits: int) -> bool:
     """Whether a number of 64 bits, or its negative, may stand behind a type of so many bits. ptxas looks at the low 32
-    bits of what is not negative, and takes no -0 but behind .b64.
+    bits of what is not negative. (A -0 alone it takes for .b64 only.)
     """
     if negative:
-        return value < 1 << 63 if bits == 64 else 0 < value <= 1 << bits - 1
+        return value < 1 << 63 if bits == 64 else value <= 1 << bits - 1
     return bits >= 32 or value % (1 << 32) < 1 << bits
 
 

@@ -46,6 +46,10 @@ class Names:
         self.visible: dict[str, Entity] = dict(module)
         self._own: list[dict[str, Entity | None]] = [{}]  # per open scope: its names, and what each of them hides
         self._ranges: list[dict[str, int]] = [{}]
+        self._passed: set[str] = set()
+        """The labels so far: ptxas knows what they are, and takes others plus an offset for a number."""
+        self._own_labels: list[set[str]] = [set()]
+        """Those of each open scope."""
 
     # ------------------------------------------------------------------------------------------------------ scopes
 
@@ -53,12 +57,14 @@ class Names:
         self.path.append(ordinal)
         self._own.append({})
         self._ranges.append({})
+        self._own_labels.append(set())
 
     def close(self) -> None:
         if len(self.path) == 1:
             return
         self.path.pop()
         self._ranges.pop()
+        self._own_labels.pop()
         for name, hidden in self._own.pop().items():
             if hidden is None:
                 self.visible.pop(name, None)
@@ -72,6 +78,8 @@ class Names:
         if name in own or self._in_range(name):
             earlier = self.visible[name].what if name in own else f"{name} is a register of a range"
             return Fault(f"{name} is declared twice in this scope: {earlier} already", word=name)
+        if name in self._own_labels[-1]:
+            return Fault(f"{name} is declared twice in this scope: {name} is a label already", word=name)
         own[name] = self.visible.get(name)
         self.visible[name] = entity
         return None
@@ -120,6 +128,8 @@ class Names:
 
     def label(self, name: str) -> Fault | None:
         """A label stands here."""
+        self._passed.add(name)
+        self._own_labels[-1].add(name)
         labels = self.labels[self.path[-1]]
         if labels.get(name, 0) > 1:
             labels[name] = 1  # said once
@@ -173,6 +183,7 @@ class Names:
                     yield Fault(f".calltargets lists functions, and {what}", word=name)
         else:
             entity = Entity(label, "prototype", signature=signature)
+        self._own_labels[-1].discard(label)  # its label on a line before it
         if label and (fault := self.add(entity)) is not None:
             yield fault
 
@@ -191,7 +202,9 @@ class Names:
         entity = self.visible.get(use.name)
         if entity is None:
             if self.has_label(use.name):
-                if use.wanted in ("constant", "displaced") or (use.wanted == "address" and not use.places):
+                if use.name not in self._passed and (
+                    use.wanted in ("constant", "displaced") or (use.wanted == "address" and not use.places)
+                ):
                     return None
                 return self._wrong(use, f"{use.name} is a label")
             return self._undeclared(use.name, use.operand)

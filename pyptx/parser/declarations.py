@@ -63,6 +63,8 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
         at += 1
     if at >= end:
         raise SyntaxProblem("a declaration needs a name", max(end - 1, start))
+    if head[-1:] == [".align"]:
+        raise SyntaxProblem(f".align takes a power of two, not {tokens[at][1]}", at)
     items: list[tuple[str, tuple[str, ...]]] = []
     for first, last in _declaration_parts(tokens, at, end):
         if first >= last or tokens[first][0] != "id":

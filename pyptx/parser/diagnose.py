@@ -75,7 +75,7 @@ class _Judge:
     def judge(self) -> Iterator[Issue]:
         yield from self._header()
         first = FIRST_PTX[self.target]
-        if self.version < first:
+        if self.version < first and any(_says_something(item) for item in self.source.items):
             message = (
                 f"target {self.target} needs PTX {version_text(first)} or newer, and .version is {self.source.version}"
             )
@@ -307,6 +307,11 @@ class _Judge:
             if match is not None:
                 return number, match.start() + 1
         return line, start
+
+
+def _says_something(item: Statement | FunctionSource) -> bool:
+    """Whether an item is more than a line of the header: of a module without anything ptxas does not look at the target."""
+    return isinstance(item, FunctionSource) or item[0].tokens[0] not in _HEADERS
 
 
 _HEADERS = frozenset({".version", ".target", ".address_size", ";"})

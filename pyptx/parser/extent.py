@@ -10,7 +10,7 @@ LINE_DIRECTIVES = frozenset({".loc", ".loc_intermediate", ".file", ".version", "
 
 
 continued = re.compile(
-    r"(?:^|[;{}])[ \t]*\.(?:loc|loc_intermediate|file|target|address_size)\b[^\n;{}]*?"
+    r"\.(?:loc|loc_intermediate|file|target|address_size)\b[^\n;{}]*?"
     rf"(?:,[ \t\r]*\n|\n(?:[ \t\r]*(?://[^\n]*|{LINE_MARKER})?\n)*[ \t]*"
     r'(?:[,"\d]|function_name\b|inlined_at\b|sm_|compute_|WARP_SZ\b))',
     re.M,

@@ -66,6 +66,7 @@ _BRANCH = re.compile(rf"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)({_NAME}
 _LINE_MARKER = re.compile(LINE_MARKER).fullmatch
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
+_BEFORE_A_SPACE = frozenset({".extern", ".visible", ".weak", ".common", ".align", ".attribute"})
 _MAX_RETRIES = 64
 
 
@@ -508,6 +509,8 @@ class Reader:
             elif token == ";":
                 raise SyntaxProblem("a ';' alone: PTX has no empty statement", start)
             elif kind == "id" and end - start == 2 and words[1] == ":":
+                if token in ("WARP_SZ", "_") or "::" in token:
+                    raise SyntaxProblem(f"{token} cannot be a label", start)
                 assert self.environment is not None
                 self.environment.hide(token)
                 self._take(token)
@@ -678,7 +681,10 @@ class Reader:
             self._symbols.add(header.name)
             self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
-        if first in _VARIABLE_WORDS or first in (".extern", ".visible", ".weak", ".common"):
+        if first in _VARIABLE_WORDS or first in _BEFORE_A_SPACE:
+            if ".reg" in words[:8]:
+                self._registers(tokens, start, end, words, gaps, position)
+                return
             if words[-1] != ";":
                 raise SyntaxProblem("expected ';' at the end of the declaration", end - 1)
             declaration = read_declaration(tokens, start, end - 1)
@@ -696,7 +702,7 @@ class Reader:
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):
             self._label_list(words, gaps, line, list_at)
             return
-        if first in (".pragma", ".file", ".section", ".alias", ".attribute", ".loc_intermediate"):
+        if first in (".pragma", ".file", ".section", ".alias", ".loc_intermediate"):
             self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
         raise SyntaxProblem(f"unknown directive {first}", start)
@@ -767,10 +773,7 @@ class Reader:
             return
         if first in (".file", ".section", ".pragma", ".alias", ".loc", ".loc_intermediate", SOURCE_SECTION):
             shape = directive_shape(DirectiveOp, words, gaps)
-        elif any(
-            w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref")
-            for w in words[: 12 if first == ".attribute" else 6]
-        ):
+        elif any(w in _VARIABLE_WORDS or w in (".texref", ".samplerref", ".surfref") for w in words[:20]):
             shape = declaration_shape(VariableOp, read_declaration(tokens, start, end - 1), words, gaps, Kind.OTHER)
         else:
             raise SyntaxProblem(f"expected a module-level directive, found {first!r}", start)

@@ -19,6 +19,7 @@ from ..dialects.ptx.instruction import Instruction, verdict_of
 from ..dialects.ptx.structure import (
     DirectiveOp,
     FunctionOp,
+    HeaderOp,
     LabelListOp,
     LabelOp,
     LocOp,
@@ -58,7 +59,7 @@ def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
         if first is None:
             yield Diagnostic("error", f"unknown target {target.target}")
             continue
-        if target.version < first:
+        if target.version < first and not all(map(_of_the_header, ptx.body.ops)):
             needed = f"needs PTX {version_text(first)} or newer, not {target.data[1]}"
             yield Diagnostic("error", f"target {target.target} {needed}")
         header = ptx.header_problem()
@@ -69,6 +70,12 @@ def _diagnostics(module: Operation) -> Iterator[Diagnostic]:
         for function, cfg in cfgs.items():
             for violation in check_function(function, cfg):
                 yield diagnostic_at(violation.op, violation.message)
+
+
+def _of_the_header(op: Operation) -> bool:
+    """Whether an op is a line of the header. ptxas does not look at the target of a module that has nothing else."""
+    words = op.words if isinstance(op, DirectiveOp) else ()
+    return isinstance(op, HeaderOp) or words[:1] in ((".version",), (".target",), (".address_size",))
 
 
 def _judge(module: ModuleOp, cfgs: Mapping[FunctionOp, CFG]) -> Iterator[Diagnostic]:

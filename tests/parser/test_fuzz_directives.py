@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_directives import EXPLAINED, explanation, measure
+from benchmarks.module_areas import AREAS
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
 
 MODULES = 500
@@ -17,9 +18,10 @@ def test_random_modules_are_judged_as_ptxas_judges_them() -> None:
         find_tool("ptxas")
     except ToolNotFound:
         pytest.skip("no ptxas")
-    accepted, found = measure(MODULES, seed=2)
-    assert accepted > 15, "hardly anything was legal: the generator is broken"
-    wrong = [d for d in found if explanation(d) is None]
+    measured = measure(MODULES, seed=2)
+    assert set(measured.areas) == set(AREAS)
+    assert measured.accepted > MODULES / 8, "hardly anything was legal: the generator is broken"
+    wrong = [d for d in measured.found if explanation(d) is None]
     assert not wrong, "\n\n".join(
         f"ptxas {'accepts' if d.accepted else 'rejects'}: {d.message}\n{d.text}" for d in wrong[:5]
     )

@@ -35,7 +35,7 @@ class BranchIndexed(Instruction):
     terminator = True
     symbol_kind = "branch targets"
     unit = "control"
-    forms = (form("brx.idx{.uni} index:u32, targets:symbol", ptx="6.0"),)
+    forms = (form("brx.idx{.uni} index:u32, targets:symbol", ptx="5.1"),)
 
 
 @instruction

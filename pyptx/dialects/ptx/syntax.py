@@ -424,7 +424,9 @@ class OperandParser:
             return Vector(elements)
         if token == "(" and self.call:
             self.at += 1
+            self.call = False  # inside, a parenthesis is one of a constant
             elements = () if self._peek() == ")" else self._list()
+            self.call = True
             self._expect(")")
             return Arguments(elements)
         if token == "!" and self._next_kind() in ("id", "p") and not self._is_number_after(1):
@@ -760,4 +762,4 @@ def _whole(digits: str, base: int) -> int:
         raise ValueError(f"{digits} is no number of base {base}") from None
     if value // base >> 63:
         raise OverflowError(f"{digits} does not fit in 64 bits")
-    return value
+    return value & _M64
