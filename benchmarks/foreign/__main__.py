@@ -68,7 +68,7 @@ def main() -> int:
                 said = generate(source, options.python, options.examples, folder)
                 if said:
                     print(said)
-            for file in sorted(folder.glob(f"*{options.only}*.json")):
+            for file in (f for f in sorted(folder.glob("*.json")) if options.only in f.name):
                 v = judge(file)
                 counts[source, v.silent] += 1
                 warned = ", ".join(f"{rule} {n}" for rule, n in v.warnings.items())

@@ -7,6 +7,7 @@ EXAMPLES is examples/python/CuTeDSL/cute of github.com/NVIDIA/cutlass.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import io
 import re
@@ -63,6 +64,23 @@ def example(path: str) -> Any:
     return module
 
 
+class OnDevice:
+    """An array that says it is on GPU 0, so that the examples take it for global memory."""
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 2  # DLTensor.device.device_type
+        return capsule
+
+
 class Tensor:
     """An array as the examples want it: modes (m, n, l) over memory in another order; `bits` holds the memory."""
 
@@ -79,7 +97,7 @@ class Tensor:
         self.bits[...] = encode(stored, kind)
         self.order = order
         view = self.bits.transpose(np.argsort(order))
-        tensor = from_dlpack(view, assumed_align=16)
+        tensor = from_dlpack(OnDevice(view), assumed_align=16)
         if kind in TYPES:
             tensor.element_type = TYPES[kind]
         if dynamic:
