@@ -138,9 +138,10 @@ class Endless:
             or surfaces
         ):
             return None
-        return list(self._arrays())
+        return list(self.arrays())
 
-    def _arrays(self) -> Iterator[Array]:
+    def arrays(self) -> Iterator[Array]:
+        """Registers, memory and barriers."""
         engine, machine = self.engine, self.engine.machine
         yield machine.executing(None)
         yield from machine.pools.values()

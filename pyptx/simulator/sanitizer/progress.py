@@ -1,12 +1,14 @@
 """Threads that poll for ever: a deadlock that no barrier shows.
 
-Each look at an mbarrier or a flag that changes nothing is counted; anything that may wake a poller (a store,
-an arrival, a copy) resets the counts. When every living thread either waits at a barrier or has looked in vain
-many times, nothing can change any more.
+Each look at an mbarrier or a flag is counted; a store, an arrival or a copy resets the counts. When every living thread
+either waits at a barrier or has looked many times, the state of the launch is compared from look to look: pollers may change
+memory themselves (atom.cas, atom.exch) or count their looks, and only when all registers and memory are as they were before
+can nothing change any more.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 Array = Any
 PATIENCE = 300
-"""Looks in vain of every thread after which a launch is given up."""
+"""Looks in vain of every thread after which states are compared."""
+VISITS = 16
+"""How often one place is come to before another state is kept."""
 
 
 class Progress:
@@ -33,10 +37,15 @@ class Progress:
         self.slot = np.full(lanes, -1, np.int64)
         self.inst = np.zeros(lanes, np.int64)
         self.moved = False
+        self.start()
 
     def start(self) -> None:
         self.looks[...] = 0
         self.moved = False
+        self.patience = PATIENCE
+        self.kept: tuple[int, bytes, bytes] | None = None
+        """An instruction, the lanes that looked, and the state of the launch then."""
+        self.visits = 0
 
     def made(self) -> None:
         """Something changed."""
@@ -51,13 +60,37 @@ class Progress:
         if self.moved:
             self.looks[...] = 0
             self.moved = False
+            self.kept = None
         self.looks[lanes] += 1
         self.slot[lanes] = slots
         self.inst[lanes] = inst.number
-        if self.looks[lanes[0]] > PATIENCE:
-            self._check()
+        if self.looks[lanes[0]] > self.patience:
+            self._check(inst, lanes)
 
-    def _check(self) -> None:
+    def _came_back(self, inst: Inst, lanes: Array) -> bool:
+        """Whether the state is as it was when these threads looked here before."""
+        here = inst.number, lanes.tobytes()
+        if self.kept is not None and self.kept[:2] != here:
+            return False
+        state = self._state()
+        if self.kept is not None and self.kept[2] == state:
+            return True
+        self.visits += 1
+        if self.kept is None or self.visits > VISITS:
+            if self.kept is not None:  # a longer period, or something counts: look again later
+                self.patience *= 2
+            self.kept, self.visits = (*here, state), 0
+        return False
+
+    def _state(self) -> bytes:
+        engine = self.s.engine
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (*engine.endless.arrays(), *(engine.groups[at] for at in sorted(engine.groups))):
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        digest.update(repr(sorted(engine.groups)).encode())
+        return digest.digest()
+
+    def _check(self, inst: Inst, at: Array) -> None:
         machine, engine = self.s.machine, self.s.engine
         if machine.pending.copies:
             return
@@ -66,7 +99,7 @@ class Progress:
             blocked |= mask
         alive = machine.executing(None)
         polling = alive & ~blocked
-        if (self.looks[polling] <= PATIENCE).any():
+        if (self.looks[polling] <= self.patience).any() or not self._came_back(inst, at):
             return
         found: list[Diagnostic] = []
         lanes = np.flatnonzero(polling)
