@@ -86,7 +86,7 @@ class Progress:
         engine = self.s.engine
         digest = hashlib.blake2b(digest_size=16)
         for array in (*engine.endless.arrays(), *(engine.groups[at] for at in sorted(engine.groups))):
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            digest.update(array.tobytes())
         digest.update(repr(sorted(engine.groups)).encode())
         return digest.digest()
 

@@ -15,7 +15,7 @@ def program(random: Random, stuck: bool) -> str:
     """Two threads that take turns with a word by atomics. Each takes it when it holds the thread's number, and gives it on;
     `stuck`: the second gives it to nobody.
     """
-    rounds = random.randint(200, 700)
+    rounds = random.randint(160, 330)
     take = random.choice(["atom.global.cas.b32 %r10, [%rd2], {me}, {to};", "ld.relaxed.gpu.global.u32 %r10, [%rd2];"])
     lines = ["setp.gt.u32 %p2, %r1, 1; @%p2 bra $end; mov.u32 %r20, 0; @%p1 bra $a;"]
     for name, me, to in (("b", 1, 5 if stuck else 0), ("a", 0, 1)):
