@@ -144,7 +144,7 @@ def call_table(formal: Formal, tail: Sequence[str]) -> tuple[str, ...]:
             masked = at - start > 3 and values[start + 1] == "("  # `0xFF(name)`
             found.append(values[start + 2 if masked else start])
             start = at + 1
-    return tuple(found) if _named(found[0]) else ()
+    return tuple(found) if found and _named(found[0]) else ()
 
 
 def _named(word: str) -> bool:

@@ -54,6 +54,25 @@ def test_ptxas_still_says_so() -> None:
     assert [(text, not said) for (text, _), said in zip(some, asked, strict=True)] == some
 
 
+ONCE_A_TRACEBACK = (
+    ".shared .align  .u32 n;\n",
+    ".entry k(){ .shared 16 .align .v4 .s32 s[4]; ret; }\n",
+    ".global .u64 t[] = {generic).x, x};\n",
+    ".func f(.reg x) { .reg .b64 %d; mov.b64 %d, {1, x}; ret; }\n",
+    ".global .b32 g; .global .u8 v = 0xFF0000000000000000(g);\n",
+)
+"""Illegal texts that raised from inside, found by `benchmarks.mutations` but for the last two."""
+
+
+@pytest.mark.parametrize("body", ONCE_A_TRACEBACK)
+def test_bad_text_is_an_error_with_a_place(body: str) -> None:
+    assert errors(HEADER + body)
+    try:
+        module_diagnostics(pyptx.parse(HEADER + body))
+    except pyptx.PTXError as error:
+        assert all(d.line for d in error.diagnostics)
+
+
 ODD_BUT_LEGAL = (
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+18446744073709551615]; ret;}\n",
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+5 % 3]; st.global.u32 [%d1], %r1; ret;}\n",

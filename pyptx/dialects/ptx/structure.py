@@ -134,9 +134,11 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
             head = self.head[: self.head.index(".ptr")]
         else:
             head = self.head
-        if ".align" not in head:
-            return None
-        return int(evaluate(head[head.index(".align") + 1]))
+        number = head[head.index(".align") + 1 :][:1] if ".align" in head else ()
+        try:
+            return int(evaluate(number[0])) if number else None
+        except (ValueError, OverflowError):
+            return None  # reported with the declaration
 
     @property
     def register_class(self) -> str:
