@@ -54,7 +54,7 @@ def target(text: str) -> str:
 
 def test_the_programs_shown_are_the_ones_made() -> None:
     shown = re.findall(r"```text\n(.*?)```", PAGE, re.S)
-    names = ["kernels", "softmax", "cute_gemm", "cute_gemm", "cute_gemm"]
+    names = ["kernels", "softmax", "hopper_gemm", "hopper_gemm", "hopper_gemm"]
     functions = {"kernels": "saxpy"}
     for text, name in zip(shown, names, strict=False):
         file = ROOT / "examples" / "transpile" / f"{name}.ptx"
@@ -62,7 +62,7 @@ def test_the_programs_shown_are_the_ones_made() -> None:
 
 
 def test_the_gemm_gives_its_ptx_back() -> None:
-    text = (ROOT / "examples" / "transpile" / "cute_gemm.ptx").read_text()
+    text = (ROOT / "examples" / "transpile" / "hopper_gemm.ptx").read_text()
     assert printed(text) == text
     again = printed(text, sugar=True)
     assert not differences(pyptx.parse(text), pyptx.parse(again))

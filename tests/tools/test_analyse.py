@@ -39,7 +39,7 @@ def test_traffic_in_loops_of_unknown_length_is_not_called_known(capsys: pytest.C
 def test_copies_through_tensor_maps_are_said_not_to_be_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = DATA.parents[2] / "examples" / "transpile" / "cute_gemm.ptx"
+    path = DATA.parents[2] / "examples" / "transpile" / "hopper_gemm.ptx"
     lines = path.read_text().splitlines()
     copies = [i for i, line in enumerate(lines, 1) if "cp.async.bulk.tensor" in line]
     assert copies

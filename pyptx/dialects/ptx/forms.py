@@ -293,13 +293,13 @@ class Form:
         return tuple(matcher.type_of(spec)[0] for spec in self.alternative(layout) or ())
 
     def results(self, slots: Slots, owner: type[Fragments]) -> Iterator[tuple[int, bool, tuple[Result, ...]]]:
-        """Of each operand list whose first operand is only written: how many operands follow, whether the second result is
+        """Of each operand list whose first operand is written (`d~`: after it was read): how many operands follow, whether the second result is
         optional, and the result (two for a pair `d|p`).
         """
         matcher = _OperandMatcher(self, slots, (), owner)
         for specs in self.alternatives:
             parts = () if not specs else specs[0].parts if specs[0].kind == "pair" else specs[:1]
-            if parts and parts[0].role == "=":
+            if parts and parts[0].role != "$":
                 yield len(specs) - 1, specs[0].optional_part, tuple(matcher.type_of(part) for part in parts)
 
     @cached_property
