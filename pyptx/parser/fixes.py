@@ -29,7 +29,7 @@ from .instruction import read_instruction
 
 _TRIES = 4000
 """Of a module."""
-_STATEMENTS = 200
+_STATEMENTS = 1000
 """Of a module, for which the dialect looks for proposals."""
 _TRIES_OF_ONE = 160
 """Of a statement."""
