@@ -15,18 +15,18 @@ __version__ = "0.2.0"
 
 _WHERE = {
     "Diagnostic": "diagnostics",
-    "Kernel": "frontend.kernel",
-    "Layout": "frontend.tiles",
+    "Kernel": "frontend.kernel.kernel",
+    "Layout": "frontend.memory.tiles",
     "LoadedKernel": "simulator",
-    "Module": "frontend.modules",
+    "Module": "frontend.module.module",
     "PTXError": "diagnostics",
     "SimulationError": "diagnostics",
-    "Tile": "frontend.tiles",
-    "detect_arch": "frontend.device",
+    "Tile": "frontend.memory.tiles",
+    "detect_arch": "frontend.kernel.device",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
-    "fat_kernel": "frontend.kernel",
-    "intrinsic": "frontend.debug",
+    "fat_kernel": "frontend.kernel.kernel",
+    "intrinsic": "frontend.library.debug",
     "load": "simulator",
     "parse": "text",
     "register_sharding": "runtime.dtensor",
@@ -63,11 +63,11 @@ __all__ = [
 if TYPE_CHECKING:
     from . import ptx, reg, smem
     from .diagnostics import Diagnostic, PTXError, SimulationError
-    from .frontend.debug import intrinsic
-    from .frontend.device import detect_arch
-    from .frontend.kernel import Kernel, fat_kernel, kernel
-    from .frontend.modules import Module
-    from .frontend.tiles import Layout, Tile
+    from .frontend.kernel.device import detect_arch
+    from .frontend.kernel.kernel import Kernel, fat_kernel, kernel
+    from .frontend.library.debug import intrinsic
+    from .frontend.memory.tiles import Layout, Tile
+    from .frontend.module.module import Module
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding
     from .simulator import LoadedKernel, load, simulate
@@ -95,7 +95,7 @@ class _Package(ModuleType):
 
     @property
     def kernel(self) -> Any:
-        return import_module(".frontend.kernel", __name__).kernel
+        return import_module(".frontend.kernel.kernel", __name__).kernel
 
     @kernel.setter
     def kernel(self, value: object) -> None:

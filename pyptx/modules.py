@@ -1,11 +1,11 @@
 """PTX modules written in Python, statement by statement: `Module` and what its functions are made of."""
 
-from .frontend.arguments import load
-from .frontend.async_objects import Mbarrier, descriptor, mbarrier, tma
-from .frontend.calls import call
-from .frontend.instructions import inst
-from .frontend.modules import Function, Module, Style, declaration, param
-from .frontend.statements import (
+from .frontend.core.instructions import inst
+from .frontend.module.arguments import load
+from .frontend.module.async_objects import Mbarrier, descriptor, mbarrier, tma
+from .frontend.module.calls import call
+from .frontend.module.module import Function, Module, Style, declaration, param
+from .frontend.module.statements import (
     addr,
     at,
     close_scope,
@@ -26,7 +26,7 @@ from .frontend.statements import (
     unknown,
     variable,
 )
-from .frontend.values import Block, If, Loop, Value, block, else_, if_, loop, new, op, special
+from .frontend.module.values import Block, If, Loop, Value, block, else_, if_, loop, new, op, special
 
 __all__ = [
     "Block", "Function", "If", "Loop", "Mbarrier", "Module", "Style", "Value", "addr", "at", "block", "call", "close_scope", "declaration",

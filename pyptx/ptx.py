@@ -3,10 +3,11 @@
 from typing import Any
 
 from .compat import accept_former_names as _accept_former_names
-from .frontend import warp
-from .frontend.absent import absent as _absent
-from .frontend.addresses import Cvta, addr, global_ptrs, param, var
-from .frontend.barriers import (
+from .frontend.core.instructions import emit as _emit_text
+from .frontend.core.instructions import inst
+from .frontend.core.raw import raw
+from .frontend.library import warp
+from .frontend.library.barriers import (
     NamedBarrier,
     bar,
     elect_sync,
@@ -16,8 +17,8 @@ from .frontend.barriers import (
     setmaxnreg_dec,
     setmaxnreg_inc,
 )
-from .frontend.clusters import cluster
-from .frontend.control import (
+from .frontend.library.clusters import cluster
+from .frontend.library.control import (
     PipelineState,
     bra,
     break_,
@@ -34,19 +35,18 @@ from .frontend.control import (
     ret,
     scope,
 )
-from .frontend.copies import cp, tma
-from .frontend.debug import file_, intrinsic, loc, pipe, pragma
-from .frontend.instructions import emit as _emit_text
-from .frontend.instructions import inst
-from .frontend.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
-from .frontend.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
-from .frontend.operations import op
-from .frontend.pointers import Pointer, pointer
-from .frontend.raw import raw
-from .frontend.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
-from .frontend.special import Special, sreg, target
-from .frontend.tcgen05 import tcgen05
-from .frontend.wgmma import wgmma
+from .frontend.library.copies import cp, tma
+from .frontend.library.debug import file_, intrinsic, loc, pipe, pragma
+from .frontend.library.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
+from .frontend.library.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
+from .frontend.library.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
+from .frontend.library.special import Special, sreg, target
+from .frontend.library.tcgen05 import tcgen05
+from .frontend.library.wgmma import wgmma
+from .frontend.lint.unknown_names import absent as _absent
+from .frontend.memory.addresses import Cvta, addr, global_ptrs, param, var
+from .frontend.memory.pointers import Pointer, pointer
+from .frontend.module.operations import op
 
 special = Special()
 cvta = Cvta()

@@ -1,7 +1,7 @@
 """Registers of a traced kernel: `reg.scalar(u32)`, `reg.array(f32, 8)`."""
 
-from .frontend.fragments import Fragment, mma_frag, wgmma_frag
-from .frontend.registers import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar
+from .frontend.core.registers import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar
+from .frontend.library.fragments import Fragment, mma_frag, wgmma_frag
 
 __all__ = [
     "Fragment",

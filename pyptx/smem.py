@@ -1,7 +1,7 @@
 """Shared memory of a traced kernel: `smem.alloc(f32, (8, 32))`, `smem.mbarrier(2)`."""
 
 from .compat import accept_former_names as _accept_former_names
-from .frontend.shared import (
+from .frontend.memory.shared import (
     MbarrierArray,
     MbarrierRef,
     SharedAlloc,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp, VariableOp
 from ..dialects.ptx.syntax import Address, Arguments, Immediate, Operand, Register, Symbol, lex
 from ..dialects.ptx.types import SCALAR_TYPES
-from ..frontend.arguments import Statement
-from ..frontend.calls import CONVENTIONS, Convention, prototype_text
+from ..frontend.module.arguments import Statement
+from ..frontend.module.calls import CONVENTIONS, Convention, prototype_text
 from ..ssa.statement import Kind, Reg, Shape
 
 __all__ = ["Called", "called_at", "style_of"]

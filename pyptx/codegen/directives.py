@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..dialects.ptx.structure import DeclarationAttr
-from ..frontend import words as spelling
-from ..frontend.parameters import raw_parameter
+from ..frontend.core import declarations as spelling
+from ..frontend.memory.parameters import raw_parameter
 from .names import literal, string
 
 _MAX_DEPTH = 16

@@ -23,7 +23,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.style import DEFAULT, Style
 from ..dialects.ptx.target import Version, parse_version
-from ..frontend.instructions import spelled, wide_floats
+from ..frontend.core.instructions import spelled, wide_floats
 from ..parser.reader import ModuleText
 from ..printer.ptx import header_gaps
 from ..ssa.builder import FunctionSource

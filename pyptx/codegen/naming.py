@@ -11,7 +11,7 @@ from functools import lru_cache
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.movement import ConvertAddress
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, SpecialRegister, Symbol, Vector
-from ..frontend.arguments import Statement as Recorded
+from ..frontend.module.arguments import Statement as Recorded
 from ..ssa.statement import Reg, Shape
 from .names import identifier
 

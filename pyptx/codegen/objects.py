@@ -9,7 +9,14 @@ from ..dialects.ptx.async_copy import CpAsyncBulkTensor
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.mbarrier import MbarrierTryWait
 from ..dialects.ptx.syntax import Address, Operand, Register, Sink, Vector
-from ..frontend.async_objects import MBARRIER_METHODS, OWN_SPACE, descriptor, swizzle_of, tensor_load, tensor_store
+from ..frontend.module.async_objects import (
+    MBARRIER_METHODS,
+    OWN_SPACE,
+    descriptor,
+    swizzle_of,
+    tensor_load,
+    tensor_store,
+)
 from ..ssa.statement import Kind
 from .names import string
 from .structure import Region

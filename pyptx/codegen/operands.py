@@ -17,7 +17,7 @@ from ..dialects.ptx.syntax import (
     Vector,
     operand_tokens,
 )
-from ..frontend.instructions import float_text
+from ..frontend.core.instructions import float_text
 from .names import literal
 
 Hole = bool

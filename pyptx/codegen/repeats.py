@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dialects.ptx.structure import LocOp, UnknownOp
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Register, Symbol
-from ..frontend.arguments import Statement
+from ..frontend.module.arguments import Statement
 from ..ssa.statement import Kind, Reg, Shape
 from .operands import constant
 

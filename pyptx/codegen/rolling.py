@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Vector, operand_tokens
-from ..frontend.results import result_type
+from ..frontend.core.results import result_type
 from ..ssa.statement import Kind, Reg, Shape
 from . import layout
 from .repeats import Place, Repeat, offset_of, plain_integer

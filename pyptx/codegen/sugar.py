@@ -35,12 +35,12 @@ from ..dialects.ptx.syntax import (
     Vector,
     operand_tokens,
 )
-from ..frontend.arguments import Statement, ends_in_jump, load_type
-from ..frontend.calls import CONVENTIONS, Convention
-from ..frontend.instructions import spelled, wide_floats
-from ..frontend.operations import element_class, pair_classes, result_class
-from ..frontend.operators import COMPARISONS, operator_opcode
-from ..frontend.results import operator_type, result_type
+from ..frontend.core.instructions import spelled, wide_floats
+from ..frontend.core.operators import COMPARISONS, operator_opcode
+from ..frontend.core.results import operator_type, result_type
+from ..frontend.module.arguments import Statement, ends_in_jump, load_type
+from ..frontend.module.calls import CONVENTIONS, Convention
+from ..frontend.module.operations import element_class, pair_classes, result_class
 from ..parser.reader import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Kind, Reg, Shape

@@ -1,8 +1,9 @@
 """The traced DSL: Python that records PTX instructions, one call = one instruction.
 
-`trace` records; `registers`, `arithmetic` and `instructions` are its core (registers have operators, operators are
-instructions, instructions take registers: they are imported together, here). The other modules are the namespaces of
-`reg`, `smem` and `ptx`; `kernel` turns a trace into a module.
+Rooms, each of which imports only those before it: `core` (the trace, registers, instructions), `memory` (addresses,
+pointers, shared memory, tensors, parameters), `lint` (what is refused or warned of), `library` (the namespaces of `ptx`),
+`kernel` and `module`. Registers have operators, operators are instructions, instructions take registers: those three are
+imported together, here.
 """
 
-from . import arithmetic as arithmetic
+from .core import arithmetic as arithmetic

@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any
 
 from .. import ptx, reg, smem
-from ..frontend.instructions import InstructionNamespace
-from ..frontend.kernel import Kernel, kernel
-from ..frontend.not_a_value import NotAValue, NoTruth
-from ..frontend.special import Special
-from ..frontend.tiles import Layout, Tile
+from ..frontend.core.instructions import InstructionNamespace
+from ..frontend.core.nonvalue import NotAValue, NoTruth
+from ..frontend.kernel.kernel import Kernel, kernel
+from ..frontend.library.special import Special
+from ..frontend.memory.tiles import Layout, Tile
 
 ROOTS: dict[str, Any] = {
     "kernel": kernel, "Kernel": Kernel, "Tile": Tile, "Layout": Layout, "ptx": ptx, "reg": reg, "smem": smem,

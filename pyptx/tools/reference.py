@@ -1,7 +1,7 @@
 """Write the reference and the stubs of `ptx.inst`: instructions from the op classes, the rest from docstrings.
 
     python -m pyptx.tools.reference docs/reference
-    python -m pyptx.tools.reference --stubs pyptx/frontend/inst_stubs.pyi
+    python -m pyptx.tools.reference --stubs pyptx/frontend/core/inst_stubs.pyi
 
 One Markdown page per chapter: for each instruction what it does, its syntax lines with the values of their slots, since
 which PTX version and on which targets each exists, and the section of the PTX ISA manual. `authoring.md` has what
@@ -19,7 +19,7 @@ from ..dialects.ptx import all as all_chapters
 from ..dialects.ptx.forms import Form
 from ..dialects.ptx.instruction import MANUAL, OPCODES, Instruction
 from ..dialects.ptx.target import ANYWHERE, Need, condition_text, version_text
-from ..frontend.instructions import python_name
+from ..frontend.core.instructions import python_name
 from . import authoring
 
 CHAPTERS = all_chapters

@@ -6,7 +6,7 @@ import pytest
 
 from pyptx import PTXError, intrinsic, kernel, ptx, reg, smem
 from pyptx.dialects.ptx.instruction import OPCODES
-from pyptx.frontend.instructions import python_name, spelled
+from pyptx.frontend.core.instructions import python_name, spelled
 from pyptx.types import b32, b64, bf16, f16, f32, f64, pred, s8, s32, u8, u16, u32, u64
 from tests.frontend.tracing import assembled, body, ptx_of
 

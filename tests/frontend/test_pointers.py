@@ -103,7 +103,7 @@ def test_one_instruction_each() -> None:
 
 
 def ptx_trace() -> Any:
-    from pyptx.frontend.trace import current
+    from pyptx.frontend.core.trace import current
 
     return current()
 

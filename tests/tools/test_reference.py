@@ -9,7 +9,7 @@ import pytest
 
 import pyptx.frontend
 from pyptx.dialects.ptx.instruction import MANUAL, OPCODES
-from pyptx.frontend.instructions import inst
+from pyptx.frontend.core.instructions import inst
 from pyptx.tools.reference import chapters, doc_of, main, newer_than_the_manual, pages, python_path, stubs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,8 +21,8 @@ def test_reference_is_up_to_date() -> None:
 
 
 def test_stubs_are_up_to_date() -> None:
-    path = Path(pyptx.frontend.__file__).parent / "inst_stubs.pyi"
-    assert path.read_text() == stubs(), "run python -m pyptx.tools.reference --stubs pyptx/frontend/inst_stubs.pyi"
+    path = Path(pyptx.frontend.__file__).parent / "core" / "inst_stubs.pyi"
+    assert path.read_text() == stubs(), "run python -m pyptx.tools.reference --stubs pyptx/frontend/core/inst_stubs.pyi"
 
 
 def test_every_instruction_is_documented() -> None:

@@ -1,0 +1,1 @@
+"""`@kernel`: a Python function, traced and built into a module with one entry; kernels of PTX texts."""

@@ -1,0 +1,439 @@
+"""Control flow: labels and branches, `if_`/`else_`, loops, scopes, pipelines (PTX ISA 9.7.14)."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, TracebackType
+from typing import Any
+
+from ...diagnostics import PTXError
+from ...types import s32, u32
+from ..core.instructions import emit, move, opcode
+from ..core.nonvalue import NotAValue, as_int
+from ..core.registers import NegPred, Reg, predicate, temporary
+from ..core.trace import Trace, current
+from ..lint.early_exit import leave_block
+from ..lint.rebinding import Before, Branch, before, check_end, check_loop, close_branch
+
+__all__ = [
+    "PipelineState", "bra", "break_", "continue_", "else_", "expr", "fresh_label", "if_", "kloop", "label", "loop",
+    "pipeline", "range_", "ret", "scope",
+]  # fmt: skip
+
+_BRA = opcode("bra")
+_BRA_UNI = opcode("bra.uni")
+
+
+def label(name: str) -> None:
+    """Place a label here."""
+    current().label(_label_name(name))
+
+
+def fresh_label(stem: str = "label") -> str:
+    """A label name that is not in use, `$_<stem>_N`."""
+    return f"$_{stem}_{current().count('label')}"
+
+
+def bra(target: str, *, pred: Any = None) -> None:
+    """Branch to a label, always or where `pred` (or `~p`) holds."""
+    _BRA(_label_name(target), pred=pred)
+
+
+def ret(*, pred: Any = None) -> None:
+    """End the thread's run of the kernel."""
+    emit("ret", pred=pred)
+
+
+def _label_name(name: object) -> str:
+    if (
+        not isinstance(name, str)
+        or not name.replace("$", "a").replace("_", "a").replace("%", "a").isalnum()
+        or name[0].isdigit()
+    ):
+        raise current().error(f"{name!r} is no label name", "letters, digits, _ and $, not starting with a digit")
+    return name
+
+
+def _condition(trace: Trace, pred: Any) -> Any:
+    if isinstance(pred, NotAValue):
+        raise pred.refusal()
+    if not isinstance(pred, (Reg, NegPred)):
+        raise trace.error(
+            f"a condition is a predicate register p or ~p, not {type(pred).__name__}",
+            "compare registers with < <= > >= == != to get one; decide Python values with a Python if",
+        )
+    reg = pred.reg if isinstance(pred, NegPred) else pred
+    if reg.dtype.name != "pred":
+        raise trace.error(f"a condition is a predicate register, not a {reg.dtype} one", f"{reg.name} != 0 is one")
+    return pred
+
+
+def _held(pred: Reg | NegPred) -> tuple[str, bool]:
+    """The name of a predicate register, and whether it is negated."""
+    return (pred.reg.name, True) if isinstance(pred, NegPred) else (pred.name, False)
+
+
+class _Block:
+    """A `with` block. The trace remembers it until it is closed: one that never is, or was not entered, is an error."""
+
+    def __init__(self, what: str):
+        trace = current()
+        self.what = what
+        trace.blocks[self] = (what, trace.place())
+
+    def close(self, frame: FrameType, error: BaseException | None) -> bool:
+        """Whether the block ended as it should; `frame` is the one that called `__exit__`."""
+        trace = current()
+        trace.blocks.pop(self, None)
+        return leave_block(trace, frame, error, self.what)
+
+
+class _If(_Block):
+    def __init__(self, pred: Any):
+        super().__init__("ptx.if_(p)")
+        self.pred = pred
+        self.names: tuple[str, str] = ("", "")
+        self.before: Before | None = None
+
+    def __enter__(self) -> None:
+        trace = current()
+        pred = _condition(trace, self.pred)
+        number = trace.count("label")
+        self.names = (f"$_else_{number}", f"$_endif_{number}")
+        _BRA(self.names[0], pred=pred.reg if isinstance(pred, NegPred) else NegPred(pred))
+        self.before = before(trace, sys._getframe(1))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.close(sys._getframe(1), error):
+            assert self.before is not None
+            trace = current()
+            branch = close_branch(trace, self.before, _held(self.pred))
+            trace.label(self.names[0])
+            trace.label(self.names[1])
+            trace.last_if = (len(trace.statements), *self.names, branch)
+
+
+class _Else(_Block):
+    def __init__(self) -> None:
+        super().__init__("ptx.else_()")
+        self.end = ""
+        self.before: Before | None = None
+        self.branch: Branch | None = None
+
+    def __enter__(self) -> None:
+        trace = current()
+        if trace.last_if is None or trace.last_if[0] != len(trace.statements):
+            raise trace.error("else_ must follow its if_ directly", "with ptx.if_(p): ...\nwith ptx.else_(): ...")
+        _, otherwise, self.end, self.branch = trace.last_if
+        trace.last_if = None
+        del trace.statements[-2:]
+        del trace.labels[otherwise], trace.labels[self.end]
+        _BRA(self.end)
+        trace.label(otherwise)
+        self.before = before(trace, sys._getframe(1))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.close(sys._getframe(1), error):
+            assert self.before is not None
+            trace = current()
+            assert self.branch is not None
+            name, negated = self.branch.condition
+            close_branch(trace, self.before, (name, not negated), self.branch)
+            trace.label(self.end)
+
+
+def if_(pred: Any) -> _If:
+    """`with ptx.if_(p):` runs the body in the threads where p (or `~p`) holds."""
+    return _If(pred)
+
+
+def else_() -> _Else:
+    """`with ptx.else_():` directly after an `if_`: runs the body in the other threads."""
+    return _Else()
+
+
+class _Loop(_Block):
+    def __init__(self, name: str, pred: Any):
+        super().__init__(f'ptx.loop("{name}")')
+        self.name, self.pred = name, pred
+        self.place = current().place()
+        self.before: Before | None = None
+
+    def __enter__(self) -> None:
+        label(self.name)
+        self.before = before(current(), sys._getframe(1))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.close(sys._getframe(1), error):
+            assert self.before is not None
+            condition = self.pred.reg if isinstance(self.pred, NegPred) else self.pred
+            check_loop(current(), self.before, condition=condition)
+            if self.pred is None:
+                _BRA_UNI(self.name)
+            else:
+                pred = _condition(current(), self.pred)
+                check_end(current(), self.before, pred.reg if isinstance(pred, NegPred) else pred, self.place)
+                _BRA(self.name, pred=pred)
+
+
+def loop(label: str, *, pred: Any = None) -> _Loop:
+    """`with ptx.loop("name", pred=p):` repeats the body while p (or `~p`) holds at its end: do-while, so the body runs
+    once at least. Without p it repeats always: leave with a branch.
+
+    p is a register that the body writes, `ptx.setp("gt", s32, p, n, 0)`: a comparison such as `n > 0` in its place is
+    made once, before the loop (TraceWarning where nothing in the body writes p and no branch leaves it). A while loop is one
+    that `ptx.bra(done, pred=~p)` leaves, or one under `with ptx.if_(p):`.
+    """
+    return _Loop(label, pred)
+
+
+def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Iterator[Reg]:
+    """`for i in ptx.range_(start, stop, step):` traces the body once, as a loop; i is an s32 register.
+
+    Bounds are ints or 32-bit registers (`stop` is read anew in each round), the step is a non-zero int. `range_(n)`
+    counts from 0. Leave it with `ptx.break_()`, not with Python's break.
+    """
+    if stop is None:
+        start, stop = 0, start
+    trace = current()
+    step = as_int(step)
+    if not isinstance(step, int) or step == 0:
+        raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
+    start, stop = _bound(trace, start), _bound(trace, stop)
+    return _range(trace, start, stop, step)
+
+
+def _bound(trace: Trace, value: Any) -> int | Reg:
+    if isinstance(value, Reg):
+        if value.dtype.is_integer and value.dtype.bits == 32:
+            return value
+        raise trace.error(
+            f"the bounds of range_ are ints and 32-bit integer registers, not {value.dtype}",
+            f"convert it: ptx.cvt(s32, {value.dtype}, reg.scalar(s32), n)",
+        )
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise trace.error(f"the bounds of range_ are ints and 32-bit integer registers, not {value!r}")
+    return operator.index(value)
+
+
+def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:
+    variable = trace.fresh(s32, "%ri")
+    index = Reg(variable.name, s32, variable)
+    number = trace.count("label")
+    head, end, again = f"$_loop_{number}", f"$_endloop_{number}", f"$_continue_{number}"
+    move(index, start)
+    trace.label(head)
+    done = predicate(trace)
+    emit("setp.ge.s32" if step > 0 else "setp.le.s32", done, index, stop)
+    _BRA(end, pred=done)
+    place = trace.place()
+    entry = (again, end)
+    trace.loops.append(entry)
+    trace.open_ranges[number] = place
+    names = before(trace, sys._getframe(1))
+    try:
+        yield index
+    except GeneratorExit:
+        trace.failures.append(range_left(trace, place))
+        return
+    trace.loops.remove(entry)
+    del trace.open_ranges[number]
+    check_loop(trace, names)
+    if again in trace.targets:
+        trace.label(again)
+    emit("add.s32", index, index, step)
+    _BRA(head)
+    trace.label(end)
+
+
+def range_left(trace: Trace, place: int) -> PTXError:
+    """The error for a `range_` loop, at its place, whose end was not traced."""
+    return trace.error(
+        "Python's break (or return, or an exception caught outside) in a range_ loop cannot be traced: the loop has no end",
+        "with ptx.if_(p): ptx.break_()",
+        at=place,
+    )
+
+
+def break_(*, pred: Any = None) -> None:
+    """Leave the innermost `range_` loop."""
+    _BRA(_innermost()[1], pred=pred)
+
+
+def continue_(*, pred: Any = None) -> None:
+    """Go on with the next round of the innermost `range_` loop."""
+    trace = current()
+    target = _innermost()[0]
+    trace.targets.add(target)
+    _BRA(target, pred=pred)
+
+
+def _innermost() -> tuple[str, str]:
+    trace = current()
+    if not trace.loops:
+        raise trace.error(
+            "break_ and continue_ belong into a `for i in ptx.range_(...)` loop", "use ptx.bra(label) elsewhere"
+        )
+    return trace.loops[-1]
+
+
+class _Scope(_Block):
+    def __init__(self) -> None:
+        super().__init__("ptx.scope()")
+
+    def __enter__(self) -> None:
+        current().open_scope()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.close(sys._getframe(1), error):
+            current().close_scope()
+
+
+def scope() -> _Scope:
+    """`with ptx.scope():` a `{ }` block: registers made inside (predicates apart) are declared there and end with
+    it.
+    """
+    return _Scope()
+
+
+class _Expression:
+    def __enter__(self) -> None:
+        current()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+def expr() -> _Expression:
+    """`with ptx.expr():` groups the instructions of one computation. It has no effect on them."""
+    return _Expression()
+
+
+def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_label: str = "kloop") -> None:
+    """Run `body` `total` times. An int is unrolled completely; for a register the loop is unrolled `unroll` times (a
+    power of two).
+
+    What is left after the unrolled loop runs in nested `if_`s, one per power of two below `unroll`. `body` is called
+    with the number of the round (an int, or an s32 register) when it takes an argument. ValueError for other `unroll`s.
+
+        ptx.kloop(count, unroll=4, body=lambda k: total.set(total + k))
+    """
+    trace = current()
+    if not isinstance(unroll, int) or unroll < 1 or unroll & (unroll - 1):
+        raise ValueError(f"unroll is a power of two, not {unroll!r}")
+    takes = _takes_argument(body)
+    call = body if takes else lambda _: body()
+    if isinstance(total, int):
+        for i in range(total):
+            call(i)
+        return
+    count = temporary(trace, u32)
+    move(count, total)
+    done = temporary(trace, s32) if takes else None
+    if done is not None:
+        move(done, 0)
+
+    def rounds(number: int) -> None:
+        for _ in range(number):
+            call(done)
+            if done is not None:
+                emit("add.s32", done, done, 1)
+
+    name = loop_label
+    while name in trace.labels or f"{name}_end" in trace.labels:
+        name = f"{loop_label}_{trace.count('label')}"
+    end = f"{name}_end"
+    less = predicate(trace)
+    emit("setp.lt.u32", less, count, unroll)
+    _BRA(end, pred=less)
+    trace.label(name)
+    start = before(trace, sys._getframe(1), body)
+    rounds(unroll)
+    check_loop(trace, start)
+    emit("sub.u32", count, count, unroll)
+    emit("setp.ge.u32", less, count, unroll)
+    _BRA(name, pred=less)
+    trace.label(end)
+    part = unroll >> 1
+    while part:
+        bit = temporary(trace, u32)
+        emit("and.b32", bit, count, part)
+        some = predicate(trace)
+        emit("setp.ne.u32", some, bit, 0)
+        with if_(some):
+            rounds(part)
+        part >>= 1
+
+
+def _takes_argument(body: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(body).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) and p.default is p.empty
+        for p in parameters
+    )
+
+
+class PipelineState:
+    """Where a ring of `n_stages` buffers stands: `cursor`, the next stage (`n_stages` stands for stage 0 of the next
+    round), and `phase`, the parity of the round, both u32 registers; fresh ones, set to 0, where they are left out.
+    ValueError unless `n_stages` is a positive int.
+    """
+
+    def __init__(self, n_stages: int, *, cursor: Reg | None = None, phase: Reg | None = None):
+        if not isinstance(n_stages, int) or n_stages < 1:
+            raise ValueError(f"a pipeline has a positive number of stages, not {n_stages!r}")
+        self.n_stages = n_stages
+        self.cursor = _zero() if cursor is None else cursor
+        self.phase = _zero() if phase is None else phase
+
+    def advance(self) -> tuple[Reg, Reg]:
+        """(stage, phase) of this step, in u32 registers of their own: where the cursor has come to the end, it wraps and
+        the phase flips; then the cursor moves on. Call it once per step, in code that every thread of the role runs.
+        """
+        trace = current()
+        stage, phase = temporary(trace, u32), temporary(trace, u32)
+        wrapped = predicate(trace)
+        emit("setp.eq.u32", wrapped, self.cursor, self.n_stages)
+        emit("xor.b32", self.phase, self.phase, 1, pred=wrapped)
+        emit("mov.u32", self.cursor, 0, pred=wrapped)
+        move(stage, self.cursor)
+        move(phase, self.phase)
+        emit("add.u32", self.cursor, self.cursor, 1)
+        return stage, phase
+
+
+def pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState:
+    """The state of an n-stage ring, from stage 0 and phase 0, or in the registers given (u32, which the author has
+    initialised). Each `advance()` gives the stage (0 to n-1) and the parity to wait for at that stage's mbarrier:
+
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(full[stage], phase)
+
+    Who waits for stages to be *filled* starts at phase 0. Who waits for them to be *free* starts at phase 1
+    (`phase=reg.scalar(u32, init=1)`): its first n waits do not wait, as nothing has been put there yet. Where both are
+    the same threads, one ring each. ValueError unless n is a positive int.
+    """
+    return PipelineState(n, cursor=cursor, phase=phase)
+
+
+def _zero() -> Reg:
+    """A fresh u32 register that is 0."""
+    result = temporary(current(), u32)
+    move(result, 0)
+    return result

@@ -1,0 +1,85 @@
+"""What functions of this package raise about their arguments (ValueError and the like), at the kernel's line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import TracebackType
+
+from ...diagnostics import PTXError, did_you_mean
+from ..core.arithmetic import Arithmetic, functions_of
+from ..core.trace import NoIndex, OutOfRange, Trace
+
+__all__ = ["at_the_kernels_line"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+class BadValue(PTXError, ValueError):
+    """An argument has a value that it cannot have."""
+
+
+class NoSuchName(PTXError, AttributeError):
+    """A name that pyptx does not have."""
+
+
+_KINDS: tuple[tuple[type[Exception], type[PTXError]], ...] = (
+    (ValueError, BadValue), (TypeError, NoIndex), (IndexError, OutOfRange), (AttributeError, NoSuchName),
+)  # fmt: skip
+
+
+def at_the_kernels_line(trace: Trace, error: Exception) -> PTXError | None:
+    """An error that this package has raised, of the same kind and with a place: the author's line that called it; also of
+    a name or argument that something of this package does not have. None for errors of the author's own code and of
+    other packages.
+    """
+    kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), None)
+    author: TracebackType | None = None
+    inside = False
+    at = error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        inside = code.co_filename.startswith(_PACKAGE)
+        made = code.co_filename == "<string>" and code.co_name == "__init__"  # by dataclass
+        if not inside and not made:
+            author = at
+        at = at.tb_next
+    if kind is None or author is None or not (inside or _is_about_us(error)):
+        return None
+    code = author.tb_frame.f_code
+    line, _, column, _ = list(code.co_positions())[author.tb_lasti // 2]
+    place = trace.add_place(code.co_filename, line or author.tb_lineno, (column or 0) + 1)
+    return kind(trace.diagnostic(str(error), _advice(error), at=place))
+
+
+_CALL = re.compile(r"(\w+)[\w.<>]*\(\) (?:got|missing|takes)")
+
+
+def _is_about_us(error: Exception) -> bool:
+    """Whether the author's line asked an object or function of this package for what it does not have."""
+    if isinstance(error, AttributeError):
+        return _is_ours(type(error.obj).__module__)
+    called = _CALL.match(str(error)) if isinstance(error, TypeError) else None
+    return called is not None and any(
+        _is_ours(getattr(getattr(module, called[1], None), "__module__", ""))
+        for name, module in list(sys.modules.items())
+        if name.startswith("pyptx.frontend.")
+    )
+
+
+def _is_ours(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == "pyptx"
+
+
+def _advice(error: Exception) -> str | None:
+    """What to write instead of a name that an object does not have."""
+    if not isinstance(error, AttributeError) or error.obj is None:
+        return None
+    name = str(error.name)
+    if isinstance(error.obj, Arithmetic) and name in _MATHEMATICS:
+        return functions_of(error.obj.dtype)
+    return did_you_mean(name, [n for n in dir(error.obj) if n[0] != "_"]) or None
+
+
+_MATHEMATICS = frozenset("sqrt exp exp2 log log2 sin cos tanh rsqrt pow floor ceil round abs".split())

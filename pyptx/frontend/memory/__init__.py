@@ -1,0 +1,1 @@
+"""Where values are: addresses, typed pointers, shared memory, tensors and parameters."""

@@ -1,0 +1,215 @@
+"""`Tile` and `Layout`: what a kernel's tensors look like (the public module `pyptx.specs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ...types import _ALL, PtxType
+
+__all__ = ["Layout", "Tile", "unify_envs"]
+
+
+class Layout(Enum):
+    """How a tensor lies in memory, or for TMA_*: with which swizzle TMA writes its boxes to shared memory.
+
+    COL and INTERLEAVED are notes to the reader: nothing acts on them.
+    """
+
+    ROW = "row"
+    COL = "col"
+    TMA_128B = "tma_128b"
+    TMA_64B = "tma_64b"
+    TMA_32B = "tma_32b"
+    INTERLEAVED = "interleaved"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Tile:
+    """The shape, type and layout of a tensor: `Tile("M", "K", bf16)`, `Tile(128, 64, f32, Layout.TMA_128B)`.
+
+    Dimensions are ints or names that launches bind. `tma_box` is the box that one TMA copy moves (default: the whole
+    tensor), `tma_rank=3` describes a 2-D tensor to TMA as (columns/64, rows, 64) and needs `tma_box`, `tma_padding`
+    pads the innermost box dimension of stores. ValueError without dimensions or type, TypeError for other arguments.
+    """
+
+    dims: tuple[int | str, ...]
+    dtype: PtxType
+    layout: Layout = Layout.ROW
+    tma_box: tuple[int, ...] | None = None
+    tma_rank: int = 2
+    tma_padding: bool = field(default=False)
+
+    def __init__(
+        self, *args: int | str | PtxType | Layout, dtype: PtxType | None = None, layout: Layout | None = None,
+        tma_box: tuple[int, ...] | None = None, tma_rank: int = 2, tma_padding: bool = False,
+    ):  # fmt: skip
+        dims: list[int | str] = []
+        for arg in args:
+            if isinstance(arg, PtxType):
+                if dtype is not None:
+                    raise TypeError("a Tile has one dtype, and two were given")
+                dtype = arg
+            elif isinstance(arg, Layout):
+                if layout is not None:
+                    raise TypeError("a Tile has one layout, and two were given")
+                layout = arg
+            elif isinstance(arg, (int, str)) and not isinstance(arg, bool):
+                if isinstance(arg, int) and arg < 0:
+                    raise ValueError(f"a dimension of a Tile is 0 or more, or a name, not {arg}")
+                dims.append(arg)
+            else:
+                raise TypeError(f"a Tile takes dimensions (int or str), a dtype and a Layout, not {arg!r}")
+        if not dims:
+            raise ValueError("a Tile needs at least one dimension")
+        if dtype is None:
+            named = next((f": {d}, not {d!r}" for d in dims if isinstance(d, str) and d in _ALL), "")
+            raise ValueError(f"a Tile needs a dtype, one of pyptx.types{named}")
+        if not isinstance(dtype, PtxType):
+            raise TypeError(f"a Tile's type is one of pyptx.types, such as f32, not {dtype!r}")
+        if tma_rank not in (2, 3):
+            raise ValueError(f"tma_rank is 2 or 3, not {tma_rank!r}")
+        if tma_rank == 3 and tma_box is None:
+            raise ValueError("tma_rank=3 needs a tma_box")
+        if tma_box is not None and not isinstance(tma_box, (tuple, list)):
+            raise TypeError(f"tma_box is a tuple with one extent for each dimension, not {tma_box!r}")
+        for name, value in (
+            ("dims", tuple(dims)), ("dtype", dtype), ("layout", layout or Layout.ROW),
+            ("tma_box", tuple(tma_box) if tma_box else None),
+            ("tma_rank", tma_rank), ("tma_padding", tma_padding),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        words = [repr(d) for d in self.dims] + [repr(self.dtype)]
+        if self.layout is not Layout.ROW:
+            words.append(str(self.layout))
+        if self.tma_box is not None:
+            words.append(f"tma_box={self.tma_box}")
+        if self.tma_rank != 2:
+            words.append(f"tma_rank={self.tma_rank}")
+        if self.tma_padding:
+            words.append("tma_padding=True")
+        return f"Tile({', '.join(words)})"
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def symbolic_dims(self) -> tuple[str, ...]:
+        """The named dimensions, each once, in order."""
+        return tuple(dict.fromkeys(d for d in self.dims if isinstance(d, str)))
+
+    def resolve_shape(self, env: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape with the names bound. KeyError for a name that `env` lacks."""
+        return tuple(env[d] if isinstance(d, str) else d for d in self.dims)
+
+    def extract_env(self, shape: Iterable[int]) -> dict[str, int]:
+        """What a tensor of that shape binds the names to. ValueError if the shape does not fit."""
+        sizes = tuple(shape)
+        if len(sizes) != len(self.dims):
+            raise ValueError(f"{self!r} has {len(self.dims)} dimensions, and the tensor {sizes} has {len(sizes)}")
+        env: dict[str, int] = {}
+        for i, (dim, size) in enumerate(zip(self.dims, sizes, strict=True)):
+            known = env.setdefault(dim, size) if isinstance(dim, str) else dim
+            if known != size:
+                raise ValueError(f"dimension {i} of {self!r} must be {known} (tensor: {sizes})")
+        return env
+
+    def matches(self, shape: Iterable[int], dtype_name: str) -> bool:
+        """Whether a tensor of that shape and NumPy or torch type name ("bfloat16", "float32", ...) fits."""
+        try:
+            self.extract_env(shape)
+        except ValueError:
+            return False
+        return dtype_name.removeprefix("torch.") in _array_types(self.dtype)
+
+    def random(self, rng: np.random.Generator, **dims: int) -> Any:
+        """A NumPy array of this shape and type to try a kernel with: floats are standard normal, integers 0 to 63.
+
+        dims: the named dimensions. KeyError for one that is missing, ValueError for a type that NumPy has no arrays of.
+        """
+        shape = self.resolve_shape(dims)
+        if self.dtype.is_float:
+            return rng.standard_normal(shape).astype(array_type(self.dtype))
+        return rng.integers(0, 64, shape).astype(array_type(self.dtype))
+
+    @classmethod
+    def wgmma_a(
+        cls, m: int | str, k: int | str, dtype: PtxType, *, tile_m: int | None = None, tile_k: int | None = None
+    ) -> Tile:
+        """The A operand of a GEMM, M x K row-major, loaded by TMA in boxes of tile_m x tile_k with the swizzle that
+        the box's rows need.
+        """
+        return cls._wgmma(m, k, dtype, tile_m, tile_k)
+
+    @classmethod
+    def wgmma_b(
+        cls, k: int | str, n: int | str, dtype: PtxType, *, tile_k: int | None = None, tile_n: int | None = None
+    ) -> Tile:
+        """The B operand of a GEMM, K x N row-major, loaded by TMA in boxes of tile_k x tile_n."""
+        return cls._wgmma(k, n, dtype, tile_k, tile_n)
+
+    @classmethod
+    def _wgmma(
+        cls, rows: int | str, columns: int | str, dtype: PtxType, tile_rows: int | None, tile_columns: int | None
+    ) -> Tile:
+        inner = tile_columns if tile_columns is not None else columns
+        layout = Layout.ROW
+        if isinstance(inner, int):
+            row_bytes = inner * dtype.bits // 8
+            found = {16: Layout.ROW, 32: Layout.TMA_32B, 64: Layout.TMA_64B}.get(row_bytes)
+            if found is None and row_bytes < 128:
+                raise ValueError(f"rows of {row_bytes} bytes have no wgmma layout: 16, 32, 64 or at least 128")
+            layout = found or Layout.TMA_128B
+        box: tuple[Any, ...] | None = None
+        if tile_rows is not None or tile_columns is not None:
+            box = (tile_rows if tile_rows is not None else rows, inner)
+        return cls(rows, columns, dtype, layout, tma_box=box)
+
+
+def array_type(dtype: PtxType) -> np.dtype[Any]:
+    """The NumPy type of a tensor's elements. ValueError for those that NumPy has not, such as 4-bit floats."""
+    kind, bits = dtype.name[0], dtype.bits
+    if dtype.name in ("bf16", "e4m3", "e5m2"):
+        import ml_dtypes
+
+        names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+        return np.dtype(getattr(ml_dtypes, names[dtype.name]))
+    if dtype.name not in _ARRAY_TYPES or bits not in (8, 16, 32, 64) or kind == "e" or (kind == "u" and dtype.is_float):
+        raise ValueError(f"NumPy has no arrays of {dtype}")
+    return np.dtype(f"{'f' if dtype.is_float else 'i' if kind == 's' else 'u'}{bits // 8}")
+
+
+def _array_types(dtype: PtxType) -> frozenset[str]:
+    """Names of the array element types that hold such values."""
+    return _ARRAY_TYPES.get(dtype.name, frozenset())
+
+
+_ARRAY_TYPES = {
+    name: frozenset(words.split())
+    for name, words in {
+        "f16": "float16 half", "bf16": "bfloat16", "f32": "float32 float", "tf32": "float32 float",
+        "f64": "float64 double", "u8": "uint8", "s8": "int8", "b8": "uint8 int8 bool bool_", "u16": "uint16",
+        "s16": "int16 short",
+        "b16": "uint16 int16 float16 bfloat16", "u32": "uint32", "s32": "int32 int",
+        "b32": "uint32 int32 float32", "u64": "uint64", "s64": "int64 long",
+        "b64": "uint64 int64 float64", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+        "ue8m0": "float8_e8m0fnu uint8", "e2m1": "float4_e2m1fn uint8",
+    }.items()
+}  # fmt: skip
+
+
+def unify_envs(envs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The bindings of all tensors together. ValueError where two disagree."""
+    merged: dict[str, int] = {}
+    for env in envs:
+        for name, size in env.items():
+            if merged.setdefault(name, size) != size:
+                raise ValueError(f"dimension {name} is {merged[name]} in one tensor and {size} in another")
+    return merged
