@@ -14,12 +14,11 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.convert_scf_to_cf import ConvertScfToCf
 
 from ..dialects.ptx.attributes import string_attr
-from ..dialects.ptx.structure import DeclarationAttr, HeaderOp, ModuleOp, VariableOp
+from ..dialects.ptx.structure import HeaderOp, ModuleOp
 from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, TargetAttr, parse_version, target_of, version_text
 from ..ssa.fastir import create
-from .lowering import LoweringError, lower_function
-from .lowering.memory import space_of
-from .lowering.values import Unsupported, scalar_of
+from .lowering import LoweringError, Setting, check_globals, lower_function, lower_global
+from .lowering.names import Names, name_symbols, symbol_of
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,18 @@ class ConvertToPTX(ModulePass):
         modules = [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]
         if not modules:
             raise LoweringError("there is no gpu.module with kernels in this module")
-        ConvertScfToCf().apply(ctx, op)
         number = target_of(self.target).number
-        converted: list[Operation] = []
+        names = Names()
+        known = name_symbols(names, [(symbol_of(m), m.body.block.ops) for m in modules])
+        settings: list[Setting] = []
         for module in modules:
-            for inner in module.body.block.ops:
-                converted.append(self._lower(inner, number))
+            symbols = {symbol_of(o): (known[o], o) for o in module.body.block.ops if o in known}
+            settings.append(Setting(self.index, number, names, symbols))
+            check_globals(module, settings[-1])
+        ConvertScfToCf().apply(ctx, op)
+        converted: list[Operation] = []
+        for module, setting in zip(modules, settings, strict=True):
+            converted += [self._lower(inner, setting) for inner in module.body.block.ops]
         headers = [
             create(HeaderOp, (), (), {"what": string_attr(what)}, {}) for what in ("version", "target", "address_size")
         ]
@@ -72,31 +77,11 @@ class ConvertToPTX(ModulePass):
             module.detach()
             module.erase(safe_erase=False)
 
-    def _lower(self, op: Operation, target: int) -> Operation:
+    def _lower(self, op: Operation, setting: Setting) -> Operation:
         if isinstance(op, gpu.FuncOp):
             if op.kernel is None:
-                raise LoweringError(f"gpu.func {op.sym_name.data} is no kernel; inline device functions first")
-            return lower_function(op, self.index, target)
+                raise LoweringError(f"gpu.func {op.sym_name.data} is not a kernel; inline device functions first")
+            return lower_function(op, setting)
         if isinstance(op, GlobalOp):
-            return self._variable(op)
+            return lower_global(op, setting)
         raise LoweringError(f"{op.name} in a gpu.module has no lowering to PTX; there are gpu.func and memref.global")
-
-    def _variable(self, op: GlobalOp) -> Operation:
-        """A module-level variable in shared or global memory, without an initial value."""
-        from xdsl.dialects.builtin import UnitAttr
-
-        type_ = op.type
-        try:
-            scalar = scalar_of(type_.element_type, self.index)
-            space = space_of(type_)
-        except Unsupported as problem:
-            raise LoweringError(f"memref.global {op.sym_name.data}: {problem}") from None
-        if not isinstance(op.initial_value, UnitAttr):
-            raise LoweringError(f"memref.global {op.sym_name.data} has an initial value, which is not lowered")
-        size = scalar.size
-        for extent in type_.get_shape():
-            size *= extent
-        alignment = op.alignment.value.data if op.alignment is not None else 16
-        head = ("." + space, ".align", str(max(alignment, scalar.size)), ".b8")
-        declaration = DeclarationAttr((head, ((op.sym_name.data, ("[", str(size), "]")),)))
-        return create(VariableOp, (), (), {"declaration": declaration}, {}, (), op.location)

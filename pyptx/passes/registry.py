@@ -24,5 +24,6 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "ptx-inline": _load("inline", "Inline"),
     "ptx-outline": _load("outline", "Outline"),
     "ptx-retarget": _load("retarget", "Retarget"),
+    "ptx-strip-comments": _load("strip_comments", "StripComments"),
     "ptx-strip-debug": _load("strip_debug", "StripDebug"),
 }

@@ -61,3 +61,14 @@ def _hand_on(op: Operation, lead: str) -> None:
     end = function.attributes.get("end")
     if isinstance(end, TokensAttr) and len(end.data) == 3:
         function.attributes["end"] = TokensAttr((lead + end.data[0], *end.data[1:]))
+
+
+TRIVIA = ("lead", "gaps", "tail")
+"""The attributes that hold comments, blank lines and layout."""
+
+
+def strip_trivia(module: Operation) -> None:
+    """Drop every comment and all layout below an op. What is printed afterwards follows the module's style."""
+    for op in module.walk():
+        for name in TRIVIA:
+            op.attributes.pop(name, None)

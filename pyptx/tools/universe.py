@@ -38,6 +38,22 @@ class PTXTarget(Target):
 
 
 @dataclass(frozen=True)
+class BarePTXTarget(PTXTarget):
+    """`-t ptx-no-trivia`: PTX in the layout of `pyptx fmt`, without comments, for tests.
+
+    Comments are part of the text, so a `// CHECK` in a PTX file would match its own printed copy.
+    """
+
+    name: ClassVar[str] = "ptx-no-trivia"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        from ..passes.strip_comments import StripComments
+
+        StripComments().apply(ctx, module)
+        super().emit(ctx, module, output)
+
+
+@dataclass(frozen=True)
 class PTXFrontend(Frontend):
     """Read `.ptx` files."""
 
@@ -95,6 +111,6 @@ def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
 UNIVERSE = Universe(
     all_dialects={"ptx": _dialect},
     all_passes=_passes(),
-    all_targets={"ptx": lambda: PTXTarget},
+    all_targets={"ptx": lambda: PTXTarget, "ptx-no-trivia": lambda: BarePTXTarget},
     all_frontends={"ptx": lambda: PTXFrontend},
 )

@@ -9,48 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, cf, gpu, memref, scf, vector
-from xdsl.dialects import math as math_dialect
-from xdsl.parser import Parser
 
 import pyptx
-from pyptx.analysis.checks import check_module
-from pyptx.dialects.ptx.structure import ModuleOp
-from pyptx.passes.assign_registers import AssignRegisters
 from pyptx.passes.convert_to_ptx import ConvertToPTX
-from pyptx.passes.cse import CommonSubexpressions
-from pyptx.passes.dce import DeadCode
 from pyptx.passes.lowering import LoweringError
-from pyptx.tools.ptxas import ToolNotFound, assemble
+
+from .from_mlir import NUMPY, applied, lowered, parsed
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "mlir"
-
-
-def parsed(text: str) -> builtin.ModuleOp:
-    context = Context()
-    for dialect in (
-        builtin.Builtin, arith.Arith, cf.Cf, gpu.GPU, memref.MemRef, scf.Scf, vector.Vector, math_dialect.Math,
-    ):  # fmt: skip
-        context.load_dialect(dialect)
-    return Parser(context, text).parse_module()
-
-
-def lowered(text: str, **options: Any) -> str:
-    """PTX of MLIR text; all module checks hold on the way, and our verifier and ptxas accept it."""
-    module = parsed(text)
-    context = Context()
-    passes = [ConvertToPTX(**options), CommonSubexpressions(), DeadCode(), AssignRegisters()]
-    for p in passes:
-        p.apply(context, module)
-    inner = next(op for op in module.body.block.ops if isinstance(op, ModuleOp))
-    assert check_module(inner) == []
-    ptx = pyptx.to_ptx(module)
-    assert pyptx.diagnose(ptx) == []
-    try:
-        assert assemble(ptx, inner.target.target, check_only=True).ok
-    except ToolNotFound:
-        pass
-    return ptx
 
 
 def kernel(name: str, **options: Any) -> Any:
@@ -112,50 +78,6 @@ def test_matmul_uses_wide_accesses() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- single operations
-
-WRAP = """
-builtin.module {{
-  "gpu.module"() <{{sym_name = "m"}}> ({{
-    "gpu.func"() <{{function_type = ({inputs}, memref<?x{out}>) -> (), kernel}}> ({{
-    ^entry({arguments}, %out: memref<?x{out}>):
-      %i = "gpu.thread_id"() <{{dimension = #gpu<dim x>}}> : () -> index
-{loads}
-{body}
-      memref.store %r, %out[%i] : memref<?x{out}>
-      "gpu.return"() : () -> ()
-    }}) {{sym_name = "k"}} : () -> ()
-  }}) : () -> ()
-}}
-"""
-NUMPY = {
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
-
-
-def applied(body: str, out: str, *inputs: tuple[str, np.ndarray], **options: Any) -> np.ndarray:
-    """What `body`, which makes %r from the elements %x0, %x1, ..., does to arrays."""
-    count = len(inputs[0][1])
-    kinds = [f"memref<?x{kind}>" for kind, _ in inputs]
-    text = WRAP.format(
-        inputs=", ".join(kinds),
-        arguments=", ".join(f"%a{i}: {kind}" for i, kind in enumerate(kinds)),
-        loads="\n".join(f"      %x{i} = memref.load %a{i}[%i] : {kind}" for i, kind in enumerate(kinds)),
-        body=body,
-        out=out,
-    )
-    result = np.zeros(count, NUMPY[out])
-    arguments: list[Any] = []
-    for kind, array in inputs:
-        arguments += [np.ascontiguousarray(array.astype(NUMPY[kind])), count]
-    pyptx.simulate(pyptx.load(lowered(text, **options))["k"], *arguments, result, count, grid=1, block=count)
-    return result
-
 
 RNG = np.random.default_rng(6)
 NUMBERS = {

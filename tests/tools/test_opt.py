@@ -72,3 +72,20 @@ def test_text_that_is_no_ptx_is_told_once_with_its_caret(
     assert said[at].startswith(f"{file}:12:14: error: ")
     assert said[at + 1 : at + 3] == ["\tadd.s32 %r1 %r2, %r3;", "\t            ^"]
     assert sum("%r1 %r2" in line for line in said) == 1
+
+
+@pytest.mark.parametrize("option", [("-t", "ptx-no-trivia"), ("-t", "ptx", "-p", "ptx-strip-comments")])
+def test_printing_for_tests_has_no_comments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
+) -> None:
+    """What FileCheck reads must not hold the test's own `// CHECK` lines: a false one would match itself."""
+    file = tmp_path / "k.ptx"
+    comment = "// CHECK: exit;"
+    file.write_text(
+        f"{comment}\n.version 8.0 /* CHECK: a */\n.target sm_80 {comment}\n.global .b8 t[2] = {{ 1, {comment}\n2 }};\n"
+        f".entry k ( {comment}\n)\n{{{comment}\n{comment}\nret{comment}\n;{comment}\n}}\n{comment}\n"
+    )
+    assert run(monkeypatch, str(file), *option) == 0
+    printed = capsys.readouterr().out
+    assert "CHECK" not in printed
+    assert "\tret;\n" in printed

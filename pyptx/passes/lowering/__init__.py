@@ -6,10 +6,11 @@ See `convert_to_ptx`.
 from __future__ import annotations
 
 from . import arith, gpu, math, memory, vector
-from .emitter import LOWERINGS, LoweringError
+from .emitter import LOWERINGS, LoweringError, Setting
 from .function import lower_function
+from .globals import check_globals, lower_global
 
 MODULES = (arith, gpu, math, memory, vector)
 """The modules that register lowerings."""
 
-__all__ = ["LOWERINGS", "MODULES", "LoweringError", "lower_function"]
+__all__ = ["LOWERINGS", "MODULES", "LoweringError", "Setting", "check_globals", "lower_function", "lower_global"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from ...dialects.ptx.structure import DeclarationAttr, VariableOp
 from ...dialects.ptx.syntax import PLACEHOLDERS, Address, Immediate, Operand, SpecialRegister, Symbol, Vector
 from ...dialects.ptx.types import RegType
 from ...ssa.fastir import create
+from .names import Names
 from .values import PREDICATE, Constant, Lowered, Memory, Scalar, ScalarValue, Unsupported, lanes_of, scalar_of
 
 
@@ -39,12 +40,23 @@ class LoweringError(PassFailedException):
     """An operation that cannot become PTX. The message names it and says why."""
 
 
-class Emitter:
-    """The function being made. `index_bits` is the size of `index`, `target` the architecture (90 for
-    sm_90a)."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a function is lowered for: the bits of `index`, the architecture (90 for sm_90a), the names of the PTX module,
+    and the symbols of the `gpu.module` with their PTX names and operations."""
 
-    def __init__(self, name: str, index_bits: int, target: int):
-        self.name, self.index_bits, self.target = name, index_bits, target
+    index_bits: int
+    target: int
+    names: Names
+    symbols: Mapping[str, tuple[str, Operation]]
+
+
+class Emitter:
+    """The function being made."""
+
+    def __init__(self, name: str, setting: Setting):
+        self.name, self.setting = name, setting
+        self.index_bits, self.target = setting.index_bits, setting.target
         self.values: dict[SSAValue, Lowered] = {}
         self.blocks: dict[Block, Block] = {}
         self.variables: list[Operation] = []
@@ -52,7 +64,6 @@ class Emitter:
         self.source: Operation | None = None
         self.function_op: Operation | None = None
         self._in_block: dict[object, SSAValue] = {}
-        self._names: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------
     # instructions
@@ -207,9 +218,7 @@ class Emitter:
 
     def variable(self, space: str, size: int, alignment: int, hint: str | None) -> str:
         """Declare bytes in `.shared` or `.local` memory of the function; returns the name."""
-        stem = f"{self.name}_{hint or 'memory'}"
-        name = stem if stem not in self._names else f"{stem}_{len(self._names)}"
-        self._names.add(name)
+        name = self.setting.names.unique(f"{self.name}_{hint or 'memory'}")
         head = ("." + space, ".align", str(alignment), ".b8")
         declaration = DeclarationAttr((head, ((name, ("[", str(size), "]")),)))
         self.variables.append(create(VariableOp, (), (), {"declaration": declaration}, {}))

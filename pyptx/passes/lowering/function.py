@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, MemRefType
@@ -15,44 +17,46 @@ from ...dialects.ptx.structure import DeclarationAttr, EntryOp, FallOp, LabelOp,
 from ...dialects.ptx.syntax import Target
 from ...dialects.ptx.types import RegType
 from ...ssa.fastir import add_ops, create
-from .emitter import LOWERINGS, At, Emitter, LoweringError
+from .emitter import LOWERINGS, At, Emitter, LoweringError, Setting
 from .memory import shape_of, space_of
-from .values import Constant, Memory, Scalar, ScalarValue, Unsupported, lanes_of, scalar_of
+from .values import Constant, Memory, Scalar, ScalarValue, Unsupported, element_of, lanes_of, scalar_of
 
 
-def lower_function(function: FuncOp, index_bits: int, target: int) -> EntryOp:
+def lower_function(function: FuncOp, setting: Setting) -> EntryOp:
     """The entry for a kernel whose structured control flow is already lowered to `cf`. LoweringError where it
     has none."""
-    name = function.sym_name.data
-    e = Emitter(name, index_bits, target)
+    name, _ = setting.symbols[function.sym_name.data]
+    e = Emitter(name, setting)
     e.function_op = function
-    source = list(function.body.blocks)
+    e.source = function
+    entry = function.body.blocks[0]
+    before = _dominance_order(entry)
+    source = [block for block in function.body.blocks if block in before]  # as written, less what is never reached
     made: dict[Block, Block] = {}
-    for i, block in enumerate(source):
+    for block in source:
         try:
-            types = [] if i == 0 else [t for a in block.args for t in _register_types(e, a)]
+            types = [] if block is entry else [t for a in block.args for t in _register_types(e, a)]
         except Unsupported as problem:
             raise LoweringError(f"an argument of a block: {problem}") from None
         made[block] = Block(arg_types=types)
-        if i:
+        if block is not entry:
             _bind(e, block, made[block])
-    e.new_block()
-    e.source = function
-    parameters = _guarded(function, lambda: _parameters(e, function))
-    order: list[Block] = []
-    for i, block in enumerate(source):
-        prologue = e.ops if i == 0 else []
-        if i:
-            e.new_block()
-            label = create(LabelOp, (), (), {"label": string_attr(f"$L__BB_{i}")}, {})
+    following = dict(pairwise(source))
+    number = {block: i for i, block in enumerate(source)}
+    parts: dict[Block, list[Block]] = {}
+    parameters: list[DeclarationAttr] = []
+    for block in before:
+        e.new_block()
+        e.source = function
+        if block is entry:
+            parameters = _guarded(function, lambda: _parameters(e, function))
+        else:
+            label = create(LabelOp, (), (), {"label": string_attr(f"$L__BB_{number[block]}")}, {})
             e.ops.append(label)
-            prologue = e.ops
-        e.ops = prologue
-        following = source[i + 1] if i + 1 < len(source) else None
-        extra = _block(e, block, following, made)
+        extra = _block(e, block, following.get(block), made)
         add_ops(made[block], e.ops)
-        order.append(made[block])
-        order += extra
+        parts[block] = [made[block], *extra]
+    order = [part for block in source for part in parts[block]]
     if e.variables:
         first = order[0].first_op
         assert first is not None
@@ -64,6 +68,28 @@ def lower_function(function: FuncOp, index_bits: int, target: int) -> EntryOp:
         "directives": TokensAttr(_directives(function)),
     }
     return create(EntryOp, (), (), properties, {}, (), function.location, (Region(order),))
+
+
+def _dominance_order(entry: Block) -> dict[Block, None]:
+    """The blocks that can be reached, each after those that dominate it: in reverse postorder."""
+    seen = {entry}
+    finished: list[Block] = []
+    stack = [(entry, iter(_successors(entry)))]
+    while stack:
+        block, rest = stack[-1]
+        successor = next(rest, None)
+        if successor is None:
+            finished.append(block)
+            stack.pop()
+        elif successor not in seen:
+            seen.add(successor)
+            stack.append((successor, iter(_successors(successor))))
+    return dict.fromkeys(reversed(finished))
+
+
+def _successors(block: Block) -> Sequence[Block]:
+    last = block.last_op
+    return last.successors if last is not None else ()
 
 
 def _directives(function: FuncOp) -> tuple[str, ...]:
@@ -103,7 +129,7 @@ def _parameters(e: Emitter, function: FuncOp) -> list[DeclarationAttr]:
     pointers: list[tuple[SSAValue, str, list[str]]] = []
 
     def declare(*words: str) -> str:
-        name = f"{e.name}_param_{len(declared)}"
+        name = e.setting.names.unique(f"{e.name}_param_{len(declared)}")
         declared.append(DeclarationAttr(((".param", *words), ((name, ()),))))
         return name
 
@@ -112,7 +138,8 @@ def _parameters(e: Emitter, function: FuncOp) -> list[DeclarationAttr]:
         if isinstance(type_, MemRefType):
             if space_of(type_) != "global":
                 raise Unsupported(f"a parameter of type {type_}: kernels take pointers to global memory only")
-            align = str(scalar_of(type_.element_type, e.index_bits).size)
+            size = element_of(type_.element_type, e.index_bits).size
+            align = str(min(size & -size, 128))
             pointer = declare(".u64", ".ptr", ".global", ".align", align)
             sizes = [declare(f".u{e.index_bits}") for extent in type_.get_shape() if extent < 0]
             pointers.append((argument, pointer, sizes))
@@ -128,8 +155,8 @@ def _parameters(e: Emitter, function: FuncOp) -> list[DeclarationAttr]:
             bits = e.index_bits
             given: list[ScalarValue] = [e.emit(f"ld.param.u{bits}", At(s), result=f"b{bits}") for s in sizes]
             extents, strides, offset = shape_of(e, type_, given)
-            scalar = scalar_of(type_.element_type, bits)
-            e.values[argument] = Memory(scalar, "global", base, offset, extents, strides)
+            element = element_of(type_.element_type, bits)
+            e.values[argument] = Memory(element, "global", base, offset, extents, strides)
         else:
             e.values[argument] = _scalar_parameter(e, name, scalar_of(type_, e.index_bits))
     return declared

@@ -7,6 +7,10 @@ without a space is local. Shared addresses have 32 bits, the others 64. Indices 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import combinations
+from itertools import product as product_of
+from operator import mul
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr
@@ -15,8 +19,20 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.ptx.integer import Add
 from ...dialects.ptx.syntax import Immediate
-from .emitter import At, Emitter, lowers
-from .values import I32, I64, Constant, Lowered, Memory, Scalar, ScalarValue, Unsupported, scalar_of
+from .emitter import At, Emitter, is_vector, lowers
+from .values import (
+    I32,
+    I64,
+    Constant,
+    Element,
+    Lowered,
+    Memory,
+    Scalar,
+    ScalarValue,
+    Unsupported,
+    element_of,
+    vector_shape,
+)
 
 DYNAMIC = -(1 << 63)
 """What MLIR writes for `?` among static numbers."""
@@ -44,22 +60,36 @@ def shape_of(
     given = iter(sizes)
     index = _index(e)
     extents = tuple(next(given) if n < 0 else Constant(n, index) for n in type_.get_shape())
-    layout = type_.layout
-    if isinstance(layout, StridedLayoutAttr):
-        numbers = [s.data if not isinstance(s, NoneAttr) else None for s in layout.strides]
-        offset = layout.offset
-        start = 0 if offset is None else getattr(offset, "data", None)
-        if any(n is None for n in numbers) or start is None:
-            raise Unsupported(f"{type_}: strides and offset of a parameter must be numbers")
+    if isinstance(type_.layout, StridedLayoutAttr):
+        start, numbers = type_.layout.get_offset(), type_.layout.get_strides()
+        if start is None or any(n is None for n in numbers):
+            raise Unsupported(f"{type_}: strides and offset must be numbers")
         return extents, tuple(Constant(cast(int, n), index) for n in numbers), Constant(start, index)
-    if not isinstance(layout, NoneAttr):
-        raise Unsupported(f"{type_}: only identity and strided layouts are lowered")
+    _only_strided(type_)
     strides: list[ScalarValue] = []
     step: ScalarValue = Constant(1, index)
     for extent in reversed(extents):
         strides.insert(0, step)
         step = product(e, step, extent)
     return extents, tuple(strides), Constant(0, index)
+
+
+def _only_strided(type_: MemRefType[Attribute]) -> None:
+    if not isinstance(type_.layout, (NoneAttr, StridedLayoutAttr)):
+        raise Unsupported(f"{type_}: only identity and strided layouts are lowered")
+
+
+def static_strides(type_: MemRefType[Attribute]) -> list[int | None]:
+    """The strides a memref type states in elements; None where it does not."""
+    if isinstance(type_.layout, StridedLayoutAttr):
+        return list(type_.layout.get_strides())
+    _only_strided(type_)
+    strides: list[int | None] = []
+    step: int | None = 1
+    for extent in reversed(type_.get_shape()):
+        strides.insert(0, step)
+        step = None if step is None or extent < 0 else step * extent
+    return strides
 
 
 def _index(e: Emitter) -> Scalar:
@@ -111,7 +141,7 @@ def address(e: Emitter, memory: Memory, indices: list[ScalarValue]) -> At:
         fixed, variable = int(linear.value), None
     else:
         variable, fixed = _split(e, linear)
-    size = memory.scalar.size
+    size = memory.element.size
     bits = 32 if memory.space == "shared" else 64
     if variable is None:
         return At(memory.base, fixed * size)
@@ -141,19 +171,17 @@ def _split(e: Emitter, linear: SSAValue) -> tuple[SSAValue, int]:
     return linear, 0
 
 
-def loaded(e: Emitter, memory: Memory, where: At, count: int) -> tuple[ScalarValue, ...]:
-    """Load `count` neighbouring elements, in as few instructions as 16 bytes each allow."""
-    scalar = memory.scalar
-    if scalar.bits == 1:
-        byte = e.emit(f"ld.{memory.space}.u8", where, result="b16")
-        return (e.emit("setp.ne.s16", byte, Constant(0, Scalar("b16", 16)), result="pred"),)
+def loaded(e: Emitter, memory: Memory, where: At, rows: Rows) -> tuple[ScalarValue, ...]:
+    """Load rows of neighbouring scalars, each in as few instructions as 16 bytes and the alignment allow."""
+    scalar = memory.element.scalar
     opcode = f"ld.{memory.space}"
-    if count == 1:
-        return (e.emit(f"{opcode}.{scalar.memory}", where, result=scalar.register_class),)
     found: list[ScalarValue] = []
-    for start, step in pieces(scalar, count):
-        here = where.further(start * scalar.size)
-        if step == 1:
+    for start, step in rows.pieces(scalar):
+        here = where.further(start)
+        if scalar.bits == 1:
+            byte = e.emit(f"{opcode}.u8", here, result="b16")
+            found.append(e.emit("setp.ne.s16", byte, Constant(0, Scalar("b16", 16)), result="pred"))
+        elif step == 1:
             found.append(e.emit(f"{opcode}.{scalar.memory}", here, result=scalar.register_class))
         else:
             classes = (scalar.register_class,) * step
@@ -161,72 +189,124 @@ def loaded(e: Emitter, memory: Memory, where: At, count: int) -> tuple[ScalarVal
     return tuple(found)
 
 
-def stored(e: Emitter, memory: Memory, where: At, values: tuple[ScalarValue, ...]) -> None:
-    """Store neighbouring elements, in as few instructions as 16 bytes each allow."""
-    scalar = memory.scalar
-    if scalar.bits == 1:
-        byte = e.emit("selp.b16", Constant(1, scalar), Constant(0, scalar), e.register(values[0]), result="b16")
-        e.effect(f"st.{memory.space}.u8", where, byte)
-        return
-    for start, step in pieces(scalar, len(values)):
-        here = where.further(start * scalar.size)
-        chosen = values[start : start + step]
-        if step == 1:
+def stored(e: Emitter, memory: Memory, where: At, rows: Rows, values: tuple[ScalarValue, ...]) -> None:
+    """Store rows of neighbouring scalars, as `loaded` loads them."""
+    scalar = memory.element.scalar
+    opcode = f"st.{memory.space}"
+    done = 0
+    for start, step in rows.pieces(scalar):
+        here = where.further(start)
+        chosen = values[done : done + step]
+        done += step
+        if scalar.bits == 1:
+            byte = e.emit("selp.b16", Constant(1, scalar), Constant(0, scalar), e.register(chosen[0]), result="b16")
+            e.effect(f"{opcode}.u8", here, byte)
+        elif step == 1:
             value = chosen[0] if scalar.bits >= 32 else e.register(chosen[0])
-            e.effect(f"st.{memory.space}.{scalar.memory}", here, value)
+            e.effect(f"{opcode}.{scalar.memory}", here, value)
         else:
-            e.effect(f"st.{memory.space}.v{step}.{scalar.memory}", here, tuple(map(e.register, chosen)))
+            e.effect(f"{opcode}.v{step}.{scalar.memory}", here, tuple(map(e.register, chosen)))
 
 
-def pieces(scalar: Scalar, count: int) -> list[tuple[int, int]]:
-    """(first element, elements) of each access: 1, 2 or 4 elements of at most 16 bytes."""
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < count:
-        step = next(n for n in (4, 2, 1) if n <= count - start and n * scalar.size <= 16 and start % n == 0)
-        found.append((start, step))
-        start += step
-    return found
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What one access touches: rows of `count` neighbouring scalars at these bytes from its address, which is
+    aligned to `alignment` bytes."""
+
+    count: int
+    starts: tuple[int, ...] = (0,)
+    alignment: int = 16
+
+    def pieces(self, scalar: Scalar) -> list[tuple[int, int]]:
+        """(byte, scalars) of each instruction: 1, 2 or 4 scalars of at most 16 bytes, aligned to their size."""
+        sizes = (4, 2, 1) if scalar.bits > 1 else (1,)
+        aligned = min((start & -start for start in self.starts if start), default=16)
+        most = min(16, self.alignment, aligned)
+        found: list[tuple[int, int]] = []
+        for row in self.starts:
+            done = 0
+            while done < self.count:
+                here = done * scalar.size
+                step = next(
+                    n
+                    for n in sizes
+                    if n == 1 or (n <= self.count - done and n * scalar.size <= most and here % (n * scalar.size) == 0)
+                )
+                found.append((row + here, step))
+                done += step
+        return found
+
+
+def rows_of_element(element: Element) -> Rows:
+    """One element of a memref; a vector is aligned to its size."""
+    if not element.shape:
+        return Rows(1)
+    return Rows(element.shape[-1], tuple(range(0, element.size, element.row)), element.size & -element.size)
+
+
+def rows_of_vector(memory: Memory, type_: Attribute) -> Rows:
+    """A vector out of a memref of scalars: its dimensions are the last ones of the memref.
+
+    The address is aligned to the largest power of two that divides the size of a row.
+    """
+    element, shape = memory.element, vector_shape(type_)
+    if element.shape:
+        if element.shape != shape:
+            raise Unsupported(f"a {type_} from a memref of other vectors; load the memref's own elements")
+        return rows_of_element(element)
+    if len(shape) > len(memory.strides):
+        raise Unsupported(f"a {type_} has more dimensions than its memref")
+    if not shape:
+        return Rows(1)
+    steps = memory.strides[-len(shape) :]
+    if any(not isinstance(step, Constant) for step in steps):
+        raise Unsupported(f"a {type_} needs a memref whose last {len(shape)} strides are numbers")
+    *outer, last = (int(step.value) * element.size for step in steps if isinstance(step, Constant))
+    if last != element.size and shape[-1] > 1:
+        raise Unsupported("a vector access needs neighbouring elements: a last stride of 1")
+    starts = tuple(sum(map(mul, place, outer)) for place in product_of(*map(range, shape[:-1])))
+    row = shape[-1] * element.size
+    return Rows(shape[-1], starts, row & -row)
 
 
 def _indices(e: Emitter, values: Any) -> list[ScalarValue]:
     return [e.operand(v) for v in values]
 
 
+def _set_vector(e: Emitter, result: SSAValue, lanes: tuple[ScalarValue, ...]) -> None:
+    e.values[result] = lanes if is_vector(result.type) else lanes[0]
+
+
 @lowers("memref.load")
 def load(e: Emitter, op: Operation) -> None:
     memory = e.memory(op.operands[0])
-    (e.values[op.results[0]],) = loaded(e, memory, address(e, memory, _indices(e, op.operands[1:])), 1)
+    where = address(e, memory, _indices(e, op.operands[1:]))
+    _set_vector(e, op.results[0], loaded(e, memory, where, rows_of_element(memory.element)))
 
 
 @lowers("memref.store")
 def store(e: Emitter, op: Operation) -> None:
     memory = e.memory(op.operands[1])
     where = address(e, memory, _indices(e, op.operands[2:]))
-    stored(e, memory, where, (e.operand(op.operands[0]),))
+    stored(e, memory, where, rows_of_element(memory.element), e.lanes(op.operands[0]))
 
 
 @lowers("vector.load")
 def vector_load(e: Emitter, op: Operation) -> None:
-    """The address must be aligned to the whole vector (to 16 bytes, if it is larger), as PTX wants it."""
+    """The address must be aligned as `rows_of_vector` says."""
     memory = e.memory(op.operands[0])
-    _unit_stride(memory)
-    count = cast("Any", op.results[0].type).get_shape()[0]
-    e.values[op.results[0]] = loaded(e, memory, address(e, memory, _indices(e, op.operands[1:])), count)
+    rows = rows_of_vector(memory, op.results[0].type)
+    where = address(e, memory, _indices(e, op.operands[1:]))
+    _set_vector(e, op.results[0], loaded(e, memory, where, rows))
 
 
 @lowers("vector.store")
 def vector_store(e: Emitter, op: Operation) -> None:
     """As for `vector.load`."""
     memory = e.memory(op.operands[1])
-    _unit_stride(memory)
-    stored(e, memory, address(e, memory, _indices(e, op.operands[2:])), e.lanes(op.operands[0]))
-
-
-def _unit_stride(memory: Memory) -> None:
-    last = memory.strides[-1] if memory.strides else None
-    if not isinstance(last, Constant) or last.value != 1:
-        raise Unsupported("a vector access needs neighbouring elements: a last stride of 1")
+    rows = rows_of_vector(memory, op.operands[0].type)
+    where = address(e, memory, _indices(e, op.operands[2:]))
+    stored(e, memory, where, rows, e.lanes(op.operands[0]))
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -243,15 +323,27 @@ def allocate(e: Emitter, op: Operation) -> None:
         raise Unsupported("a kernel allocates shared memory (space 3) or, with memref.alloca, local memory")
     if op.operands:
         raise Unsupported("the size of a variable must be static")
-    scalar = scalar_of(type_.element_type, e.index_bits)
-    count = 1
-    for extent in type_.get_shape():
-        count *= extent
+    element = element_of(type_.element_type, e.index_bits)
+    sizes, strides, offset = shape_of(e, type_, [])
     wanted = op.properties.get("alignment")
     alignment = cast("Any", wanted).value.data if isinstance(wanted, IntegerAttr) else 16
-    name = e.variable(space, count * scalar.size, max(alignment, scalar.size), result.name_hint)
-    sizes, strides, offset = shape_of(e, type_, [])
-    e.values[result] = Memory(scalar, space, name, offset, sizes, strides)
+    size = extent_of_type(type_) * element.size
+    name = e.variable(space, size, max(alignment, element.size & -element.size), result.name_hint)
+    e.values[result] = Memory(element, space, name, offset, sizes, strides)
+
+
+def extent_of_type(type_: MemRefType[Attribute]) -> int:
+    """Elements from the start of a variable to the end of its last element. Unsupported where that is not known."""
+    shape, strides = type_.get_shape(), static_strides(type_)
+    start = type_.layout.get_offset() if isinstance(type_.layout, StridedLayoutAttr) else 0
+    known = [step for step in strides if step is not None]
+    if start is None or len(known) < len(shape) or any(n < 0 for n in shape):
+        raise Unsupported(f"{type_}: a variable has static sizes, strides and offset")
+    if 0 in shape:
+        return 1  # a variable needs a byte, so that it has an address
+    if any(step < 0 for step in known):
+        raise Unsupported(f"{type_}: a negative stride would leave the variable at its start")
+    return start + sum((n - 1) * step for n, step in zip(shape, known, strict=True)) + 1
 
 
 @lowers("memref.dealloc")
@@ -264,9 +356,9 @@ def get_global(e: Emitter, op: Operation) -> None:
     assert isinstance(op, GetGlobalOp)
     type_ = cast("MemRefType[Attribute]", op.results[0].type)
     sizes, strides, offset = shape_of(e, type_, [])
-    scalar = scalar_of(type_.element_type, e.index_bits)
-    name = op.name_.string_value()
-    e.values[op.results[0]] = Memory(scalar, space_of(type_), name, offset, sizes, strides)
+    element = element_of(type_.element_type, e.index_bits)
+    name, _ = e.setting.symbols[op.name_.string_value()]  # `check_globals` has found it
+    e.values[op.results[0]] = Memory(element, space_of(type_), name, offset, sizes, strides)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -310,17 +402,31 @@ def subview(e: Emitter, op: Operation) -> None:
     for start, stride in zip(offsets, memory.strides, strict=True):
         offset = total(e, offset, product(e, start, stride))
     strides = [product(e, step, stride) for step, stride in zip(steps, memory.strides, strict=True)]
-    rank = cast("Any", op.results[0].type).get_num_dims()
-    kept = list(range(len(sizes)))
-    for i, size in enumerate(sizes):
-        if len(kept) > rank and isinstance(size, Constant) and size.value == 1:
-            kept.remove(i)
-    if len(kept) != rank:
-        raise Unsupported("the result of a subview has fewer dimensions than it has sizes other than 1")
-    found: Lowered = Memory(
-        memory.scalar, memory.space, memory.base, offset, tuple(sizes[i] for i in kept), tuple(strides[i] for i in kept)
+    kept = _kept_dimensions(cast("MemRefType[Attribute]", op.results[0].type), sizes, strides)
+    found: Lowered = replace(
+        memory, offset=offset, sizes=tuple(sizes[i] for i in kept), strides=tuple(strides[i] for i in kept)
     )
     e.values[op.results[0]] = found
+
+
+def _kept_dimensions(
+    type_: MemRefType[Attribute], sizes: list[ScalarValue], strides: list[ScalarValue]
+) -> tuple[int, ...]:
+    """Which dimensions the result of a subview has: all but some of those of size 1, so that its sizes and strides are
+    those of its type."""
+    units = [i for i, size in enumerate(sizes) if isinstance(size, Constant) and size.value == 1]
+    dropped = len(sizes) - type_.get_num_dims()
+    wanted = list(zip(type_.get_shape(), static_strides(type_), strict=True))
+    for gone in combinations(units, dropped) if dropped >= 0 else ():
+        kept = tuple(i for i in range(len(sizes)) if i not in gone)
+        if all(_fits(sizes[i], size) and _fits(strides[i], step) for i, (size, step) in zip(kept, wanted, strict=True)):
+            return kept
+    raise Unsupported(f"no dimensions of size 1 can be dropped so that the result is a {type_}")
+
+
+def _fits(value: ScalarValue, number: int | None) -> bool:
+    """Whether a size or stride may be what its type says: None is `?`."""
+    return number is None or number < 0 or not isinstance(value, Constant) or value.value == number
 
 
 _ATOMICS = {0: "f", 1: "u"}
@@ -337,8 +443,8 @@ def atomic(e: Emitter, op: Operation) -> None:
         raise Unsupported(
             f"of the kinds, 0 (addf) and 1 (addi) are lowered, not {kind}, whose meaning depends on MLIR's version"
         )
-    scalar = memory.scalar
-    if memory.space == "local" or scalar.bits < 32:
+    scalar = memory.element.scalar
+    if memory.element.shape or memory.space == "local" or scalar.bits < 32:
         raise Unsupported("atomics are on 32 or 64 bits of global or shared memory")
     type_ = scalar.float if kind == 0 else scalar.unsigned
     where = address(e, memory, _indices(e, op.indices))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -81,14 +82,47 @@ def scalar_of(type_: Attribute, index_bits: int) -> Scalar:
     )
 
 
-def lanes_of(type_: Attribute) -> int:
-    """Elements of a vector type, 1 for a scalar. Unsupported for vectors of several dimensions."""
+def vector_shape(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a vector type, () for a scalar."""
     if not isinstance(type_, VectorType):
-        return 1
-    shape = type_.get_shape()
-    if len(shape) != 1:
-        raise Unsupported(f"{type_}: only vectors of one dimension are lowered")
-    return shape[0]
+        return ()
+    if any(flag.value.data for flag in type_.scalable_dims):
+        raise Unsupported(f"{type_}: a scalable vector has no size known here; use a fixed one")
+    return type_.get_shape()
+
+
+def lanes_of(type_: Attribute) -> int:
+    """Elements of a vector type, 1 for a scalar."""
+    return prod(vector_shape(type_))
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What one place of a memref holds: a scalar, or a vector (`shape`).
+
+    In memory the innermost dimension of a vector is padded to a power of two, as MLIR's data layout has it.
+    """
+
+    scalar: Scalar
+    shape: tuple[int, ...] = ()
+
+    @property
+    def row(self) -> int:
+        """Bytes from one innermost row of the vector to the next."""
+        return self.scalar.size * (1 << (self.shape[-1] - 1).bit_length() if self.shape else 1)
+
+    @property
+    def size(self) -> int:
+        """Bytes from one place to the next."""
+        return self.row * prod(self.shape[:-1])
+
+
+def element_of(type_: Attribute, index_bits: int) -> Element:
+    """The form of a memref's element type in memory."""
+    scalar, shape = scalar_of(type_, index_bits), vector_shape(type_)
+    if shape and scalar.bits == 1:
+        raise Unsupported(f"a memref of {type_}: vectors of i1 have no agreed form in memory; use i8")
+    return Element(scalar, shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +143,14 @@ class Constant:
             return Immediate(f"0x{self.bits:04X}")
         return Immediate(str(int(self.value)))
 
+    def in_memory(self) -> bytes:
+        """Its bytes in memory, the lowest first."""
+        if self.scalar.float in ("f32", "f64"):
+            return struct.pack("<f" if self.scalar.bits == 32 else "<d", self.value)
+        whole = self.bits if self.scalar.float else int(self.value)
+        size = self.scalar.size
+        return (whole & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
     @property
     def bits(self) -> int:
         """The bit pattern of a 16-bit float."""
@@ -125,14 +167,13 @@ ScalarValue = SSAValue | Constant
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memref: its elements, where it starts, and how indices map to elements.
+    """A memref: its element, where it starts, and how indices map to elements.
 
-    `space` is `global`, `shared` or `local`; the start is a register that holds an address in that space or
-    the name of a
-    variable, `offset` elements further.
+    `space` is `global`, `shared` or `local`; the start is a register that holds an address in that space or the name
+    of a variable, `offset` elements further.
     """
 
-    scalar: Scalar
+    element: Element
     space: str
     base: SSAValue | str
     offset: ScalarValue
@@ -141,4 +182,4 @@ class Memory:
 
 
 Lowered = SSAValue | Constant | Memory | tuple[ScalarValue, ...]
-"""What a value of MLIR has become; a tuple is a vector."""
+"""What a value of MLIR has become; a tuple is a vector, the last dimension running fastest."""
