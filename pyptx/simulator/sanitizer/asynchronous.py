@@ -140,9 +140,10 @@ class Copies:
                 state.told[mine] = now
                 if np.count_nonzero(mine):
                     state.columns[cta] = column
-            clock, row = Clock(), np.zeros(clocks.width, np.int32)
+            clock = Clock()
+            known = [self.s.barriers.rounds.known(lane) for lane in here.tolist()]
+            row = clock.rows[clocks.first_group + group] = np.max(known, axis=0)
             row[column] = now
-            clock.rows[clocks.first_group + group] = row
             self.s.barriers.add(slot, clock)
 
     # ------------------------------------------------------------------------------------------------------------ issue

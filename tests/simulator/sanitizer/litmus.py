@@ -161,7 +161,7 @@ def run(program: Program, seed: int = 0, space: str = "global") -> tuple[list[tu
     source, places = text_of(program, space)
     log = Log(places)
     report = load(source)["k"].simulate(
-        np.zeros(32, np.uint64), grid=GRID, block=BLOCK, cluster=CLUSTER, seed=seed, observers=(log,)
+        np.zeros(32, np.uint64), grid=GRID, block=BLOCK, cluster=CLUSTER, seed=seed, schedules=1, observers=(log,)
     )
     races = [f for f in report.findings if isinstance(f, Finding) and f.rule == "race"]
     return log.events, races
