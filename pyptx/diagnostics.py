@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ __all__ = [
     "TraceWarning",
     "ValidationIssue",
     "did_you_mean",
+    "merged",
     "suggest",
 ]
 
@@ -127,6 +128,43 @@ def _excerpt(source: str, column: int | None) -> list[str]:
     return [text, "".join("\t" if c == "\t" else " " for c in text[:at]) + "^"]
 
 
+_LINES = 8
+"""Lines that a merged diagnostic names."""
+_ALIKE = 4
+"""Diagnostics that differ in the numbers of registers alone and are printed one by one."""
+_REGISTER = re.compile(r"(%[A-Za-z_$]+)\d+")
+
+
+def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Diagnostics as tools print them: equal ones of one file once, at the first place, with how many more there are and
+    where; also those that differ in the numbers of registers only, if there are many.
+    """
+    groups: dict[object, list[Diagnostic]] = {}
+    for d in diagnostics:
+        key = (d.severity, d.filename, d.message)
+        groups.setdefault(key if d.line is not None else id(d), []).append(d)
+    alike: dict[object, list[list[Diagnostic]]] = {}
+    for group in groups.values():
+        d = group[0]
+        alike.setdefault((d.severity, d.filename, _REGISTER.sub(r"\1", d.message), d.line is None), []).append(group)
+    kept = {id(group): group for groups in alike.values() if len(groups) <= _ALIKE for group in groups}
+    kept |= {id(groups[0]): [d for g in groups for d in g] for groups in alike.values() if len(groups) > _ALIKE}
+    shown = [kept[id(group)] for group in groups.values() if id(group) in kept]
+    return [replace(group[0], message=group[0].message + more_places(group)) for group in shown]
+
+
+def more_places(group: list[Any]) -> str:
+    """How many more things than the first there are, and on which lines (`line` of each): nothing for one alone."""
+    if len(group) < 2:
+        return ""
+    lines = list(dict.fromkeys(d.line for d in group[1:] if d.line is not None and d.line != group[0].line))
+    where = "at the same line"
+    if lines:
+        named = ", ".join(map(str, lines[:_LINES]))
+        where = f"at line{'' if len(lines) == 1 else 's'} {named}{', ...' if len(lines) > _LINES else ''}"
+    return f"; {len(group) - 1:,} more like this {where}"
+
+
 class PTXError(ValueError):
     """PTX that cannot be accepted, or a kernel that cannot be built; `diagnostics` says where and why."""
 
@@ -139,7 +177,7 @@ class PTXError(ValueError):
         super().__init__(self.diagnostics)  # the constructor's argument, so that it pickles
 
     def __str__(self) -> str:
-        return "\n".join(d.render() for d in self.diagnostics)
+        return "\n".join(d.render() for d in merged(self.diagnostics))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pyptx.diagnostics import Diagnostic, PTXError, SimulationError, did_you_mean, suggest
+from pyptx.diagnostics import merged, Diagnostic, PTXError, SimulationError, did_you_mean, suggest
 
 
 def test_render_shows_where_what_and_what_would_be_legal():
@@ -109,3 +109,18 @@ def test_did_you_mean_reads_as_a_sentence():
     assert did_you_mean("xyzzyplugh", NAMES) is None
     assert did_you_mean("sbu", NAMES) == "did you mean `sub`?"
     assert did_you_mean(".f3", [".f32", ".f31"]) == "did you mean `.f31` or `.f32`?"
+
+
+def test_equal_diagnostics_are_told_once_with_their_lines() -> None:
+    def at(line: int, message: str) -> Diagnostic:
+        return Diagnostic("error", message, "k.ptx", line, 1)
+
+    few = [at(3, "register %r1 is not declared"), at(4, "register %r2 is not declared"), at(9, "register %r1 is not declared")]
+    assert [(d.line, "1 more like this at line 9" in d.message) for d in merged(few)] == [(3, True), (4, False)]
+    many = [at(n, f"register %r{n} is not declared") for n in range(1, 36001)]
+    (told,) = merged([*many, at(5, "another")])[:-1]
+    assert told.line == 1
+    assert "35,999 more like this at lines 2, 3, 4" in told.message
+    assert len(told.message) < 200
+    apart = [Diagnostic("error", "ptxas failed"), Diagnostic("error", "ptxas failed")]
+    assert merged(apart) == apart  # nothing says that these are one

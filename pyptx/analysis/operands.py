@@ -21,15 +21,17 @@ def guard_value(op: Instruction) -> SSAValue | None:
     return op.operands[reads + silent_registers(op)[0]]
 
 
-def read_values(op: Instruction) -> list[SSAValue]:
+def read_values(op: Instruction, *, accumulators: bool = True) -> list[SSAValue]:
     """The values an instruction reads as data: its own operands and its guard, not the old values that a
-    guard may keep."""
+    guard may keep. `accumulators`: also those of the registers that it reads and writes."""
     placed = registers(op.layout)
     reads = sum(1 for r in placed if r.role == "$")
     found = list(op.operands[:reads])
     guard = guard_value(op)
     if guard is not None:
         found.append(guard)
+    if not accumulators:
+        return found
     first = reads + silent_registers(op)[0] + (guard is not None)
     for i, register in enumerate(r for r in placed if r.role != "$"):
         if register.role == "~":

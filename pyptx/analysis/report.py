@@ -118,7 +118,7 @@ def analyse_function(
         else:
             fits = occupancy(target, threads=threads.count, registers=count, shared=shared.size + dynamic_shared)
     findings = [
-        *uninitialised_reads(cfg),
+        *uninitialised_reads(cfg, threads),
         *unreachable_code(cfg, tree),
         *divergent_barriers(cfg, threads),
         *_conflicts(banks),

@@ -157,3 +157,27 @@ def test_the_result_of_a_reducing_barrier_is_the_same_for_all(reduce: str) -> No
     )
     report = report_of(body, directives=".reqntid 128")
     assert [s for s, _ in found(report, "divergence")] == ([] if reduce else ["warning"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "severities"),
+    [("%p1", []), ("0", []), ("1", ["warning"]), ("%p2", ["warning"]), ("%p3", [])],
+)
+def test_wgmma_reads_its_accumulators_where_scale_d_is_true(scale: str, severities: list[str]) -> None:
+    """The manual: D = A * B + D, and "when scale-d is false, then D = A * B is performed"."""
+    fragment = "{%f1, %f2, %f3, %f4}"
+    report = report_of(
+        f"""
+	mov.u32 %r1, %tid.x;
+	setp.lt.u32 %p1, %r1, 3;
+	mov.u32 %r2, 1;
+	setp.ne.b32 %p2, %r2, 0;
+	setp.eq.b32 %p3, %r2, 0;
+	mov.u64 %rd1, 0;
+	wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {fragment}, %rd1, %rd1, {scale}, 1, 1, 0, 0;
+	ret;""",
+        target="sm_90a",
+    )
+    told = [f for f in report.findings if f.analysis == "uninitialised"]
+    assert [f.severity for f in told] == severities
+    assert all("%f1, %f2, %f3 and %f4" in f.message for f in told)

@@ -15,7 +15,7 @@ from ...analysis.loops import Loop
 from ...analysis.mix import CLASSES, spelled
 from ...analysis.operands import line_of, register_class, register_name
 from ...analysis.report import FunctionReport, Shape, analyse, instructions
-from ...diagnostics import Diagnostic
+from ...diagnostics import Diagnostic, merged
 from ...dialects.ptx.structure import ModuleOp
 from ...parser.module import parse_text
 from ...sources import read_argument
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _refusal(refused: Sequence[Diagnostic]) -> int:
     """Say that ptxas takes no such text, whatever the analyses made of it; the exit status."""
-    for diagnostic in refused:
+    for diagnostic in merged(refused):
         print(diagnostic.render(), file=sys.stderr)
     if refused:
         print("ptxas refuses this text: registers are estimates, and it runs nowhere", file=sys.stderr)
@@ -159,9 +159,8 @@ def as_text(report: FunctionReport, filename: str) -> str:
             "banks",
             f"{len(told)} of {len(report.banks)} shared accesses known, worst {worst}-way" if told else "not known",
         )
-    for finding in report.findings:
-        where = f"{filename}:{finding.line}: " if finding.line else ""
-        lines.append(f"{where}{finding.severity}: {finding.message}")
+    said = [Diagnostic(f.severity, f.message, filename if f.line else None, f.line) for f in report.findings]
+    lines += [d.render() for d in merged(said)]
     return "\n".join(lines)
 
 

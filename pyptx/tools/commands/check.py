@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from ...diagnostics import Diagnostic
+from ...diagnostics import Diagnostic, merged
 from ...parser.diagnose import diagnose_text, unwritten_registers
 from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs, target_of
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         found, ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
         findings += found
         if not options.json:
-            for diagnostic in found:
+            for diagnostic in merged(found):
                 print(diagnostic.render())
             errors = sum(d.severity == "error" for d in found)
             judge = f"pyptx and {ptxas}" if ptxas else "pyptx"
