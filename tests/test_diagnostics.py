@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pyptx.diagnostics import merged, Diagnostic, PTXError, SimulationError, did_you_mean, suggest
+from pyptx.diagnostics import Diagnostic, PTXError, SimulationError, did_you_mean, merged, suggest
 
 
 def test_render_shows_where_what_and_what_would_be_legal():
@@ -115,7 +115,11 @@ def test_equal_diagnostics_are_told_once_with_their_lines() -> None:
     def at(line: int, message: str) -> Diagnostic:
         return Diagnostic("error", message, "k.ptx", line, 1)
 
-    few = [at(3, "register %r1 is not declared"), at(4, "register %r2 is not declared"), at(9, "register %r1 is not declared")]
+    few = [
+        at(3, "register %r1 is not declared"),
+        at(4, "register %r2 is not declared"),
+        at(9, "register %r1 is not declared"),
+    ]
     assert [(d.line, "1 more like this at line 9" in d.message) for d in merged(few)] == [(3, True), (4, False)]
     many = [at(n, f"register %r{n} is not declared") for n in range(1, 36001)]
     (told,) = merged([*many, at(5, "another")])[:-1]

@@ -60,7 +60,9 @@ def uninitialised_reads(cfg: CFG, threads: Threads) -> list[Finding]:
             values = dict.fromkeys(_needed(op, threads))
             unwritten = [v for v in values if v in never]
             doubtful = [
-                v for v in values if v in partly and v not in never and (guard is None or partly[v] != (guard, op.guard))
+                v
+                for v in values
+                if v in partly and v not in never and (guard is None or partly[v] != (guard, op.guard))
             ]
             if unwritten:
                 are = "is" if len(unwritten) == 1 else "are"

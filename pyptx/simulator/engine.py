@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..diagnostics import Diagnostic, SimulationError
+from ..diagnostics import SimulationError
+from .deadlock import deadlock
 from .endless import Endless, changes
 from .machine import Full, Machine, Masked
 from .program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
@@ -172,7 +173,7 @@ class Engine:
                     self._retry_waiting()
         pending.force_all()
         if self.alive_count:
-            self._deadlock()
+            raise deadlock(self)
         for copy in pending.held:
             machine.fault(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT)
         for observer in machine.observers:
@@ -943,26 +944,6 @@ class Engine:
     def _place(self, at: int) -> Inst | None:
         segment = self.segments[at]
         return segment.last or (segment.body[-1] if segment.body else None)
-
-    def _deadlock(self) -> None:
-        machine = self.machine
-        found: list[Diagnostic] = []
-        for at, mask in [*self.waiting.items(), *self.at_barrier.items(), *self.cluster_waiting.items()]:
-            inst = self.segments[at].last
-            assert inst is not None
-            lanes = np.flatnonzero(mask)
-            cta = int(machine.cta_of_lane[lanes[0]])
-            here = int(np.count_nonzero(machine.cta_of_lane[lanes] == cta))
-            total = int(np.count_nonzero(machine.executing(None).reshape(machine.ctas, -1)[cta]))
-            message = (
-                f"deadlock: {lanes.size} threads wait here for ever; of the {total} living "
-                f"threads of the CTA of the first one, {here} are here"
-            )
-            hint = None
-            if at in self.at_barrier:
-                hint = "a barrier needs all its threads: is it in a branch that some do not take, or is a count wrong?"
-            found.append(machine.diagnostic(inst, message, int(lanes[0]), hint))
-        raise SimulationError(found or [Diagnostic("error", "deadlock")])
 
     def _too_long(self, segment: int, message: str) -> None:
         inst = self._place(segment)

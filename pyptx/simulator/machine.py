@@ -39,6 +39,7 @@ from .program import (
     Vec,
 )
 from .semantics.registry import MEANINGS, Collective, Meaning, Pure, Step, dtype_of
+from .shared_names import SharedNames
 from .tensor_memory import TensorMemory
 
 Array = Any
@@ -111,6 +112,7 @@ class Machine:
             ctas,
         )
         self.seed = seed
+        self.shared_names = SharedNames(program, launch.dynamic_shared)
         self.arithmetic = arithmetic or Arithmetic()
         self.padded = (launch.threads + 31) // 32 * 32
         self.lanes = ctas * self.padded

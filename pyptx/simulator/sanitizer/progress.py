@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...diagnostics import Diagnostic, SimulationError
+from ..deadlock import IDLE, LIKELY, Wait, deadlock
 from ..program import Inst
 from ..semantics.mbarrier import BIAS, COUNT, PHASE
 
@@ -101,52 +101,51 @@ class Progress:
         polling = alive & ~blocked
         if (self.looks[polling] <= self.patience).any() or not self._came_back(inst, at):
             return
-        found: list[Diagnostic] = []
-        lanes = np.flatnonzero(polling)
-        keys = self.inst[lanes] << 32 | self.slot[lanes] & 0xFFFF_FFFF
-        for key in np.unique(keys)[:20].tolist():
-            here = lanes[keys == key]
-            inst = machine.program.instructions[key >> 32]
-            message = f"deadlock: {here.size} threads poll here for ever; nothing else runs that could end it"
-            slot = int(self.slot[here[0]])
-            hint = None
-            if slot >= 0:
-                text, hint = self._describe(slot)
-                message += f". They wait for {text}"
-            found.append(machine.diagnostic(inst, message, int(here[0]), hint))
-        for waiting in (engine.waiting, engine.at_barrier, engine.cluster_waiting):
-            for at, mask in waiting.items():
-                inst = engine.segments[at].last
-                if inst is not None:
-                    here = np.flatnonzero(mask)
-                    found.append(
-                        machine.diagnostic(
-                            inst, f"deadlock: {here.size} threads wait here for the others", int(here[0])
-                        )
-                    )
-        raise SimulationError(found)
+        raise deadlock(engine, self._polls(np.flatnonzero(polling)))
 
-    def _describe(self, slot: int) -> tuple[str, str]:
-        """The state of an mbarrier, and what is missing."""
+    def _polls(self, lanes: Array) -> list[Wait]:
+        """Who polls what: threads of all CTAs that look at the same place of their shared memory, in the same state."""
+        machine = self.s.machine
+        words = machine.shared.reshape(-1).view(np.uint64)
+        groups: dict[object, list[int]] = {}
+        for lane in lanes.tolist():
+            slot = int(self.slot[lane])
+            state = (slot % (machine.shared.shape[1] // 8), int(words[slot])) if slot >= 0 else None
+            groups.setdefault((int(self.inst[lane]), state), []).append(lane)
+        found: list[Wait] = []
+        for (number, _), here in groups.items():
+            slot = int(self.slot[here[0]])
+            text, hint, rank = (
+                self._describe(slot) if slot >= 0 else ("poll memory here, and nothing changes it", None, IDLE)
+            )
+            found.append(Wait(machine.program.instructions[number], np.array(here), text, hint, rank))
+        return found
+
+    def _describe(self, slot: int) -> tuple[str, str, int]:
+        """What threads wait for at an mbarrier, what is missing, and the rank of the wait."""
         machine = self.s.machine
         word = int(machine.shared.reshape(-1).view(np.uint64)[slot])
         pending, expected = word & COUNT, word >> 20 & COUNT
         balance = (word >> 40 & (1 << 22) - 1) - BIAS
         phase = 1 if word & PHASE else 0
-        address = self.s.shadow.address(self.s.shadow.shared, 8 * slot)
         text = (
-            f"the mbarrier at .shared 0x{address:x}: its phase (parity {phase}) is not complete; it waits for "
-            f"{pending} of {expected} arrivals and {balance} bytes"
+            f"poll the mbarrier {self.s.shadow.name(self.s.shadow.shared, 8 * slot)} here: its phase (parity {phase}) is not "
+            f"complete, it waits for {pending} of {expected} arrivals and {balance} bytes"
         )
         if balance > 0 and pending == 0:
             hint = "more bytes are expected than copies brought: does expect_tx match what is copied to this barrier?"
-        elif balance < 0:
+            return text, hint, LIKELY
+        if balance < 0:
             hint = "copies brought more bytes than were expected: does expect_tx match what is copied to this barrier?"
-        elif pending < expected:
-            hint = "some arrivals are missing: does the count of mbarrier.init match the threads that arrive?"
-        else:
+            return text, hint, LIKELY
+        if pending < expected:
             hint = (
-                "nobody arrives in this phase: is the parity that is waited for right? A fresh barrier is in phase 0; "
-                "the phase before it counts as complete"
+                f"{expected - pending} arrivals have come in this phase, and the count of mbarrier.init is {expected}: is it too "
+                "large, or is an arrival missing?"
             )
-        return text, hint
+            return text, hint, LIKELY
+        hint = (
+            "nobody arrives in this phase: is an arrival missing, or the parity that is waited for wrong? A fresh barrier is in "
+            "phase 0; the phase before it counts as complete"
+        )
+        return text, hint, IDLE

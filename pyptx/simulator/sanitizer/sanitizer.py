@@ -271,7 +271,7 @@ class Sanitizer(Observer):
         lanes = np.unique(np.atleast_1d(lanes))
         names = tuple(self.machine.describe_thread(int(lane)) for lane in lanes[:4])
         address = None if space is None or byte is None else self.shadow.address(space, byte)
-        at = "" if address is None or space is None else f" at .{space.name} 0x{address:x}"
+        at = "" if space is None or byte is None else f" at {self.shadow.name(space, byte)}"
         first = f", {names[0]}" if names else ""
         text = f"{message}{at} (instruction `{inst.text}`{first})"
         side = None

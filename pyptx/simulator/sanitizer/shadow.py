@@ -222,6 +222,13 @@ class Shadow:
         base, start = max(((b, s) for b, s in self.starts.items() if s <= byte), key=lambda x: x[1])
         return base + byte - start
 
+    def name(self, space: Space, byte: int) -> str:
+        """A byte of the shadow in the author's terms: its variable with the index, and its address."""
+        address = self.address(space, byte)
+        known = self.machine.shared_names.at(address) if space.name == "shared" else ""
+        plain = f".{space.name} 0x{address:x}"
+        return f"{known} ({plain})" if known else plain
+
     def tensor_at(self, byte: int) -> str:
         """The name of the argument that a byte of the global shadow belongs to."""
         found = self.machine.memory.find(self.address(self.memory, byte), 1)

@@ -484,14 +484,14 @@ def test_a_parity_that_is_already_complete() -> None:
         (  # the phase bit was flipped once too often
             INIT + LOAD + WAIT + WAIT.replace("$wait", "$again").replace("[bar], 0", "[bar], 1"),
             INIT + LOAD + WAIT,
-            ("deadlock", "phase (parity 1)", "is the parity that is waited for right?"),
+            ("deadlock", "phase (parity 1)", "or the parity that is waited for wrong?"),
         ),
         (  # a flag that nobody sets
             "    @%p1 st.shared.u32 [buf], 0;\n    bar.sync 0;\n$s:\n    ld.volatile.shared.u32 %r10, [buf];\n"
             "    setp.eq.u32 %p2, %r10, 0;\n    @%p2 bra $s;",
             "    @%p1 st.shared.u32 [buf], 1;\n    bar.sync 0;\n$s:\n    ld.volatile.shared.u32 %r10, [buf];\n"
             "    setp.eq.u32 %p2, %r10, 0;\n    @%p2 bra $s;",
-            ("deadlock: 64 threads poll here", "ld.volatile.shared.u32"),
+            ("deadlock: 64 threads poll memory here", "ld.volatile.shared.u32"),
         ),
         (  # half wait at a barrier for threads that poll
             "    @%p1 mbarrier.init.shared.b64 [bar], 1;\n    bar.sync 0;\n    setp.lt.u32 %p3, %r1, 32;\n"
@@ -501,12 +501,12 @@ def test_a_parity_that_is_already_complete() -> None:
             "    @%p1 mbarrier.arrive.shared.b64 _, [bar];\n"
             "    @%p3 bra $x;\n$w:\n    mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n    @!%p2 bra $w;\n$x:\n"
             "    bar.sync 0;",
-            ("32 threads poll here", "32 threads wait here for the others"),
+            ("32 threads poll the mbarrier bar[0] ", "32 threads wait at barrier 0", "may follow from the one at line"),
         ),
         (  # a count that the living threads cannot reach
             "    setp.ge.u32 %p2, %r1, 32;\n    @%p2 exit;\n    bar.sync 0, 64;",
             "    setp.ge.u32 %p2, %r1, 32;\n    @%p2 exit;\n    bar.sync 0, 32;",
-            ("deadlock: 32 threads wait here", "bar.sync 0, 64"),
+            ("deadlock: 32 threads wait at barrier 0", "bar.sync 0, 64", "at most 32 can come"),
         ),
         (
             "    @%p1 mbarrier.init.shared.b64 [bar], 3;\n    bar.sync 0;\n    mbarrier.arrive.shared.b64 %rd6, [bar], 5;",
