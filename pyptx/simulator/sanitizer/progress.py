@@ -107,7 +107,7 @@ class Progress:
         """Who polls what: threads of all CTAs that look at the same place of their shared memory, in the same state."""
         machine = self.s.machine
         words = machine.shared.reshape(-1).view(np.uint64)
-        groups: dict[object, list[int]] = {}
+        groups: dict[tuple[int, tuple[int, int] | None], list[int]] = {}
         for lane in lanes.tolist():
             slot = int(self.slot[lane])
             state = (slot % (machine.shared.shape[1] // 8), int(words[slot])) if slot >= 0 else None

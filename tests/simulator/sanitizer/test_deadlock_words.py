@@ -35,7 +35,8 @@ def test_one_deadlock_is_told_once_for_all_ctas() -> None:
 def test_a_barrier_in_one_role_is_told_before_the_mbarrier_that_waits_for_it(grid: int) -> None:
     """Warp 0 has a bar.sync for the whole CTA before its arrive; warp 1 polls and never comes to it."""
     body = (
-        INIT.format(count=1) + "    @!%p2 bra $consumer;\n    bar.sync 0;\n    @%p1 mbarrier.arrive.shared.b64 _, [bar+8];\n"
+        INIT.format(count=1)
+        + "    @!%p2 bra $consumer;\n    bar.sync 0;\n    @%p1 mbarrier.arrive.shared.b64 _, [bar+8];\n"
         "    bra $end;\n$consumer:\n" + WAIT.format(label="$w", bar="bar+8", parity=0) + "$end:\n"
     )
     first, second = deadlock(body, grid=grid)
@@ -50,7 +51,8 @@ def test_a_barrier_in_one_role_is_told_before_the_mbarrier_that_waits_for_it(gri
 def test_a_count_that_is_too_large_comes_before_those_who_wait_behind_it() -> None:
     """Warp 1 waits for full, which warp 0 completes only after its own barrier of 96 threads."""
     body = (
-        INIT.format(count=1) + "    @!%p2 bra $consumer;\n    bar.sync 1, 96;\n    @%p1 mbarrier.arrive.shared.b64 _, [bar+8];\n"
+        INIT.format(count=1)
+        + "    @!%p2 bra $consumer;\n    bar.sync 1, 96;\n    @%p1 mbarrier.arrive.shared.b64 _, [bar+8];\n"
         "    bra $end;\n$consumer:\n" + WAIT.format(label="$w", bar="bar+8", parity=0) + "    bar.sync 1, 96;\n$end:\n"
     )
     first, second = deadlock(body)
