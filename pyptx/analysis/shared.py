@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, VariableOp
-from ..dialects.ptx.syntax import Address, Arguments, Element, Layout, Not, Pair, Symbol, Vector
+from ..dialects.ptx.syntax import Address, Arguments, Element, Layout, Not, Pair, Sum, Symbol, Vector
 from ..dialects.ptx.types import SCALAR_TYPES
 
 
@@ -92,7 +92,7 @@ def symbols(layout: Layout) -> Iterator[str]:
                 yield from symbols(elements)
             case Pair(first, second):
                 yield from symbols((first, second))
-            case Not(inner):
+            case Not(inner) | Sum(inner):
                 yield from symbols((inner,))
             case _:
                 pass

@@ -30,6 +30,7 @@ from ..dialects.ptx.syntax import (
     Register,
     Sink,
     SpecialRegister,
+    Sum,
     Symbol,
     Target,
     Vector,
@@ -523,7 +524,7 @@ class SugarFunction(FunctionWriter):
         at = 1 if shape.guard >= 0 else 0
         for number, operand in enumerate(shape.layout):
             count = sum(1 for t in operand_tokens(operand) if t in ("$", "=", "~"))
-            if isinstance(operand, Element):  # a string of PTX names its register, which needs a name
+            if isinstance(operand, (Element, Sum)):  # a string of PTX names its register, which needs a name
                 self.nested_not.update(regs[at : at + count])
             if number and isinstance(operand, Vector) and count == len(operand.elements) > 1:
                 self.whole.add(tuple(regs[at : at + count]))

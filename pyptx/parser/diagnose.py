@@ -24,7 +24,9 @@ from ..dialects.ptx.proposals import advice as advice_of_heads
 from ..dialects.ptx.proposals import hint_of
 from ..dialects.ptx.structure import DeclarationAttr, DirectiveOp, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
+from ..dialects.ptx.syntax import registers
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
+from ..dialects.ptx.types import takes_added_constant
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
 from ..ssa.never_written import never_written
@@ -166,11 +168,11 @@ class _Judge:
                     problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
                 if problem is not None:
                     yield self._refused(index, shape, regs, classes, names, line)
-                elif symbols:
-                    fault = self._symbols(shape, symbols, classes, names)
-                    if fault is not None:
-                        yield self._misnamed(index, shape, regs, fault, names, line)
-                elif name:
+                elif symbols and (fault := self._symbols(shape, symbols, classes, names)) is not None:
+                    yield self._misnamed(index, shape, regs, fault, names, line)
+                elif shape.adds >= 0:
+                    yield fault_at(shape, regs, _added(shape, classes), line)
+                elif name and not symbols:
                     fault = names.branch(name)
                     if fault is not None:
                         yield self._misnamed(index, shape, regs, fault, names, line)
@@ -355,7 +357,19 @@ def fault_at(shape: Shape, regs: Sequence[Reg], fault: Fault, line: int) -> Issu
     at = _operand_token(shape, fault.operand) if fault.operand >= 0 else guard_tokens(shape.guard_mark)
     if fault.word and fault.word in shape.tokens[at:]:
         at = shape.tokens.index(fault.word, at)
-    return _issue(shape, regs, at, fault.message, line, fault.hint)
+    issue = _issue(shape, regs, at, fault.message, line, fault.hint)
+    issue.severity = fault.severity
+    return issue
+
+
+def _added(shape: Shape, classes: tuple[str, ...]) -> Fault:
+    """The warning about a register plus a constant as a source, which ptxas takes and no manual has."""
+    before = (1 if shape.guard >= 0 else 0) + len(registers(shape.plain_layout[: shape.adds]))
+    register_class = classes[before]
+    message = "a register plus a constant is not PTX by the manual, and ptxas adds them as integers"
+    if not takes_added_constant(register_class):
+        message = f"ptxas takes a .{register_class} register plus a constant, and what it generates is undefined"
+    return Fault(message, "add the constant with an instruction", operand=shape.adds, severity="warning")
 
 
 def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int) -> Placed:

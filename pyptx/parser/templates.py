@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ..dialects.ptx.attributes import layout_attr
 from ..dialects.ptx.structure import LocOp, TokensAttr
-from ..dialects.ptx.syntax import Address, Element, Immediate, Layout, Not, Operand, Pair, Symbol, Vector
+from ..dialects.ptx.syntax import Address, Element, Immediate, Layout, Not, Operand, Pair, Sum, Symbol, Vector
 from ..ssa.statement import Kind, Shape
 
 _NUMBERS = re.compile(
@@ -90,6 +90,8 @@ def _filled(operand: Operand, constants: Iterator[str]) -> Operand:
             return Vector(tuple(_filled(o, constants) for o in elements))
         case Not(inner, mark):
             return Not(_filled(inner, constants), mark)
+        case Sum(inner, offset):
+            return Sum(inner, _sign(offset) + next(constants))
         case Pair(first, second):
             return Pair(_filled(first, constants), _filled(second, constants))
         case _:
@@ -123,6 +125,8 @@ def _constants(operand: Operand) -> Iterator[str]:
                 yield from _constants(item)
         case Not(inner, _):
             yield from _constants(inner)
+        case Sum(_, offset):
+            yield offset.lstrip("+-")
         case Pair(first, second):
             yield from _constants(first)
             yield from _constants(second)

@@ -35,7 +35,7 @@ from ..dialects.ptx.structure import (
     VariableOp,
     head_labels,
 )
-from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
+from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits, takes_added_constant
 from ..printer.ptx import print_op
 from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
 from .program import (
@@ -93,7 +93,7 @@ def _symbols(operand: syntax.Operand) -> Iterator[str]:
     match operand:
         case syntax.Symbol(name):
             yield name
-        case syntax.Not(inner):
+        case syntax.Not(inner) | syntax.Sum(inner):
             yield from _symbols(inner)
         case syntax.Pair(first, second):
             yield from _symbols(first)
@@ -639,6 +639,9 @@ class _FunctionDecoder:
                     return Sink()
                 case syntax.Not(inner, mark):
                     return Not(operand(inner)) if mark == "!" else Negative(operand(inner))
+                case syntax.Sum(inner, offset):
+                    read_class = cast(RegType, values[taken[0]].type).register_class
+                    return self._sum(op, operand(inner), read_class, _offset(offset))
                 case syntax.Pair(first, second):
                     return Pair(operand(first), operand(second))
                 case syntax.Vector(elements):
@@ -712,6 +715,19 @@ class _FunctionDecoder:
             return Address(address, 0)
         narrow = SCALAR_TYPES[op.modifiers[-1]].bits
         return address if narrow >= 64 else self._step(op, f"cvt.u{narrow}.u64", pool_of(narrow), address)
+
+    def _sum(self, op: Instruction, register: Operand, register_class: str, added: int) -> Operand:
+        """A register plus a constant as a source: ptxas adds modulo the register's size."""
+        if not takes_added_constant(register_class):
+            file, line, column = place_of(op)
+            message = f"a constant is added to an integer register, not to one of type .{register_class} (instruction `{_text(op)}`)"
+            raise SimulationError(Diagnostic("error", message, file, line, column, "add it with an instruction"))
+        bits = SCALAR_TYPES[register_class].bits
+        constant = Imm(added & (1 << bits) - 1)
+        if bits > 8:
+            return self._step(op, f"add.u{bits}", str(bits), register, constant)
+        wide = self._step(op, "add.u32", "32", self._step(op, "cvt.u32.u8", "32", register), constant)
+        return self._step(op, "cvt.u8.u32", "8", wide)
 
     def _step(self, op: Instruction, spelled: str, pool: str, *operands: Operand) -> Reg:
         """The result of an instruction that is done before the one being decoded."""

@@ -8,7 +8,7 @@ from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.structure import TokensAttr
 from ..dialects.ptx.style import Style
-from ..dialects.ptx.syntax import Layout, Symbol, SyntaxProblem, Target, registers
+from ..dialects.ptx.syntax import Layout, Sum, Symbol, SyntaxProblem, Target, registers
 from .statement import Kind, Shape
 
 
@@ -40,6 +40,7 @@ def fill_instruction(
     shape.modifiers = modifiers
     shape.layout = placed
     shape.plain_layout = layout
+    shape.adds = next((i for i, operand in enumerate(layout) if isinstance(operand, Sum)), -1)
     shape.guard_mark = guard
     properties["layout"] = layout_attr(placed)
     if guard:

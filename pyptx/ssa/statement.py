@@ -60,7 +60,7 @@ class Shape:
     __slots__ = (
         "kind", "op_class", "instruction", "modifiers", "layout", "guard_mark", "written", "read", "tied", "guard",
         "tokens", "gaps", "payload", "bare", "column", "properties", "attributes", "trivia", "verdicts", "problem",
-        "styled", "opcode_tokens", "plain_layout", "name", "constants_free", "model",
+        "styled", "opcode_tokens", "plain_layout", "name", "constants_free", "model", "adds",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, tokens: list[str], gaps: list[str]):
@@ -89,6 +89,7 @@ class Shape:
         self.model: Shape | None = None  # the one it was made from by changing constants, which has the same trivia
         self.name = ""  # the branch target, when every statement of the shape has the same
         self.constants_free = False  # legal, whatever the values of its constants
+        self.adds = -1  # the first operand that is a register plus a constant
         self.plain_layout: Layout = ()  # the operands without roles, the key of the family's resolutions
 
     def copy(self) -> Shape:

@@ -49,6 +49,7 @@ from .syntax import (
     Register,
     Sink,
     SpecialRegister,
+    Sum,
     Symbol,
     SyntaxProblem,
     Target,
@@ -173,6 +174,8 @@ def _is_plain(operand: Operand) -> bool:
             return False
         case Not(inner, mark):
             return mark in ("!", "-") and _is_plain(inner)
+        case Sum(inner, offset):
+            return _is_plain(inner) and _OFFSET(offset) is not None
         case Pair(first, second):
             return _is_plain(first) and _is_plain(second)
         case Vector(elements) | Arguments(elements):
@@ -206,6 +209,9 @@ def _print_operand(printer: Printer, operand: Operand, values: Iterator[SSAValue
         case Not(inner, mark):
             write("not " if mark == "!" else "neg ")
             _print_operand(printer, inner, values)
+        case Sum(inner, offset):
+            _print_operand(printer, inner, values)
+            _print_offset(printer, offset)
         case Pair(first, second):
             _print_operand(printer, first, values)
             write(" | ")
@@ -311,10 +317,16 @@ def _parse_operands(parser: Parser, reads: list[UnresolvedOperand]) -> Layout:
     first = _parse_optional_operand(parser, reads)
     if first is None:
         return ()
-    operands = [first]
+    operands = [_added(first, parser)]
     while parser.parse_optional_punctuation(","):
-        operands.append(_parse_operand(parser, reads))
+        operands.append(_added(_parse_operand(parser, reads), parser))
     return tuple(operands)
+
+
+def _added(operand: Operand, parser: Parser) -> Operand:
+    """An operand outside brackets and braces, with the constant that is added to it."""
+    offset = _parse_offset(parser) if operand == PLACEHOLDERS["$"] else ""
+    return Sum(operand, offset) if offset else operand
 
 
 def _parse_operand(parser: Parser, reads: list[UnresolvedOperand]) -> Operand:

@@ -60,6 +60,7 @@ from .syntax import (
     Register,
     Sink,
     SpecialRegister,
+    Sum,
     Symbol,
     Target,
     Vector,
@@ -542,7 +543,7 @@ def count_in(value: str) -> int:
 
 
 _KINDS: dict[type, str] = {
-    Immediate: "a constant", Not: "a negated operand", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
+    Immediate: "a constant", Not: "a negated operand", Sum: "a register plus a constant", Symbol: "a symbol", SpecialRegister: "a special register", Sink: "the sink '_'", Vector: "a vector",
     Address: "an address", Element: "an element of an array", Pair: "a pair", Arguments: "an argument list", Target: "a label", Register: "a register",
 }  # fmt: skip
 
@@ -873,6 +874,8 @@ class _OperandMatcher:
                     return f"operand {spec.name}: there is no minus of a .f16x2 register"
                 result = self._scalar(spec, wanted, inner)
                 return result if isinstance(result, str) else Not(result, mark)
+            case Sum(Register() as inner, offset):
+                return self._sum(spec, wanted, inner, offset)
             case Element() if "&" in spec.flags:
                 return self._element(spec, operand)
             case Symbol():
@@ -900,6 +903,17 @@ class _OperandMatcher:
             case _:
                 pass
         return f"operand {spec.name} must be {describe(wanted, spec)}, not {_what(spec, operand)}"
+
+    def _sum(self, spec: OperandSpec, wanted: str, register: Register, offset: str) -> Operand | str:
+        """A register plus a constant, which ptxas takes for the value of a source."""
+        if spec.role != "$":
+            return f"operand {spec.name} is written and cannot be a register plus a constant"
+        if wanted not in SCALAR_TYPES or spec.name in self.form.selectors:
+            return f"operand {spec.name} takes no register plus a constant: add it with an instruction"
+        if (problem := _offset_problem(offset)) is not None:
+            return f"operand {spec.name}: {problem}"
+        result = self._register(spec, wanted, register)
+        return result if isinstance(result, str) else Sum(result, offset)
 
     def _special(
         self, spec: OperandSpec, wanted: str, operand: SpecialRegister, count: int | None = None

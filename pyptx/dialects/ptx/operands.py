@@ -18,6 +18,7 @@ from .syntax import (
     Register,
     Sink,
     SpecialRegister,
+    Sum,
     Symbol,
     Target,
     Vector,
@@ -78,6 +79,8 @@ def bound_operands(op: Instruction) -> tuple[Bound, ...]:
                 return Value(next(results), True, member)
             case Not(inner, mark):
                 return Negated(bind(inner), mark)
+            case Sum(inner):
+                return Group((bind(inner),))
             case Pair(first, second):
                 return Group((bind(first), bind(second)))
             case Vector(elements) | Arguments(elements):

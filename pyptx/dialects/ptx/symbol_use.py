@@ -8,7 +8,7 @@ from typing import cast
 from .forms import OperandSpec, Use
 from .instruction import OPCODES
 from .special_registers import SPECIAL_REGISTERS
-from .syntax import Address, Element, Not, Operand, Pair, SpecialRegister, Symbol, Vector
+from .syntax import Address, Element, Not, Operand, Pair, SpecialRegister, Sum, Symbol, Vector
 from .types import SCALAR_TYPES
 
 
@@ -78,7 +78,7 @@ def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: b
                 add(operand, "displaced", *cls.variables(spec.name, use.slots, alone))
             else:
                 add(operand, "value", *cls.variables(spec.name, use.slots, alone))
-        case Not(inner):
+        case Not(inner) | Sum(inner):
             _collect(use, spec, inner, index, alone, found)
         case Vector(elements):
             for element in elements:

@@ -144,6 +144,14 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
+class Sum:
+    """`%r1 + 4`: a register as a source, to which ptxas adds a constant. The manual does not have it."""
+
+    operand: Operand
+    offset: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """`p|q`: two destinations."""
 
@@ -190,7 +198,7 @@ class Element:
 
 
 Operand = (
-    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Pair | Vector | Arguments | Address | Element
+    Register | Immediate | Symbol | Target | SpecialRegister | Sink | Not | Sum | Pair | Vector | Arguments | Address | Element
 )  # fmt: skip
 Layout = tuple[Operand, ...]
 
@@ -240,6 +248,9 @@ def operand_tokens(operand: Operand) -> Iterator[str]:
         case Not(inner, mark):
             yield mark
             yield from operand_tokens(inner)
+        case Sum(inner, offset):
+            yield from operand_tokens(inner)
+            yield from _spelled(offset)
         case Pair(first, second):
             yield from operand_tokens(first)
             yield "|"
@@ -302,7 +313,7 @@ def _collect(layout: Layout, found: list[Register]) -> None:
         match operand:
             case Register():
                 found.append(operand)
-            case Not(inner):
+            case Not(inner) | Sum(inner):
                 _collect((inner,), found)
             case Pair(first, second):
                 _collect((first, second), found)
@@ -323,6 +334,8 @@ def transform(layout: Layout, change: Callable[[Operand], Operand]) -> Layout:
         match operand:
             case Not(inner, mark):
                 return Not(walk(inner), mark)
+            case Sum(inner, offset):
+                return Sum(walk(inner), offset)
             case Pair(first, second):
                 return Pair(walk(first), walk(second))
             case Vector(elements):
@@ -347,7 +360,7 @@ Classify = Callable[[str], Operand]
 
 
 _AFTER_AN_OPERAND = {
-    "+": ": only an address and a symbol take an offset",
+    "+": ": a constant is added to an address, a symbol or a source register, and not in braces",
     "|": ": only two results stand so, p|q",
     "%": ": a comma is missing",
     "[": ": a comma is missing",
@@ -374,7 +387,7 @@ class OperandParser:
         if self.at == self.end:
             return ()
         try:
-            items = self._list()
+            items = self._list(self._added)
         except RecursionError:
             raise SyntaxProblem("this operand is nested too deeply", self.at) from None
         if self.at != self.end:
@@ -394,12 +407,19 @@ class OperandParser:
             raise SyntaxProblem(f"expected {token!r}, found {found}", self.at)
         self.at += 1
 
-    def _list(self) -> Layout:
-        items = [self._operand()]
+    def _list(self, read: Callable[[], Operand] | None = None) -> Layout:
+        read = read or self._operand
+        items = [read()]
         while self._peek() == ",":
             self.at += 1
-            items.append(self._operand())
+            items.append(read())
         return tuple(items)
+
+    def _added(self) -> Operand:
+        """An operand outside brackets and braces, where a constant may be added to a register."""
+        operand = self._operand()
+        added = self._peek() == "+" and isinstance(operand, Register) and not operand.member
+        return Sum(operand, self._offset()) if added else operand
 
     def _operand(self) -> Operand:
         first = self._single()

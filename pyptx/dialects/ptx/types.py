@@ -164,3 +164,9 @@ def register_type(register_class: str, name: str, scope: int) -> RegType:
             _registers.clear()
         found = _registers[key] = RegType(key)
     return found
+
+
+def takes_added_constant(register_class: str) -> bool:
+    """Whether a register as a source takes a constant that is added, `%r1 + 4`: ptxas generates code for these classes only."""
+    scalar = SCALAR_TYPES.get(register_class)
+    return scalar is not None and scalar.kind in ("bits", "unsigned", "signed") and scalar.bits <= 64
