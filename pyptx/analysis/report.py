@@ -12,20 +12,17 @@ from ..ssa.graph import Dominators
 from .active import ActiveThreads
 from .banks import BankUse, bank_uses
 from .cfg import CFG, cfg_of
-from .divergence import divergent_barriers
+from .finders import FINDERS
 from .finding import Finding
 from .liveness import liveness
 from .loops import LoopForest, find_loops
-from .mix import Mix, instruction_mix, spelled
+from .mix import Mix, instruction_mix
 from .occupancy import Occupancy, limits_of, occupancy
-from .operands import line_of
 from .pressure import Pressure, register_pressure
 from .shared import SharedUse, shared_use
 from .threads import Threads, thread_values
 from .traffic import Traffic, memory_traffic
 from .trips import trip_count
-from .uninitialised import uninitialised_reads
-from .unreachable import unreachable_code
 
 Shape = tuple[int, int, int]
 
@@ -117,24 +114,7 @@ def analyse_function(
             pass
         else:
             fits = occupancy(target, threads=threads.count, registers=count, shared=shared.size + dynamic_shared)
-    findings = [
-        *uninitialised_reads(cfg, threads),
-        *unreachable_code(cfg, tree),
-        *divergent_barriers(cfg, threads),
-        *_conflicts(banks),
-        *_strided(traffic),
-    ]
-    for source, _ in loops.irreducible:
-        last = cfg.blocks[source].last_op
-        text = "this branch enters a loop past its head (irreducible), which compilers optimise poorly"
-        findings.append(Finding("loops", "note", text, line_of(last) if last is not None else None))
-    if pressure.relaxed > 255:
-        line = line_of(pressure.top) if pressure.top is not None else None
-        text = f"about {pressure.estimated} registers hold live values here and a thread has 255: expect spills"
-        hint = f"at least about {pressure.relaxed} stay live however the instructions are ordered"
-        findings.append(Finding("pressure", "note", text, line, hint))
-    findings.sort(key=lambda f: (f.line or 0, f.severity != "warning"))
-    return FunctionReport(
+    report = FunctionReport(
         function,
         cfg,
         tree,
@@ -149,43 +129,12 @@ def analyse_function(
         count,
         measured is not None,
         fits,
-        findings,
+        [],
     )
-
-
-def _conflicts(banks: list[BankUse]) -> list[Finding]:
-    found: list[Finding] = []
-    for use in banks:
-        if use.ways is None or use.ways < 2 or use.wavefronts is None or use.ideal is None:
-            continue
-        if use.wavefronts <= use.ideal:
-            continue
-        text = (
-            f"{use.ways}-way bank conflict: {spelled(use.op)} takes {use.wavefronts} passes"
-            f" where {use.ideal} would do (address {use.address})"
-        )
-        found.append(Finding("banks", "warning", text, use.line, "pad the rows, or swizzle the column with the row"))
-    return found
-
-
-def _strided(traffic: Traffic) -> list[Finding]:
-    found: list[Finding] = []
-    for access in traffic.accesses:
-        if access.per_request is None or not access.ideal or access.per_request < 2 * access.ideal + 1:
-            continue
-        text = (
-            f"scattered access: {access.per_request:.0f} sectors of 32 bytes per warp"
-            f" where {access.ideal:.0f} would do (address {access.address})"
-        )
-        near = access.per_request <= 16  # threads at most 16 bytes apart, so other instructions use these sectors too
-        severity = "note" if near else "warning"
-        hint = (
-            "access what lies side by side together, as a vector"
-            if near
-            else "let neighbouring threads access neighbouring addresses"
-        )
-        found.append(Finding("traffic", severity, text, access.line, hint))
-    return found
+    report.findings += sorted(
+        (finding for find in FINDERS for finding in find(report)), key=lambda f: (f.line or 0, f.severity != "warning")
+    )
+    return report
 
 
 def instructions(report: FunctionReport) -> list[Instruction]:
