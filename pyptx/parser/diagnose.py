@@ -20,12 +20,13 @@ from ..diagnostics import Diagnostic
 from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
 from ..dialects.ptx.instruction import Judge, admits, nothing
+from ..dialects.ptx.memo import count_entry, trim
 from ..dialects.ptx.proposals import advice as advice_of_heads
 from ..dialects.ptx.proposals import hint_of
 from ..dialects.ptx.structure import DeclarationAttr, DirectiveOp, LabelListOp, LocOp, TokensAttr, UnknownOp
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.syntax import registers
-from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, one_target, parse_version, target_of, version_text
+from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, parse_version, target_numbers, target_of, version_text
 from ..dialects.ptx.types import takes_added_constant
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
@@ -40,6 +41,7 @@ from .reader import Issue, ModuleText, Reader, address_size
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
     """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises."""
+    trim()
     with gc_paused():
         source = Reader(text).read()
         issues = [*source.issues, *foreign_characters(text)]
@@ -157,7 +159,7 @@ class _Judge:
 
     def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:
         label = ""
-        where = id(one_target(TargetAttr((self.target, version_text(self.version), self.options))))
+        where = target_numbers[TargetAttr((self.target, version_text(self.version), self.options))]
         for index, (shape, regs, _, line, name) in enumerate(statements):
             kind = shape.kind
             if kind <= Kind.TERMINATOR:
@@ -166,6 +168,7 @@ class _Judge:
                     problem, symbols = shape.verdicts[where, classes]
                 except KeyError:
                     problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
+                    count_entry()
                 if problem is not None:
                     yield self._refused(index, shape, regs, classes, names, line)
                 elif symbols and (fault := self._symbols(shape, symbols, classes, names)) is not None:

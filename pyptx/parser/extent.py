@@ -22,12 +22,12 @@ class Incomplete(Exception):
     """The statement goes on in the next line."""
 
 
-def open_comment(tokens: list[Token], gaps: list[str]) -> bool:
-    """Whether the text ends in a comment that is not closed: its `/*` was read as two tokens."""
+def comment_start(tokens: list[Token], gaps: list[str]) -> int | None:
+    """The token at which a comment starts that the text does not close: its `/*` was read as two tokens."""
     for i in range(1, len(tokens)):
         if tokens[i][1] == "*" and tokens[i - 1][1] == "/" and not gaps[i]:
-            return True
-    return False
+            return i - 1
+    return None
 
 
 def until(tokens: list[Token], at: int, stop: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from ..dialects.ptx.instruction import Instruction, find_opcode
+from ..dialects.ptx.memo import Memo, count_entry
 from ..dialects.ptx.syntax import (
     Layout,
     Operand,
@@ -93,9 +94,8 @@ def _check_gaps(cls: type[Instruction], modifiers: Sequence[str], gaps: Sequence
             raise SyntaxProblem(f"{name} is one word, without a gap", at + i)
 
 
-_lists: dict[tuple[str, ...], Layout] = {}
+_lists: Memo[tuple[str, ...], Layout] = Memo()
 """Operand lists read before, by their tokens with a mark for each register and other name."""
-_MOST = 20_000
 _NO_NAMES = frozenset({"_", "WARP_SZ"})
 
 
@@ -128,15 +128,13 @@ def _operands(
     parser = OperandParser(tokens, at, end, classify, call=call, gaps=gaps)
     layout = parser.layout()
     if not parser.constants:  # those hold the gaps between their tokens
-        if len(_lists) >= _MOST:
-            _lists.clear()
         _lists[tuple(key)] = layout
     return layout, names, parser.constants
 
 
 _HEAD = re.compile(r"[a-z]\w*(?:\.\w+(?:::\w+)*)*").fullmatch
 _Classes = tuple[str | None, ...]
-_operand_texts: dict[str, tuple[tuple[str, ...], dict[_Classes, tuple[Layout, list[str], tuple[str, ...]]]]] = {}
+_operand_texts: Memo[str, tuple[tuple[str, ...], dict[_Classes, tuple[Layout, list[str], tuple[str, ...]]]]] = Memo()
 """Operand lists read before, as written: the names in it, and by what their register classes are (None: no register)
 the layout, its registers and their classes.
 """
@@ -171,9 +169,10 @@ def instruction_text(text: str, register_class: Callable[[str], str | None]) -> 
     )
     classes = tuple(register_class(n) or "" for n in reading.registers)
     if remembers and not reading.constants:
-        if len(_operand_texts) >= _MOST:
-            _operand_texts.clear()
         named = tuple([t for k, t in tokens[reading.operands_at : end] if k == "id" and t not in _NO_NAMES])
-        kinds = _operand_texts.setdefault(operands, (named, {}))[1]
+        if operands not in _operand_texts:
+            _operand_texts[operands] = (named, {})
+        count_entry()
+        kinds = _operand_texts[operands][1]
         kinds[tuple(map(register_class, named))] = (reading.layout, reading.registers, classes)
     return reading, classes

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
+from ..dialects.ptx.memo import trim
 from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, TextAttr, TokensAttr, UnknownOp, text_attr
 from ..dialects.ptx.style import Style, StyleAttr, detect
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
@@ -23,6 +24,7 @@ from .reader import Issue, ModuleText, Reader
 
 def parse_text(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> BuiltinModule:
     """Parse PTX into IR. PTXError with every syntax error found; legality is the verifier's business."""
+    trim()
     with gc_paused():
         source = Reader(text, allow_unknown=allow_unknown).read()
         problems: list[UnresolvedLabel] = []

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+
 from ..dialects.ptx.syntax import Token
+
+_BREAKS = re.compile("\n").finditer
 
 
 class Positions:
@@ -11,6 +16,7 @@ class Positions:
     def __init__(self, text: str, tokens: list[Token], gaps: list[str], line: int):
         self.text, self.tokens, self.gaps, self.first = text, tokens, gaps, line
         self._offsets: list[int] | None = None
+        self._breaks: list[int] | None = None
         self._multi = "\n" in text
 
     def _offset(self, at: int) -> int:
@@ -27,7 +33,14 @@ class Positions:
         return self._offsets[at]
 
     def line(self, at: int) -> int:
-        return self.first + self.text.count("\n", 0, self._offset(at)) if self._multi else self.first
+        if not self._multi:
+            return self.first
+        offset = self._offset(at)
+        if at < 6:
+            return self.first + self.text.count("\n", 0, offset)
+        if self._breaks is None:
+            self._breaks = [m.start() for m in _BREAKS(self.text)]
+        return self.first + bisect_left(self._breaks, offset)
 
     def column(self, at: int) -> int:
         offset = self._offset(at)

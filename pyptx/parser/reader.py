@@ -20,6 +20,7 @@ from ..diagnostics import Fix, did_you_mean
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
 from ..dialects.ptx.instruction import admits, takes_modifiers, unknown_opcode
+from ..dialects.ptx.memo import Memo
 from ..dialects.ptx.proposals import Admits
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -47,10 +48,10 @@ from .declarations import read_declaration, read_header
 from .extent import (
     LINE_DIRECTIVES,
     Incomplete,
+    comment_start,
     continued,
     line_directive_end,
     matching,
-    open_comment,
     pragma_before,
     section_end,
     until,
@@ -110,13 +111,21 @@ class ModuleText:
 
 
 @lru_cache(maxsize=4096)
-def _ending(line: str) -> tuple[int, bool, bool]:
+def _ending(line: str) -> tuple[int, bool, bool, bool]:
     """The brackets that a line opens less those it closes; whether a statement or a head may end in it; whether it
-    closes a brace.
+    closes a brace; whether it opens a comment and does not close it.
     """
-    tokens = [t for _, t in lex(line)[0]]
+    pairs, gaps = lex(line)
+    opening = comment_start(pairs, gaps)
+    tokens = [t for _, t in pairs[:opening]]
     balance = sum((t in ("{", "(")) - (t in ("}", ")")) for t in tokens)
-    return balance, ";" in tokens or tokens[-1:] == ["{"], "}" in tokens
+    return balance, ";" in tokens or tokens[-1:] == ["{"], "}" in tokens, opening is not None
+
+
+def _goes_on_as_source(line: str, inside: bool) -> bool:
+    """Whether a program that a section holds goes on behind this line."""
+    begin, end = line.rfind(".source_begin"), line.rfind(".source_end")
+    return begin > end if max(begin, end) >= 0 else inside
 
 
 def _without_names(key: object) -> str:
@@ -124,18 +133,10 @@ def _without_names(key: object) -> str:
     return "\1".join(cast("tuple[str, ...]", key)) if key.__class__ is tuple else cast(str, key)
 
 
-_lines: dict[object, Shape | str] = {}
+_lines: Memo[object, Shape | str] = Memo()
 """Lines of bodies read before in this process, cut at their %names: the statement, or the empty string for a comment."""
-_MOST_LINES = 50_000
-_unended: dict[tuple[bool, str], int] = {}
+_unended: Memo[tuple[bool, str], int] = Memo()
 """(outside functions, a line that starts a statement and does not end it) -> the brackets open in it."""
-_MOST_UNENDED = 20_000
-
-
-def _note_unended(outside: bool, line: str, opened: int) -> None:
-    if len(_unended) >= _MOST_UNENDED:
-        _unended.clear()
-    _unended[outside, line] = opened
 
 
 class Reader:
@@ -145,8 +146,6 @@ class Reader:
         self.text = text
         self.allow_unknown = allow_unknown
         self.module = ModuleText()
-        if len(_lines) > _MOST_LINES:
-            _lines.clear()
         self.defined: Definition | None = None
         """The module-level statement read last."""
         self.function: FunctionSource | None = None
@@ -156,6 +155,12 @@ class Reader:
         self.line = 0
         self.opened = 0
         """Brackets open in the lines of an unfinished statement."""
+        self.commented = False
+        """Whether these lines end inside a comment."""
+        self.sourced = False
+        """Whether these lines hold a program (`.source_begin`) whose end was not seen: its brackets do not count."""
+        self.next_try = 0
+        """The length at which to read an unfinished statement again where a comment ends."""
         self._symbols: set[str] = set()
         self._taken: set[str] = set()
         """The names of special registers that this function gives to something else."""
@@ -183,11 +188,12 @@ class Reader:
             newline = "\n" if number < count or has_final_newline else ""
             if chunk is not None:
                 chunk += "\n" + line
-                if number < count and not self._may_end(line, chunk):
+                if number < count and not self._may_end(line, len(chunk)):
                     continue
                 line = chunk
             elif number in goes_on:
-                chunk, chunk_line, self.opened, retries = line, number, 0, 1
+                chunk, chunk_line, retries = line, number, 1
+                self._start(line, 0)
                 continue
             elif environment is not None:
                 parts = SPLIT(line)
@@ -208,21 +214,26 @@ class Reader:
                         except KeyError:
                             pass
                     else:
-                        self.lead += line + "\n"
+                        lead, self.lead = self.lead, ""  # the only reference: it grows in place
+                        lead += line + "\n"
+                        self.lead = lead
                         continue
                 if newline and (self._quick(line, names, number) or self._read_before(key, names, number)):
                     continue
             if chunk is None:
                 stripped = line.strip()
                 if not stripped or stripped.startswith("//") or (stripped[0] == "#" and _LINE_MARKER(stripped)):
-                    self.lead += line + newline
+                    lead, self.lead = self.lead, ""
+                    lead += line + newline
+                    self.lead = lead
                     if environment is not None and newline and not names:
                         _lines[line] = ""
                     continue
                 first = number
                 opened = _unended.get((environment is None, line))
                 if opened is not None and newline:
-                    chunk, chunk_line, self.opened, retries = line, number, opened, 1
+                    chunk, chunk_line, retries = line, number, 1
+                    self._start(line, opened)
                     continue
             else:
                 first = chunk_line
@@ -234,9 +245,10 @@ class Reader:
             except Incomplete:
                 if chunk is None:
                     chunk, chunk_line = line, number
-                    self.opened = _ending(line)[0]
-                    _note_unended(environment is None, line, self.opened)
+                    self._start(line, _ending(line)[0])
+                    _unended[environment is None, line] = self.opened
                 retries += 1
+                self.next_try = len(chunk) + len(chunk) // 4
                 if retries > _MAX_RETRIES and self._hopeless(chunk):
                     self._issue("this statement does not end", chunk_line, 1)
                     self.lead += chunk + newline
@@ -261,17 +273,31 @@ class Reader:
             found.add(number)
         return found
 
-    def _may_end(self, line: str, chunk: str) -> bool:
-        """Whether an unfinished statement (`chunk`, with this line) may end here. Reading it again at each of its lines
-        would take quadratic time.
+    def _start(self, line: str, opened: int) -> None:
+        """A statement starts in this line, which opens so many brackets, and does not end in it."""
+        self.opened, self.next_try = opened, 0
+        self.commented = "/*" in line and _ending(line)[3]
+        self.sourced = _goes_on_as_source(line, False)
+
+    def _may_end(self, line: str, length: int) -> bool:
+        """Whether an unfinished statement, which has this length with this line, may end here. Reading it again at each of
+        its lines would take quadratic time.
         """
-        if "/*" in chunk:
-            return True
-        if ".source_begin" in chunk:  # the brackets in the program do not count
-            return "}" in line and chunk.rfind(".source_end") > chunk.rfind(".source_begin")
-        balance, ends, closes = _ending(line)
+        ended = False
+        if self.commented:
+            _, mark, line = line.partition("*/")
+            if not mark:
+                return False
+            self.commented, ended = False, True
+        if self.sourced or ".source_" in line:
+            self.sourced = _goes_on_as_source(line, self.sourced)
+            return "}" in line and not self.sourced
+        balance, ends, closes, self.commented = _ending(line)
         self.opened += balance
-        return ends or (self.opened <= 0 and closes)
+        if self.commented:
+            return False
+        # what ends without a semicolon may end behind a comment
+        return ends or (self.opened <= 0 and (closes or (ended and length >= self.next_try)))
 
     def _quick(self, line: str, names: list[str], number: int) -> bool:
         """Labels and branches: one shape for all of them, whatever the label."""
@@ -373,7 +399,9 @@ class Reader:
         where = chunk.rstrip()
         last = line + where.count("\n")
         column = len(where) - (where.rfind("\n") + 1) + 1
-        what = "a comment is not closed" if open_comment(*lex(chunk)) else "the file ends inside a statement"
+        what = (
+            "a comment is not closed" if comment_start(*lex(chunk)) is not None else "the file ends inside a statement"
+        )
         self._issue(what, last, max(column, 1), "expected ';', '}' or the rest of the statement")
         self.lead += chunk
         if self.function is not None:
@@ -393,7 +421,7 @@ class Reader:
     def _read_chunk(self, text: str, newline: str, line: int, *, final: bool) -> None:
         """Read whole lines of text; Incomplete if the last statement goes on. Nothing is recorded then."""
         tokens, gaps = lex(text)
-        if "/*" in text and open_comment(tokens, gaps):
+        if "/*" in text and comment_start(tokens, gaps) is not None:
             raise Incomplete
         gaps[-1] += newline
         if not tokens:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
+from ..dialects.ptx.memo import CHARACTERS, Memo, count_entry
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, TokensAttr, UnknownOp
 from ..dialects.ptx.syntax import is_special_register
 from ..ssa.statement import Environment, Kind, Shape, Statement
@@ -20,7 +21,6 @@ from .declarations import Header
 _NAME = re.compile(r"(%[\w$]+)")
 SPLIT = _NAME.split
 _WORD = re.compile(r"[A-Za-z_$][\w$]*").fullmatch
-_MOST = 20_000  # chunks kept per process
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Definition:
     """Behind the first of its text."""
 
 
-_definitions: dict[str, Definition] = {}
+_definitions: Memo[str, Definition] = Memo()
 _LONGEST = 16_384  # characters
 
 
@@ -56,9 +56,8 @@ def definition_of(text: str) -> Definition | None:
 def keep_definition(text: str, definition: Definition, line: int) -> None:
     if len(text) > _LONGEST:
         return
-    if len(_definitions) >= _MOST:
-        _definitions.clear()
     definition.line = line
+    count_entry(len(text))
     _definitions[text] = definition
 
 
@@ -130,7 +129,7 @@ class _Group:
     recipes: dict[tuple[str, ...], Recipe] = field(default_factory=dict[tuple[str, ...], Recipe])
 
 
-_groups: dict[object, _Group] = {}
+_groups: Memo[object, _Group] = Memo()
 
 
 def find(key: object, names: Sequence[str]) -> Recipe | None:
@@ -140,12 +139,11 @@ def find(key: object, names: Sequence[str]) -> Recipe | None:
 
 
 def keep(key: object, names: Sequence[str], recipe: Recipe) -> None:
-    if len(_groups) >= _MOST:
-        _groups.clear()
     fixed = tuple([i for i in range(len(names)) if i not in recipe.free])
     group = _groups.get(key)
-    if group is None or group.fixed != fixed or len(group.recipes) >= _MOST:
+    if group is None or group.fixed != fixed:
         group = _groups[key] = _Group(fixed)
+    count_entry(len(recipe.events) * CHARACTERS)
     group.recipes[tuple([names[i] for i in fixed])] = recipe
 
 

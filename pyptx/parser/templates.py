@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..dialects.ptx.attributes import layout_attr
+from ..dialects.ptx.memo import Memo
 from ..dialects.ptx.structure import LocOp, TokensAttr
 from ..dialects.ptx.syntax import Address, Element, Immediate, Layout, Not, Operand, Pair, Sum, Symbol, Vector
 from ..ssa.statement import Kind, Shape
@@ -134,8 +135,7 @@ def _constants(operand: Operand) -> Iterator[str]:
             pass
 
 
-_templates: dict[str, Template] = {}
-_MOST = 20_000
+_templates: Memo[str, Template] = Memo()
 
 
 def find(text: str, registers: int) -> Shape | None:
@@ -152,8 +152,6 @@ def keep(shape: Shape, text: str, registers: int) -> None:
     template = _with_holes(shape, text, registers)
     if template is None:
         return
-    if len(_templates) >= _MOST:
-        _templates.clear()
     _templates[generalised(text)[0]] = template
 
 

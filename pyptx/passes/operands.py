@@ -15,9 +15,10 @@ from xdsl.ir import Block, Operation
 
 from ..dialects.ptx.attributes import LayoutAttr
 from ..dialects.ptx.instruction import Instruction, silent_registers
+from ..dialects.ptx.memo import Memo
 from ..dialects.ptx.syntax import registers
 
-_roles: dict[LayoutAttr, tuple[str, ...]] = {}
+_roles: Memo[LayoutAttr, tuple[str, ...]] = Memo()
 
 
 def roles_of(op: Instruction) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.instruction import Instruction, modifiers_of, silent_registers
+from ..dialects.ptx.memo import Memo
 from ..dialects.ptx.structure import (
     FallOp,
     FunctionOp,
@@ -39,8 +40,7 @@ _Template = tuple[str, tuple[int, ...], bool]
 all results and then all operands, in their order.
 """
 
-_common: dict[Style, _Common] = {}
-_MOST = 50_000
+_common: Memo[Style, _Common] = Memo()
 _LABEL = 1 << 30
 """Marks a slot of a template that takes a label; the low bits are the index among the labels of the target block."""
 
@@ -51,8 +51,8 @@ class _Common:
     """
 
     def __init__(self) -> None:
-        self.templates: dict[tuple[object, ...], tuple[_Template, object]] = {}
-        self.statements: dict[tuple[object, ...], tuple[str, object]] = {}
+        self.templates: Memo[tuple[object, ...], tuple[_Template, object]] = Memo()
+        self.statements: Memo[tuple[object, ...], tuple[str, object]] = Memo()
 
 
 def print_module(module: Operation) -> str:
@@ -88,7 +88,9 @@ class _ModulePrinter:
         self.module = module
         style = module.attributes.get("style") if module is not None else None
         self.style: Style = style.data if isinstance(style, StyleAttr) else DEFAULT
-        self.common = _common.setdefault(self.style, _Common())
+        if self.style not in _common:
+            _common[self.style] = _Common()
+        self.common = _common[self.style]
         self.templates: dict[tuple[object, ...], _Template] = {}
         self.statements: dict[tuple[object, ...], str] = {}
         self.keep: list[object] = []
@@ -194,8 +196,6 @@ class _ModulePrinter:
         common = self.common.templates
         known = common.get(key)
         if known is None:
-            if len(common) >= _MOST:
-                common.clear()
             known = common[key] = (self._template(op), held)
         self.keep.append(known[1])
         return known[0]
@@ -269,8 +269,6 @@ class _ModulePrinter:
         common = self.common.statements
         known = common.get(key)
         if known is None:
-            if len(common) >= _MOST:
-                common.clear()
             known = common[key] = (self._statement(op, indent), held)
         self.keep.append(known[1])
         return known[0]

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.structure import FallOp, FunctionOp, ParameterOp, UndefOp, text_attr
-from ..dialects.ptx.style import Style, one_style
+from ..dialects.ptx.style import Style, style_numbers
 from ..dialects.ptx.syntax import Layout, Target
 from ..dialects.ptx.types import RegType, register_type
 from . import in_flight
@@ -73,7 +73,8 @@ class _Builder:
     def __init__(
         self, source: FunctionSource, style: Style, filename: StringAttr | None, problems: list[UnresolvedLabel]
     ):
-        self.source, self.style, self.filename, self.problems = source, one_style(style), filename, problems
+        self.source, self.style, self.filename, self.problems = source, style, filename, problems
+        self.style_number = style_numbers[style]
         self.blocks: list[list[Statement]] = []
         self.successors: list[list[int]] = []
         self.label_indices: list[int] = []
@@ -314,7 +315,7 @@ class _Builder:
         log: list[tuple[Reg, SSAValue | None]] = []
         marks: list[tuple[int, int]] = []
         style, filename, locations = self.style, self.filename, self.source.locations
-        style_id = id(style)
+        style_number = self.style_number
         outputs = self.source.outputs
         label, terminator_kind = Kind.LABEL, Kind.TERMINATOR
         for b in sequence:
@@ -347,9 +348,9 @@ class _Builder:
             for statement in self.blocks[b]:
                 shape, regs, lead, line, name = statement
                 properties = shape.properties
-                attributes = shape.attributes if shape.styled else shape.trivia.get(style_id)
+                attributes = shape.attributes if shape.styled else shape.trivia.get(style_number)
                 if attributes is None:
-                    attributes = with_trivia(shape, style)
+                    attributes = with_trivia(shape, style, style_number)
                 assert properties is not None and shape.op_class is not None
                 if lead:
                     attributes = dict(attributes)
@@ -404,7 +405,7 @@ class _Builder:
         shape, _, lead, line, name = statement
         assert shape.properties is not None and shape.op_class is not None
         properties = shape.properties
-        attributes = shape.attributes if shape.styled else with_trivia(shape, self.style)
+        attributes = shape.attributes if shape.styled else with_trivia(shape, self.style, self.style_number)
         if shape.instruction is not None and shape.instruction.returns and self.source.outputs:
             properties = {**properties, "silent": string_attr(f"{len(self.source.outputs)},0")}
         if lead:

@@ -6,6 +6,7 @@ from xdsl.ir import Attribute
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
+from ..dialects.ptx.memo import count_entry
 from ..dialects.ptx.structure import TokensAttr
 from ..dialects.ptx.style import Style
 from ..dialects.ptx.syntax import Layout, Sum, Symbol, SyntaxProblem, Target, registers
@@ -73,10 +74,11 @@ def branch_target(layout: Layout) -> tuple[Layout, str]:
     return layout, ""
 
 
-def with_trivia(shape: Shape, style: Style) -> dict[str, Attribute]:
-    """The attributes of the shape's ops in a file of this style: its gaps are kept where they differ from the style's."""
+def with_trivia(shape: Shape, style: Style, number: int) -> dict[str, Attribute]:
+    """The attributes of the shape's ops in a file of this style, which has this number: its gaps are kept where they differ from the style's."""
     if shape.model is not None:  # they have them in common
-        return shape.model.trivia.get(id(style)) or with_trivia(shape.model, style)
+        known = shape.model.trivia.get(number)
+        return known if known is not None else with_trivia(shape.model, style, number)
     if shape.kind in (Kind.INSTRUCTION, Kind.TERMINATOR):
         canonical = style.instruction_gaps(shape.tokens, guard_tokens(shape.guard_mark), shape.opcode_tokens)
     else:
@@ -84,7 +86,8 @@ def with_trivia(shape: Shape, style: Style) -> dict[str, Attribute]:
     attributes = dict(shape.attributes)
     if canonical != shape.gaps:
         attributes["gaps"] = TokensAttr(tuple(shape.gaps))
-    shape.trivia[id(style)] = attributes
+    shape.trivia[number] = attributes
+    count_entry()
     return attributes
 
 

@@ -81,8 +81,8 @@ class Shape:
         self.column = 1
         self.properties: dict[str, Attribute] | None = None
         self.attributes: dict[str, Attribute] = {}
-        self.trivia: dict[int, dict[str, Attribute]] = {}  # its ops' attributes in files of a style, by its identity
-        self.verdicts: dict[tuple[int, tuple[str, ...]], Verdict] = {}  # by the target's identity and register classes
+        self.trivia: dict[int, dict[str, Attribute]] = {}  # its ops' attributes in files of a style, by its number
+        self.verdicts: dict[tuple[int, tuple[str, ...]], Verdict] = {}  # by the target's number and register classes
         self.problem: Problem | None = None
         self.styled = False  # the attributes are all there is: no gaps to keep
         self.opcode_tokens = 0

@@ -108,6 +108,12 @@ LEGAL_MODULES = (
     ("9.4", "sm_50", LOCATED.format(".loc_intermediate 2 3 4")), ("9.4", "sm_50", LOCATED.format(".loc_intermediate 7 0 0")),
     ("9.4", "sm_50", f"{FILES}{SOURCE % (2, 'f(x) {')}\n{SOURCE % (1, '/* ' + chr(34) + ' x .source_end y')}\n.entry k() {{ ret; }}"),
     ("9.4", "sm_50", f"{FILES}.nv_intermediate_source_section {{ }}"),
+    *(("6.0", "sm_50", text) for text in (  # comments of more lines than a statement is tried
+        ".entry k() { .reg .b32 %r<3>;\n/*\n" + 90 * " * x }\n" + "*/\nmov.b32 %r1, /*" + 90 * "\n" + "*/ %r2; ret; }",
+        ".global .b8 t[80] = {\n" + 79 * "1, /* }\n */" + " 1 };\n.entry k() { ret; }",
+        ".entry k() { /*" + 90 * "\n" + "*/ bra L; // /*\nL: /* }" + 90 * "\n" + "*/ ret; } /*\n*/",
+        FILES + ".entry k() {\n/*\n*/ .loc 1 2 3 /*\n\n*/\n.pragma \"/*\";\nret; }",
+    )),
     *(("7.5", "sm_50", f".section .debug_info {{ {data} }}") for data in (
         ".b8 4294967551", ".b16 -32768", ".b64 -0", ".b64 -9223372036854775807", "L: M: .b32 L-M", ".b32 .debug_info+4",
     )),

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 
+from .memo import Memo
 from .syntax import Layout, SyntaxProblem, layout_text, parse_layout
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class LayoutAttr(Data[Layout]):
             printer.print_string_literal(layout_text(self.data))
 
 
-_layouts: dict[Layout, LayoutAttr] = {}
-_strings: dict[str, StringAttr] = {}
+_layouts: Memo[Layout, LayoutAttr] = Memo()
+_strings: Memo[str, StringAttr] = Memo()
 
 
 def layout_attr(layout: Layout) -> LayoutAttr:

@@ -42,7 +42,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import ClassVar
 
@@ -105,7 +105,7 @@ class Slot:
         return self.values == (self.name,)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def order_of(values: tuple[str, ...]) -> str:
     """The kind of modifier whose order counts that all these are; empty if none."""
     if all((v in SCALAR_TYPES and v != "b1024") or v in ("b2", "b4") for v in values):  # .b1024 may stand anywhere

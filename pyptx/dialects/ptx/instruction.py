@@ -37,6 +37,7 @@ from .attributes import LayoutAttr, layout_attr, string_attr
 from .effects import InstructionEffects, InstructionSpeculatable
 from .explanation import completions, explain, one_of, with_proposals
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
+from .memo import Memo
 from .operands import Bound, bound_operands
 from .proposals import Admits, Head, Search, advice, any_of, hint_of, refuses_all
 from .rewrites import InstructionFolder, InstructionPatterns
@@ -472,8 +473,6 @@ class Instruction(Operation, Fragments):
         key = (modifiers, layout, classes)
         found = cls._resolutions.get(key)
         if found is None:
-            if len(cls._resolutions) > 50_000:
-                cls._resolutions.clear()
             found = cls._resolutions[key] = cls._resolve(modifiers, layout, classes)
         return found
 
@@ -623,8 +622,7 @@ _LONGEST: dict[str, int] = {}
 def instruction(cls: _OpT) -> _OpT:
     """Register an op class under its opcode and prepare its forms."""
     cls.opcode = cls.name.removeprefix("ptx.")
-    cls._bindings, cls._words = {}, {}
-    cls._resolutions = {}
+    cls._bindings, cls._words, cls._resolutions = Memo(), {}, Memo()
     if cls.opcode in OPCODES:
         raise ValueError(f"two op classes for {cls.opcode}")
     for declared in cls.forms:
@@ -753,7 +751,7 @@ def slot_properties(form_: Form, slots: Slots) -> dict[str, Attribute]:
     return {name: UNIT if name in literal else string_attr(value) for name, value in slots.items()}
 
 
-_modifiers_memo: dict[tuple[object, ...], tuple[str, ...]] = {}
+_modifiers_memo: Memo[tuple[object, ...], tuple[str, ...]] = Memo()
 
 
 def modifiers_of(cls: type[Instruction], properties: dict[str, Attribute]) -> tuple[str, ...]:
@@ -779,7 +777,7 @@ def _canonical(cls: type[Instruction], slots: dict[str, str]) -> tuple[str, ...]
     return tuple(slots.values())
 
 
-_verdicts: dict[tuple[object, ...], tuple[Problem | None, Use | None, object]] = {}
+_verdicts: Memo[tuple[object, ...], tuple[Problem | None, Use | None, object]] = Memo()
 
 
 def problem_of(op: Instruction, target: TargetAttr | None = None) -> Problem | None:
@@ -806,8 +804,6 @@ def verdict_of(op: Instruction, target: TargetAttr | None) -> tuple[Problem | No
     key = tuple(parts)
     found = _verdicts.get(key)
     if found is None:
-        if len(_verdicts) > 200_000:
-            _verdicts.clear()
         found = _verdicts[key] = (*_judge(op, target), (tuple(properties.values()), target))
     return found
 
@@ -859,7 +855,7 @@ def plain_roles(layout: Layout) -> Layout:
     return found
 
 
-_plain: dict[Layout, Layout] = {}
+_plain: Memo[Layout, Layout] = Memo()
 
 
 def target_of_op(op: Operation) -> TargetAttr | None:

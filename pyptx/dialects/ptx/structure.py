@@ -66,9 +66,13 @@ class TextAttr(Data[str]):
             print_text(printer, self.data)
 
 
-@lru_cache(maxsize=4096)
 def text_attr(text: str) -> TextAttr:
-    """`TextAttr(text)`, one for all ops with that text."""
+    """`TextAttr(text)`, one for all ops with that text if it is short."""
+    return _text_attr(text) if len(text) < 1000 else TextAttr(text)
+
+
+@lru_cache(maxsize=4096)
+def _text_attr(text: str) -> TextAttr:
     return TextAttr(text)
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 
+from .memo import Numbers
+
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
@@ -92,12 +94,7 @@ DEFAULT = Style(indent="\t", after_opcode=" ", after_comma=" ", after_inner_comm
 """The style of modules that did not come from text."""
 
 
-_styles = {DEFAULT: DEFAULT}
-
-
-def one_style(style: Style) -> Style:
-    """The first style equal to this one: what depends on a style is kept by its identity."""
-    return _styles.setdefault(style, style)
+style_numbers: Numbers[Style] = Numbers()
 
 
 def detect(samples: Iterable[tuple[Sequence[str], Sequence[str], int, int]]) -> Style:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .memo import Memo
 from .special_registers import is_special_register as is_special_register
 
 LINE_MARKER = r'#[ \t]*(?:line)?[ \t]*\d+[ \t]+"[^"]*"(?:[ \t]+\d+)*[ \t\r]*(?=\n|\Z)'
@@ -50,8 +51,10 @@ _PIECES = re.compile(
 """(the gap before a token, the token, or else a number that may also be a modifier); both are empty at the end."""
 
 
-class _Tokens(dict[str, tuple[str, str]]):
+class _Tokens(Memo[str, tuple[str, str]]):
     """Tokens by their text, with their kinds."""
+
+    __slots__ = ()
 
     def __missing__(self, text: str) -> tuple[str, str]:
         match = TOKEN.fullmatch(text)
@@ -59,8 +62,6 @@ class _Tokens(dict[str, tuple[str, str]]):
         assert kind is not None
         if kind == "num" and text[0] == ".":
             kind = "mod"  # `.2d`: fractions are found apart
-        if len(self) > 50_000:
-            self.clear()
         self[text] = token = (kind, text)
         return token
 

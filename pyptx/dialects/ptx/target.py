@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 
+from .memo import Memo, Numbers
+
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
@@ -271,9 +273,13 @@ class TargetAttr(Data[tuple[str, str, tuple[str, ...]]]):
                 printer.print_string_literal(word)
 
 
-_targets: dict[TargetAttr, TargetAttr] = {}
+_targets: Memo[TargetAttr, TargetAttr] = Memo()
+target_numbers: Numbers[TargetAttr] = Numbers()
 
 
 def one_target(target: TargetAttr) -> TargetAttr:
     """The first target attribute equal to this one: the verdicts are kept by its identity."""
-    return _targets.setdefault(target, target)
+    found = _targets.get(target)
+    if found is None:
+        found = _targets[target] = target
+    return found

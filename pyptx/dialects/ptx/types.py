@@ -7,11 +7,13 @@ read and "no copy is needed here" is type equality. PTX ISA 5.2 (types), 9.4 (op
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.ir import Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
+
+from .memo import Memo
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -69,7 +71,7 @@ def class_bits(register_class: str) -> int:
     return bits * int(vector[1:]) if vector else bits
 
 
-@cache
+@lru_cache(maxsize=4096)
 def register_fits(instruction_type: str, register_class: str, *, wider: bool = False) -> bool:
     """Whether a register declared `register_class` may stand where an instruction wants `instruction_type`.
 
@@ -152,7 +154,7 @@ class RegType(Data[tuple[str, str, int]], TypeAttribute):
                 printer.print_string(f", {scope}")
 
 
-_registers: dict[tuple[str, str, int], RegType] = {}
+_registers: Memo[tuple[str, str, int], RegType] = Memo()
 
 
 def register_type(register_class: str, name: str, scope: int) -> RegType:
@@ -160,8 +162,6 @@ def register_type(register_class: str, name: str, scope: int) -> RegType:
     key = (register_class, name, scope)
     found = _registers.get(key)
     if found is None:
-        if len(_registers) > 100_000:
-            _registers.clear()
         found = _registers[key] = RegType(key)
     return found
 

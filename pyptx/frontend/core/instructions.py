@@ -19,6 +19,7 @@ import numpy as np
 from ...diagnostics import PTXError
 from ...dialects.ptx import all as all_chapters
 from ...dialects.ptx.instruction import OPCODES, Instruction, find_opcode, unknown_opcode
+from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.syntax import (
     Address,
     Arguments,
@@ -51,8 +52,6 @@ from .trace import FINISHED, Trace, _current, current
 Key = Any
 """What a Python operand is apart from its registers: a register class (str), an int, or a tagged tuple (see `_key`)."""
 
-_MAX_SHAPES = 20_000
-
 
 class Opcode:
     """An instruction's dotted name. Attributes extend it, a call emits it.
@@ -66,13 +65,13 @@ class Opcode:
     _words: tuple[str, ...]
     _cls: type[Instruction] | None
     _modifiers: tuple[str, ...]
-    _shapes: dict[tuple[Key, ...], tuple[Shape, str]]
+    _shapes: Memo[tuple[Key, ...], tuple[Shape, str]]
 
     def __init__(self, words: tuple[str, ...]):
         self._words = words
         self._cls = None
         self._modifiers = ()
-        self._shapes = {}
+        self._shapes = Memo()
         self._reads_special = False
 
     def __getattr__(self, name: str) -> Opcode:
@@ -172,8 +171,6 @@ class Opcode:
         self._finish(shape)
         shape.bare = (guard_class, *classes) if guard else classes
         shape.styled = True
-        if len(self._shapes) > _MAX_SHAPES:
-            self._shapes.clear()
         found = self._shapes[key] = (shape, name)
         return found
 

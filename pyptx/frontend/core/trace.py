@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringA
 from ...diagnostics import Diagnostic, PTXError, PtxValidationError
 from ...dialects.ptx.forms import Problem
 from ...dialects.ptx.instruction import Resolution
+from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.structure import (
     DeclarationAttr,
     DirectiveOp,
@@ -360,7 +361,7 @@ def _location(filename: str, line: int, column: int) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(filename), IntAttr(line), IntAttr(column))
 
 
-_judged: dict[tuple[Shape, Version, str], tuple[Resolution, Problem | None, Version]] = {}
+_judged: Memo[tuple[Shape, Version, str], tuple[Resolution, Problem | None, Version]] = Memo()
 
 
 def judged(shape: Shape, version: Version, target: str) -> tuple[Resolution, Problem | None, Version]:
@@ -377,8 +378,6 @@ def judged(shape: Shape, version: Version, target: str) -> tuple[Resolution, Pro
             for use in resolution.uses
             if all(_on_target(n, target) for _, n in use.needs)
         ]
-        if len(_judged) > 50_000:
-            _judged.clear()
         found = resolution, resolution.verdict(version, target), min(versions, default=(1, 0))
         _judged[shape, version, target] = found
     return found

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...diagnostics import Diagnostic, PTXError
 from ...dialects.ptx.attributes import string_attr
+from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.structure import (
     DeclarationAttr,
     EntryOp,
@@ -220,7 +221,7 @@ _PER_LINE = 8
 """Neighbouring single registers of one class share a line, so that the text starts with the code and not with a page of
 `.reg`.
 """
-_register_shapes: dict[tuple[str, tuple[tuple[str, int | None], ...]], Shape] = {}
+_register_shapes: Memo[tuple[str, tuple[tuple[str, int | None], ...]], Shape] = Memo()
 
 
 def _declare(found: list[Statement], register_class: str, registers: list[tuple[str, int | None]]) -> None:
@@ -230,8 +231,6 @@ def _declare(found: list[Statement], register_class: str, registers: list[tuple[
     key = (register_class, tuple(registers))
     shape = _register_shapes.get(key)
     if shape is None:
-        if len(_register_shapes) > 20_000:
-            _register_shapes.clear()
         (name, count), *rest = registers
         shape = _register_shapes[key] = declaration_shape(RegisterOp, (".reg", "." + register_class), name, count)
         first = shape.properties["declaration"]  # pyright: ignore[reportOptionalSubscript]

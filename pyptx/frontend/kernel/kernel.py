@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ...diagnostics import Diagnostic, PTXError, TraceWarning, suggest
+from ...dialects.ptx.memo import trim
 from ...dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
 from ...ssa.fastir import gc_paused
 from ..core.trace import Trace, trace_scope
@@ -69,6 +70,10 @@ class Traced:
     """Those of them that the first launch warns of: tracing has not, and no launch refuses them."""
     text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
     launched: list[bool] = None  # pyright: ignore[reportAssignmentType]  # not empty once a launch was asked for
+
+
+_KEPT = 256
+"""Traces that a kernel keeps, of the latest dimensions and template parameters."""
 
 
 class Kernel:
@@ -281,8 +286,10 @@ class Kernel:
         )
         found = self._cache.get(key)
         if found is None:
+            trim()
             with gc_paused():  # a trace is one large graph that lives on
-                found = self._cache[key] = self._run(template, env, self._not_given(kw))
+                found = self._run(template, env, self._not_given(kw))
+            _keep(self._cache, key, found)
         return found
 
     _trace = trace
@@ -302,7 +309,7 @@ class Kernel:
 
             traced.text.append(print_module(traced.module))
         if key is not None:
-            self._texts[key] = traced.text[0]
+            _keep(self._texts, key, traced.text[0])
         return traced.text[0]
 
     def sass(self, **kw: Any) -> str:
@@ -811,6 +818,13 @@ def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
                 + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
             )
     return archs
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Remember a value, and no more than `_KEPT` of them: the oldest goes."""
+    while len(kept) >= _KEPT:
+        kept.pop(next(iter(kept), None), None)
+    kept[key] = value
 
 
 def fat_kernel(*kernels: Kernel) -> Kernel:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from ...analysis.occupancy import limits_of
 from ...diagnostics import PTXError
+from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.structure import VariableOp
 from ...dialects.ptx.syntax import Layout, Operand, Symbol, transform
 from ...ssa.shapes import fill_instruction
@@ -617,7 +618,7 @@ def symbols_of(layout: Layout) -> tuple[str, ...]:
     return tuple(found)
 
 
-_moves: dict[tuple[Shape, tuple[tuple[str, tuple[str, int]], ...]], Shape] = {}
+_moves: Memo[tuple[Shape, tuple[tuple[str, tuple[str, int]], ...]], Shape] = Memo()
 
 
 def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
@@ -628,8 +629,6 @@ def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
         return shape
     made = _moves.get((shape, named))
     if made is None:
-        if len(_moves) > 20_000:
-            _moves.clear()
         made = _moves[shape, named] = Shape(shape.kind, [], [])
         classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
         fill_instruction(made, cls, shape.modifiers, _rewrite(shape.plain_layout, places), classes, shape.guard_mark)
