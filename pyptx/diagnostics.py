@@ -13,6 +13,7 @@ __all__ = [
     "Diagnostic",
     "Edit",
     "Fix",
+    "Origin",
     "PTXError",
     "PtxValidationError",
     "Severity",
@@ -29,6 +30,8 @@ Severity = Literal["error", "warning", "note"]
 
 _CAUSES = 3
 """Findings that the text of a SimulationError shows before the fault."""
+_PLACES = 4
+"""Places of a chain of inlined calls that are shown."""
 _WINDOW = 120
 """Characters of a source line that are shown; of a longer one, the part around the column."""
 
@@ -64,12 +67,28 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A place in the program that PTX was made from, as its `.loc` says; with the text of the line if it can be read."""
+
+    filename: str
+    line: int
+    column: int | None = None
+    text: str | None = None
+
+    @property
+    def location(self) -> str:
+        """`file:line:col`."""
+        return f"{self.filename}:{self.line}" + (f":{self.column}" if self.column else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding about a piece of source, be it PTX text or the Python that traced it.
 
     `line` and `column` count from 1; what is not known is None. `hint` says what would be legal, in one or more lines;
     `fixes` are the same proposals as changes of the text.
-    `source_line` is the text of that line, kept when the diagnostic outlives the source.
+    `source_line` is the text of that line, kept when the diagnostic outlives the source. `origin` is the place in the
+    program that the PTX was made from, then the places that it was inlined at.
     """
 
     severity: Severity
@@ -80,6 +99,7 @@ class Diagnostic:
     hint: str | None = None
     source_line: str | None = None
     fixes: tuple[Fix, ...] = ()
+    origin: tuple[Origin, ...] = ()
 
     @property
     def location(self) -> str:
@@ -103,12 +123,24 @@ class Diagnostic:
         source = self.source_line if source_line is None else source_line
         if source is not None and source.strip():
             lines += _excerpt(source, self.column)
+        lines += origin_lines(self.origin)
         if self.hint:
             lines += [f"hint: {line}" for line in self.hint.split("\n")]
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.render()
+
+
+def origin_lines(origin: tuple[Origin, ...], of: str = "from") -> list[str]:
+    """The places in the program that PTX was made from, as a person reads them, each with its line where it is known."""
+    shown = origin if len(origin) <= _PLACES else (*origin[: _PLACES - 1], origin[-1])
+    lines: list[str] = []
+    for i, place in enumerate(shown):
+        lines.append(f"{of} {place.location}" if i == 0 else f"inlined at {place.location}")
+        if place.text is not None and place.text.strip():
+            lines += _excerpt(place.text, place.column)
+    return lines
 
 
 def _excerpt(source: str, column: int | None) -> list[str]:

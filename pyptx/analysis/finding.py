@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..diagnostics import Origin
+
 Severity = Literal["warning", "note"]
 
 
@@ -18,3 +20,5 @@ class Finding:
     message: str
     line: int | None
     hint: str | None = None
+    origin: tuple[Origin, ...] = ()
+    """The place in the program that the PTX was made from."""

@@ -82,3 +82,9 @@ def line_of(op: Operation) -> int | None:
     """The source line an op came from, if it is known."""
     location = op.location
     return location.line.data if isinstance(location, FileLineColLoc) else None
+
+
+def file_of(op: Operation) -> str | None:
+    """The source file an op came from, if it is known."""
+    location = op.location
+    return location.filename.data if isinstance(location, FileLineColLoc) else None

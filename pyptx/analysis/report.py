@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..diagnostics import PTXError
 from ..dialects.ptx.instruction import Instruction
@@ -18,8 +18,10 @@ from .liveness import liveness
 from .loops import LoopForest, find_loops
 from .mix import Mix, instruction_mix
 from .occupancy import Occupancy, limits_of, occupancy
+from .operands import file_of
 from .pressure import Pressure, register_pressure
 from .shared import SharedUse, shared_use
+from .source_map import map_of
 from .threads import Threads, thread_values
 from .traffic import Traffic, memory_traffic
 from .trips import trip_count
@@ -81,7 +83,13 @@ def analyse(
             names = ", ".join(f.symbol for f in functions) or "none"
             raise PTXError(f"there is no function {kernel} with a body in this module; it has: {names}")
         functions = chosen
-    return [analyse_function(f, module, shape, dynamic_shared, registers or {}) for f in functions]
+    reports = [analyse_function(f, module, shape, dynamic_shared, registers or {}) for f in functions]
+    sources = map_of(module)
+    if sources:
+        for report in reports:
+            filename = file_of(report.function)
+            report.findings = [replace(f, origin=sources.of(f.line, filename)) for f in report.findings]
+    return reports
 
 
 def analyse_function(

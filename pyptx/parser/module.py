@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
+from ..analysis.source_map import map_of_text
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.memo import trim
@@ -81,7 +82,7 @@ def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tup
                 fixes=issue.fixes,
             )
         )
-    return tuple(found)
+    return tuple(map_of_text(text).attach(found) if found else found)
 
 
 def build_module(source: ModuleText, filename: str | None, problems: list[UnresolvedLabel]) -> BuiltinModule:

@@ -182,6 +182,7 @@ class _Decoder:
             self.instructions,
             frozenset(self.floats),
             self.placed,
+            self.image.sources,
         )
 
     # ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 from ..diagnostics import SimulationError
 from ..dialects.ptx.cluster import ClusterTryCancel
 from .engine import Engine
-from .machine import Launch
+from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
 from .program import Imm, Inst, Program
 from .sanitizer import Finding, Sanitizer
@@ -197,11 +197,13 @@ class Explorer:
                 continue
             inst = None if sanitizer is None else sanitizer.writer(allocation, int(differ[0]))
             if inst is None or not _strong(inst):  # of strong stores to one place, any may win
-                return _difference(schedule, allocation, differ, inst)
+                return _difference(schedule, allocation, differ, inst, machine)
         return None
 
 
-def _difference(schedule: Schedule, allocation: Allocation, differ: Array, inst: Inst | None) -> Finding:
+def _difference(
+    schedule: Schedule, allocation: Allocation, differ: Array, inst: Inst | None, machine: Machine
+) -> Finding:
     message = (
         f"the results depend on the order in which threads run: {differ.size} bytes of {allocation.name} from byte "
         f"{int(differ[0])} on are not as in the first run"
@@ -210,11 +212,11 @@ def _difference(schedule: Schedule, allocation: Allocation, differ: Array, inst:
         "threads of a warp do not run in step: put bar.warp.sync between what one lane stores and another loads; .volatile "
         "and .relaxed order nothing"
     )
-    place = (None, None, None) if inst is None else (inst.filename, inst.line, inst.column)
-    text = "" if inst is None else inst.text
-    return Finding(
-        "error", message, *place, hint, None, "schedule-dependent", text, section="3.1", schedule=schedule.token
-    )
+    found = Finding("error", message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token)
+    if inst is None:
+        return found
+    place = {"filename": inst.filename, "line": inst.line, "column": inst.column, "instruction": inst.text}
+    return replace(found, **place, origin=machine.program.origin(inst))
 
 
 def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
@@ -228,9 +230,9 @@ def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
         first.line,
         first.column,
         first.hint,
-        None,
-        "fault",
+        rule="fault",
         schedule=schedule.token,
+        origin=first.origin,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..analysis.source_map import SourceMap, map_of
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import (
     DeclarationAttr,
@@ -53,6 +54,8 @@ class Image:
     operations: dict[str, FunctionOp] = field(default_factory=dict[str, FunctionOp])
     inner: dict[tuple[VariableOp, int], Variable] = field(default_factory=dict[tuple[VariableOp, int], Variable])
     """The variables that are declared inside functions, by declaration and index in it."""
+    sources: SourceMap = field(default_factory=lambda: SourceMap(()))
+    """What the `.loc` directives say."""
     top: int = MODULE_BASE
     """Where the next variable may lie."""
 
@@ -183,7 +186,7 @@ def build_image(module: ModuleOp) -> Image:
     """Place the .global and .const variables, those declared inside functions too, and number the functions. Shared variables
     get their place per entry.
     """
-    image = Image()
+    image = Image(sources=map_of(module))
     for op in module.body.ops:
         if isinstance(op, VariableOp):
             for index, (name, _) in enumerate(op.declaration.items):

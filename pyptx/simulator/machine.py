@@ -250,7 +250,7 @@ class Machine:
     def diagnostic(self, inst: Inst, message: str, lane: int | None = None, hint: str | None = None) -> Diagnostic:
         where = "" if lane is None else f", {self.describe_thread(lane)}"
         text = f"{message} (instruction `{inst.text}`{where})"
-        return Diagnostic("error", text, inst.filename, inst.line, inst.column, hint)
+        return Diagnostic("error", text, inst.filename, inst.line, inst.column, hint, origin=self.program.origin(inst))
 
     #
     #

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..analysis.source_map import SourceMap
+from ..diagnostics import Origin
 from ..dialects.ptx.instruction import Instruction
 
 POOLS = ("p", "8", "16", "32", "64", "128")
@@ -332,6 +334,12 @@ class Program:
     """Registers declared `.f32` or `.f64`, for those who show values."""
     shared: dict[str, Place] = field(default_factory=dict[str, Place])
     """Shared variables by name (a name of several scopes: its first); one of unknown size is the dynamic memory."""
+    sources: SourceMap = field(default_factory=lambda: SourceMap(()))
+    """What the `.loc` directives of the module say."""
+
+    def origin(self, inst: Inst) -> tuple[Origin, ...]:
+        """The place in the program that an instruction was made from."""
+        return self.sources.of(inst.line, inst.filename)
 
     @property
     def syncs_grid(self) -> bool:

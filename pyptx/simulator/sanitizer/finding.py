@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...diagnostics import Diagnostic
+from ...diagnostics import Diagnostic, origin_lines
 
 SECTIONS = {
     "uninitialised-register": "5.1.1",
@@ -82,6 +82,8 @@ class Finding(Diagnostic):
     def render(self, source_line: str | None = None) -> str:
         """As a person reads it, with how to see it again."""
         text = Diagnostic.render(self, source_line)
+        if self.other is not None and self.other.origin != self.origin:
+            text = "\n".join([text, *origin_lines(self.other.origin, "the other side from")])
         if self.schedule:
             text += f'\nfound by another schedule than the first: simulate(..., schedule="{self.schedule}") replays it'
         return text

@@ -276,7 +276,10 @@ class Sanitizer(Observer):
         text = f"{message}{at} (instruction `{inst.text}`{first})"
         side = None
         if other is not None:
-            side = Diagnostic("note", other_text or f"`{other.text}`", other.filename, other.line, other.column)
+            origin = self.machine.program.origin(other)
+            side = Diagnostic(
+                "note", other_text or f"`{other.text}`", other.filename, other.line, other.column, origin=origin
+            )
             where = side.location
             text += f"; the other side is `{other.text}`" + (f" at {where}" if where else "")
         self.findings.append(
@@ -295,5 +298,6 @@ class Sanitizer(Observer):
                 address=address,
                 section=SECTIONS.get(rule, ""),
                 other=side,
+                origin=self.machine.program.origin(inst),
             )
         )

@@ -159,7 +159,10 @@ def as_text(report: FunctionReport, filename: str) -> str:
             "banks",
             f"{len(told)} of {len(report.banks)} shared accesses known, worst {worst}-way" if told else "not known",
         )
-    said = [Diagnostic(f.severity, f.message, filename if f.line else None, f.line) for f in report.findings]
+    said = [
+        Diagnostic(f.severity, f.message, filename if f.line else None, f.line, origin=f.origin)
+        for f in report.findings
+    ]
     lines += [d.render() for d in merged(said)]
     return "\n".join(lines)
 
@@ -293,7 +296,14 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
             ],
         },
         "findings": [
-            {"analysis": f.analysis, "severity": f.severity, "line": f.line, "message": f.message, "hint": f.hint}
+            {
+                "analysis": f.analysis,
+                "severity": f.severity,
+                "line": f.line,
+                "message": f.message,
+                "hint": f.hint,
+                "origin": [asdict(o) for o in f.origin],
+            }
             for f in report.findings
         ],
     }

@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
+from ...analysis.source_map import map_of_text
 from ...diagnostics import Diagnostic, merged
 from ...parser.diagnose import diagnose_text, unwritten_registers
 from ...sources import read_argument
@@ -48,6 +49,11 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
     """(findings, how ptxas was asked: `ptxas`, `ptxas -c`, or not at all). ptxas is asked only for what we accept: its
     findings are then news.
     """
+    found, how = _judged(text, filename, with_ptxas)
+    return map_of_text(text).attach(found), how
+
+
+def _judged(text: str, filename: str | None, with_ptxas: bool) -> tuple[list[Diagnostic], str]:
     found = diagnose_text(text, filename)
     if any(d.severity == "error" for d in found):
         return found, ""

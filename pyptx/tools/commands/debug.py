@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import PTXError, did_you_mean
+from ...diagnostics import PTXError, did_you_mean, origin_lines
 from ...dialects.ptx.special_registers import is_special_register, own_bits, read_problem
 from ...simulator import Observer, Timeline, load
 from ...simulator.engine import Engine
@@ -325,6 +325,8 @@ class Stepper:
         print(
             f"{step.cta} thread {step.thread}, {step.place}: {step.text}" + ("" if step.executes else "  (guard false)")
         )
+        for line in origin_lines(self.program.origin(step.inst)):
+            print(f"    {line}")
         if step.read:
             print("    " + ", ".join(f"{n} = {show_value(v, step.floats.get(n, 0))}" for n, v in step.read.items()))
 

@@ -9,6 +9,7 @@ from html import escape
 
 from ...analysis.operands import line_of
 from ...analysis.report import FunctionReport, instructions
+from ...diagnostics import origin_lines
 from ...dialects.ptx.instruction import OPCODES
 from ...dialects.ptx.syntax import TOKEN
 from .markup import at_line
@@ -34,6 +35,7 @@ def listing(report: FunctionReport, lines: Sequence[str], chosen: range, sass: C
     said: dict[int, str] = {}
     for f in report.findings:
         hint = f"<em>{escape(f.hint)}</em>" if f.hint else ""
+        hint += "".join(f"<em>{escape(line)}</em>" for line in origin_lines(f.origin))
         at = f.line or chosen[0]
         said[at] = said.get(at, "") + f'<div class="said {f.severity}">{escape(f.message)}{hint}</div>'
     most = scale(report)

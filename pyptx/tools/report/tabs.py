@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from ...analysis.mix import CLASSES, spelled
 from ...analysis.operands import line_of, register_class, register_name
 from ...analysis.report import FunctionReport
+from ...diagnostics import origin_lines
 from ..ptxas import SassLine
 from .markup import Cell, Row, at_line, bar, mono, number, paragraph, table
 
@@ -43,7 +44,8 @@ def findings_tab(report: FunctionReport) -> str:
     items: list[str] = []
     for f in report.findings:
         where = f'<span class="at">line {f.line}</span>' if f.line else ""
-        hint = f"<br><small>{escape(f.hint)}</small>" if f.hint else ""
+        notes = [f.hint or "", *origin_lines(f.origin)]
+        hint = "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)
         items.append(f'<li class="{f.severity}"{at_line(f.line)}>{where}{escape(f.message)}{hint}</li>')
     return f'<ul class="findings">{"".join(items)}</ul>'
 
