@@ -25,14 +25,14 @@ from .lowering.names import Names, name_symbols, symbol_of
 class ConvertToPTX(ModulePass):
     """Lower the `gpu.module`s of a module to one `ptx.module`.
 
-    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref, vector (of
-    one dimension) and gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is
+    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref, vector and
+    gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is
     lowered: 7.0, or what the target needs), `index` (32 or 64, the bits of `index`, 64 by default).
 
     Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`, `ptx-dce` before
     that if you like. Parameters: a memref is the pointer to its first element and then one integer of index size per
     `?` of its shape; it must be contiguous or strided by constants. Memory space 3 is shared memory. `vector.load` and
-    `vector.store` want addresses aligned to the vector. Host code beside the `gpu.module` is left as it is.
+    `vector.store` want addresses aligned to the largest power of two that divides a row of the vector. Host code beside the `gpu.module` is left as it is.
     `LoweringError`, naming the operation, where something has no lowering.
     """
 
@@ -58,10 +58,11 @@ class ConvertToPTX(ModulePass):
         number = target_of(self.target).number
         names = Names()
         known = name_symbols(names, [(symbol_of(m), m.body.block.ops) for m in modules])
+        declarations: dict[str, tuple[str, Operation]] = {}
         settings: list[Setting] = []
         for module in modules:
             symbols = {symbol_of(o): (known[o], o) for o in module.body.block.ops if o in known}
-            settings.append(Setting(self.index, number, names, symbols))
+            settings.append(Setting(self.index, number, names, symbols, declarations))
             check_globals(module, settings[-1])
         ConvertScfToCf().apply(ctx, op)
         converted: list[Operation] = []
@@ -71,7 +72,7 @@ class ConvertToPTX(ModulePass):
             create(HeaderOp, (), (), {"what": string_attr(what)}, {}) for what in ("version", "target", "address_size")
         ]
         attribute = TargetAttr((self.target, version_text(version), ()))
-        ptx = ModuleOp.build(attribute, [*headers, *converted])
+        ptx = ModuleOp.build(attribute, [*headers, *(declared for _, declared in declarations.values()), *converted])
         op.body.block.insert_op_before(ptx, modules[0])
         for module in modules:
             module.detach()

@@ -9,10 +9,12 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..diagnostics import PTXError
+from ..dialects.upstream import DIALECTS, register
 from ..parser.diagnose import diagnose_text
 
 
@@ -20,6 +22,13 @@ class Driver(xDSLOptMain):
     """The driver, which remembers the PTX it reads: xDSL's verifier has no places, the text has."""
 
     ptx: str = ""
+
+    def register_all_dialects(self) -> None:
+        """Those of all universes, with the upstream dialects as MLIR prints them today."""
+        register(self.ctx)
+        for name, dialect in Universe.get_multiverse().all_dialects.items():
+            if name not in DIALECTS:
+                self.ctx.register_dialect(name, dialect)
 
     def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
         if (self.args.frontend or file_extension) != "ptx":

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, cf, gpu, memref, scf, vector
-from xdsl.dialects import math as math_dialect
+from xdsl.dialects import arith, builtin, cf, func, scf
 from xdsl.parser import Parser
 
 import pyptx
 from pyptx.analysis.checks import check_module
 from pyptx.dialects.ptx.structure import ModuleOp
+from pyptx.dialects.upstream import register
 from pyptx.passes.assign_registers import AssignRegisters
 from pyptx.passes.convert_to_ptx import ConvertToPTX
 from pyptx.passes.cse import CommonSubexpressions
@@ -22,9 +22,8 @@ from pyptx.tools.ptxas import ToolNotFound, assemble
 
 def parsed(text: str) -> builtin.ModuleOp:
     context = Context()
-    for dialect in (
-        builtin.Builtin, arith.Arith, cf.Cf, gpu.GPU, memref.MemRef, scf.Scf, vector.Vector, math_dialect.Math,
-    ):  # fmt: skip
+    register(context)
+    for dialect in (builtin.Builtin, arith.Arith, cf.Cf, func.Func, scf.Scf):
         context.load_dialect(dialect)
     return Parser(context, text).parse_module()
 

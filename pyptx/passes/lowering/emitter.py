@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -13,7 +13,7 @@ from ...dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportU
 from ...dialects.ptx.attributes import layout_attr
 from ...dialects.ptx.instruction import Instruction, find_opcode, slot_properties
 from ...dialects.ptx.structure import DeclarationAttr, VariableOp
-from ...dialects.ptx.syntax import PLACEHOLDERS, Address, Immediate, Operand, SpecialRegister, Symbol, Vector
+from ...dialects.ptx.syntax import PLACEHOLDERS, Address, Immediate, Operand, Pair, SpecialRegister, Symbol, Vector
 from ...dialects.ptx.types import RegType
 from ...ssa.fastir import create
 from .names import Names
@@ -49,6 +49,17 @@ class Setting:
     target: int
     names: Names
     symbols: Mapping[str, tuple[str, Operation]]
+    declarations: dict[str, tuple[str, Operation]] = field(default_factory=dict[str, tuple[str, Operation]])
+    """What functions need the module to declare: its name and the declaration, by purpose."""
+
+    def dynamic_shared(self) -> str:
+        """The name of the shared memory that the launch adds."""
+        if "dynamic shared" not in self.declarations:
+            name = self.names.unique("dynamic_shared")
+            head = (".extern", ".shared", ".align", "16", ".b8")
+            op = create(VariableOp, (), (), {"declaration": DeclarationAttr((head, ((name, ("[", "]")),)))}, {})
+            self.declarations["dynamic shared"] = name, op
+        return self.declarations["dynamic shared"][0]
 
 
 class Emitter:
@@ -80,11 +91,18 @@ class Emitter:
         """`emit` for an instruction that writes several registers."""
         return tuple(self._create(opcode, operands, result).results)
 
+    def emit_pair(self, opcode: str, *operands: Given, result: tuple[str, str]) -> tuple[SSAValue, SSAValue]:
+        """`emit` for an instruction that writes `d|p`."""
+        first, second = self._create(opcode, operands, result, pair=True).results
+        return first, second
+
     def effect(self, opcode: str, *operands: Given) -> None:
         """`emit` for an instruction without a result."""
         self._create(opcode, operands, "")
 
-    def _create(self, opcode: str, operands: tuple[Given, ...], result: str | tuple[str, ...]) -> Instruction:
+    def _create(
+        self, opcode: str, operands: tuple[Given, ...], result: str | tuple[str, ...], *, pair: bool = False
+    ) -> Instruction:
         root, *words = opcode.split(".")
         found = find_opcode(root, words)
         assert found is not None, opcode
@@ -94,7 +112,7 @@ class Emitter:
         read: list[SSAValue] = []
         hole = PLACEHOLDERS["$"]
         if isinstance(result, tuple):
-            layout.append(Vector((hole,) * len(result)))
+            layout.append(Pair(hole, hole) if pair else Vector((hole,) * len(result)))
             classes += result
         elif result:
             layout.append(hole)
@@ -287,3 +305,9 @@ def has_fastmath(op: Operation, *flags: str) -> bool:
         return False
     given = {str(getattr(flag, "value", flag)) for flag in attr.data}  # pyright: ignore
     return bool(given & {*flags, "fast"})
+
+
+def known_block_size(function: Operation) -> tuple[int, int, int] | None:
+    """The block size a kernel is made for, in the older spelling of the attribute or today's."""
+    attr = function.properties.get("known_block_size") or function.attributes.get("gpu.known_block_size")
+    return None if attr is None else tuple(attr.get_values())  # pyright: ignore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, MemRefType
 from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
@@ -17,8 +17,8 @@ from ...dialects.ptx.structure import DeclarationAttr, EntryOp, FallOp, LabelOp,
 from ...dialects.ptx.syntax import Target
 from ...dialects.ptx.types import RegType
 from ...ssa.fastir import add_ops, create
-from .emitter import LOWERINGS, At, Emitter, LoweringError, Setting
-from .memory import shape_of, space_of
+from .emitter import LOWERINGS, At, Emitter, LoweringError, Setting, known_block_size
+from .memory import shape_of, space_of, variable_of
 from .values import Constant, Memory, Scalar, ScalarValue, Unsupported, element_of, lanes_of, scalar_of
 
 
@@ -93,10 +93,10 @@ def _successors(block: Block) -> Sequence[Block]:
 
 
 def _directives(function: FuncOp) -> tuple[str, ...]:
-    known = function.attributes.get("gpu.known_block_size")
+    known = known_block_size(function)
     if known is None:
         return ()
-    x, y, z = cast("Any", known).get_values()
+    x, y, z = known
     return (".reqntid", str(x), ",", str(y), ",", str(z))
 
 
@@ -133,7 +133,11 @@ def _parameters(e: Emitter, function: FuncOp) -> list[DeclarationAttr]:
         declared.append(DeclarationAttr(((".param", *words), ((name, ()),))))
         return name
 
-    for argument in function.body.blocks[0].args:
+    arguments = function.body.blocks[0].args
+    taken = len(function.function_type.inputs)
+    for argument in arguments[taken:]:  # workgroup and private memory of the function
+        _attribution(e, argument)
+    for argument in arguments[:taken]:
         type_ = argument.type
         if isinstance(type_, MemRefType):
             if space_of(type_) != "global":
@@ -160,6 +164,13 @@ def _parameters(e: Emitter, function: FuncOp) -> list[DeclarationAttr]:
         else:
             e.values[argument] = _scalar_parameter(e, name, scalar_of(type_, e.index_bits))
     return declared
+
+
+def _attribution(e: Emitter, argument: SSAValue) -> None:
+    type_ = argument.type
+    if not isinstance(type_, MemRefType) or space_of(type_) == "global":
+        raise Unsupported(f"an attribution of type {type_}: it is a memref in workgroup or private memory")
+    e.values[argument] = variable_of(e, type_, argument.name_hint)
 
 
 def _scalar_parameter(e: Emitter, name: str, scalar: Scalar) -> SSAValue:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, cast
 
-from xdsl.dialects.gpu import AllReduceOp, BlockDimOp, BlockIdOp, GlobalIdOp, GridDimOp, ThreadIdOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.gpu import BlockDimOp, BlockIdOp, GlobalIdOp, GridDimOp, ThreadIdOp
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.ptx.syntax import Immediate
-from .emitter import At, Emitter, lowers
-from .values import I32, Constant, Scalar, Unsupported
+from .emitter import At, Emitter, is_vector, known_block_size, lowers, register_class
+from .values import I32, Constant, Memory, Scalar, Unsupported, element_of
 
 _REGISTERS = {
     "gpu.thread_id": "%tid",
@@ -73,18 +75,35 @@ def num_subgroups(e: Emitter, op: Operation) -> None:
 
 @lowers("gpu.barrier")
 def barrier(e: Emitter, op: Operation) -> None:
-    e.effect("bar.sync", Immediate("0"))
+    """A barrier of the workgroup, which is the CTA, or of the subgroup."""
+    scope = op.properties.get("scope")
+    match "workgroup" if scope is None else str(cast("Any", scope).data):
+        case "workgroup" if "named_barrier" not in op.properties:
+            e.effect("bar.sync", Immediate("0"))
+        case "subgroup":
+            e.effect("bar.warp.sync", Constant(-1, I32))
+        case other:
+            raise Unsupported(f"a barrier of scope {other} has no lowering; use the workgroup's or the subgroup's")
 
 
 _COMBINE = {
-    "add": {"f": "add.rn.f", "i": "add.s"},
-    "mul": {"f": "mul.rn.f", "i": "mul.lo.s"},
-    "min": {"f": "min.f", "i": "min.s"},
-    "max": {"f": "max.f", "i": "max.s"},
-    "and": {"i": "and.b"},
-    "or": {"i": "or.b"},
-    "xor": {"i": "xor.b"},
+    "add": ("add.rn.f", "add.s"),
+    "mul": ("mul.rn.f", "mul.lo.s"),
+    "min": ("min.f", "min.s"),  # the names of older versions of MLIR
+    "max": ("max.f", "max.s"),
+    "minnumf": ("min.f", ""),
+    "maxnumf": ("max.f", ""),
+    "minimumf": ("min.NaN.f", ""),
+    "maximumf": ("max.NaN.f", ""),
+    "minsi": ("", "min.s"),
+    "maxsi": ("", "max.s"),
+    "minui": ("", "min.u"),
+    "maxui": ("", "max.u"),
+    "and": ("", "and.b"),
+    "or": ("", "or.b"),
+    "xor": ("", "xor.b"),
 }
+"""The instruction that combines two floats, and two integers."""
 
 
 @lowers("gpu.all_reduce")
@@ -94,25 +113,16 @@ def all_reduce(e: Emitter, op: Operation) -> None:
 
     The order of the sums is that of the butterflies, the same in all threads.
     """
-    assert isinstance(op, AllReduceOp)
-    if op.op is None:
-        raise Unsupported("gpu.all_reduce with a body has no lowering; name the operation")
-    kind = str(getattr(op.op.data, "value", op.op.data))
-    value = e.register(e.operand(op.operand))
-    scalar = e.scalar(op.operand)
-    opcode = _COMBINE.get(kind, {}).get("f" if scalar.float else "i")
-    if scalar.bits != 32 or opcode is None:
-        raise Unsupported(f"gpu.all_reduce {kind} is lowered for i32 and f32 only")
-    function = e.function_op
-    known = function.attributes.get("gpu.known_block_size") if function is not None else None
+    value = e.register(e.operand(op.operands[0]))
+    scalar = e.scalar(op.operands[0])
+    opcode = _combining(e, op, scalar)
+    assert e.function_op is not None
+    known = known_block_size(e.function_op)
     if known is None:
-        raise Unsupported("gpu.all_reduce needs gpu.known_block_size on the kernel, to be sure of whole warps")
-    threads = 1
-    for extent in cast("Any", known).get_values():
-        threads *= extent
+        raise Unsupported("gpu.all_reduce needs known_block_size on the kernel, to be sure of whole warps")
+    threads = prod(known)
     if threads % 32:
         raise Unsupported(f"gpu.all_reduce needs whole warps, and the block has {threads} threads")
-    opcode = f"{opcode}32"
     value = _warp(e, opcode, scalar, value, 32)
     warps = threads // 32
     if warps == 1:
@@ -135,12 +145,86 @@ def all_reduce(e: Emitter, op: Operation) -> None:
     e.values[op.results[0]] = _warp(e, opcode, scalar, partial, warps)
 
 
-def _warp(e: Emitter, opcode: str, scalar: Scalar, value: SSAValue, lanes: int) -> SSAValue:
-    """Combine over groups of `lanes` lanes; every lane gets the result."""
+def _combining(e: Emitter, op: Operation, scalar: Scalar) -> str:
+    """The instruction that combines two values of a reduction."""
+    given = op.properties.get("op")
+    if given is None:
+        raise Unsupported(f"{op.name} with a body has no lowering; name the operation")
+    kind = str(cast("Any", given).data)
+    opcode = _COMBINE[kind][0 if scalar.float else 1]
+    if scalar.bits != 32 or not opcode:
+        raise Unsupported(f"{op.name} {kind} is lowered for i32 and f32 only; convert before and after")
+    if ".NaN" in opcode and e.target < 80:
+        raise Unsupported(f"{op.name} {kind} needs sm_80; use minnumf or maxnumf")
+    return f"{opcode}32"
+
+
+def _warp(e: Emitter, opcode: str, scalar: Scalar, value: SSAValue, lanes: int, nearest: int = 1) -> SSAValue:
+    """Combine over groups of `lanes` lanes that are `nearest` apart; every lane gets the result."""
     distance = lanes // 2
-    while distance:
+    while distance >= nearest:
         parts = (Constant(distance, I32), Constant(31, I32), Constant(-1, I32))
         other = e.emit("shfl.sync.bfly.b32", value, *parts, result=scalar.register_class)
         value = e.emit(opcode, value, other, result=scalar.register_class)
         distance //= 2
     return value
+
+
+_SHUFFLES = {"xor": ("bfly", 31), "up": ("up", 0), "down": ("down", 31), "idx": ("idx", 31)}
+
+
+@lowers("gpu.shuffle")
+def shuffle(e: Emitter, op: Operation) -> None:
+    """All 32 lanes take part. The width is a power of two that is known here: lanes of one segment exchange values."""
+    value, offset, width = op.operands
+    number = e.operand(width)
+    if not isinstance(number, Constant) or number.value not in (1, 2, 4, 8, 16, 32):
+        raise Unsupported("the width of a shuffle must be a constant: 1, 2, 4, 8, 16 or 32")
+    mode, clamp = _SHUFFLES[str(cast("Any", op.properties["mode"]).data)]
+    segment = 32 - int(number.value)
+    control = Constant(segment << 8 | (clamp if mode == "up" else 31), I32)
+    distance = e.operand(offset)
+    scalar = e.scalar(value)
+    given = e.register(e.operand(value))
+    if scalar.bits < 32 or scalar.register_class == "pred":
+        raise Unsupported(f"a shuffle of {value.type}: values have 32 or 64 bits; extend first")
+    halves = (given,) if scalar.bits == 32 else e.emit_vector("mov.b64", given, result=("b32", "b32"))
+    moved: list[SSAValue] = []
+    valid: SSAValue | None = None
+    for half in halves:
+        found, valid = e.emit_pair(
+            f"shfl.sync.{mode}.b32", half, distance, control, Constant(-1, I32), result=(register_class(half), "pred")
+        )
+        moved.append(found)
+    assert valid is not None
+    e.values[op.results[0]] = (
+        moved[0] if len(moved) == 1 else e.emit("mov.b64", tuple(moved), result=scalar.register_class)
+    )
+    e.values[op.results[1]] = valid
+
+
+@lowers("gpu.subgroup_reduce")
+def subgroup_reduce(e: Emitter, op: Operation) -> None:
+    """Butterflies over the warp, or over clusters of neighbouring lanes, or of lanes a power of two apart."""
+    scalar = e.scalar(op.operands[0])
+    opcode = _combining(e, op, scalar)
+    size, stride = (_number(op, name, default) for name, default in (("cluster_size", 32), ("cluster_stride", 1)))
+    if size & (size - 1) or stride & (stride - 1) or size * stride > 32:
+        raise Unsupported(f"a cluster of {size} lanes, {stride} apart: both are powers of two, with a product up to 32")
+    columns = [_warp(e, opcode, scalar, e.register(v), size * stride, stride) for v in e.lanes(op.operands[0])]
+    e.values[op.results[0]] = tuple(columns) if is_vector(op.results[0].type) else columns[0]
+
+
+def _number(op: Operation, name: str, default: int) -> int:
+    attr = op.properties.get(name)
+    return default if attr is None else cast("Any", attr).value.data
+
+
+@lowers("gpu.dynamic_shared_memory")
+def dynamic_shared_memory(e: Emitter, op: Operation) -> None:
+    """The bytes that the launch gives to the kernel; their number is a special register."""
+    name = e.setting.dynamic_shared()
+    size = e.as_index(e.special("%dynamic_smem_size"))
+    index = Scalar(f"b{e.index_bits}", e.index_bits)
+    element = element_of(cast("MemRefType[Attribute]", op.results[0].type).element_type, e.index_bits)
+    e.values[op.results[0]] = Memory(element, "shared", name, Constant(0, index), (size,), (Constant(1, index),))

@@ -1,11 +1,9 @@
-"""`math`, as far as PTX has an instruction for it.
+"""`math`: instructions of PTX where there are any, else the sequences of `elementary`.
 
-`fma`, `sqrt`, `absf`, `copysign`, the roundings to integral values and the integer functions are exact or
-correctly rounded. `exp`,
-`exp2`, `log`, `log2`, `sin`, `cos`, `tanh` and `rsqrt` are PTX's approximations for f32 (PTX ISA 9.7.3 gives
-their errors: `ex2` and `lg2`
-2 to 3 ulp; `exp(x)` is `ex2(x * log2(e))`, whose relative error grows with |x|); 16-bit floats are computed
-in f32. There are none for f64.
+`fma`, `sqrt`, `absf`, `copysign`, the roundings to integral values and the integer functions are exact or correctly rounded.
+The elementary functions of f32 are off by less than 0.501 ulp (`rsqrt` 1.5 ulp). With the fast-math flag `afn` (or `fast`), as in upstream's
+`convert-gpu-to-nvvm`, they are PTX's approximations, whose errors the PTX ISA gives in 9.7.3 (`ex2` and `lg2` 2 to 3 ulp;
+`exp(x)` is `ex2(x * log2(e))`, whose relative error grows with |x|). 16-bit floats are computed in f32. There are none for f64.
 """
 
 from __future__ import annotations
@@ -15,33 +13,60 @@ import math
 from xdsl.ir import Operation, SSAValue
 
 from .arith import SMALL, narrowed, widened
+from .elementary import ACCURATE, accurate
 from .emitter import Emitter, elementwise, has_fastmath
 from .values import F32, Constant, Scalar, ScalarValue, Unsupported
 
 _APPROXIMATE = {
-    "math.exp2": "ex2.approx.f32",
-    "math.log2": "lg2.approx.f32",
-    "math.sin": "sin.approx.f32",
-    "math.cos": "cos.approx.f32",
-    "math.tanh": "tanh.approx.f32",
-    "math.rsqrt": "rsqrt.approx.f32",
+    "exp2": "ex2.approx.f32",
+    "log2": "lg2.approx.f32",
+    "sin": "sin.approx.f32",
+    "cos": "cos.approx.f32",
+    "tanh": "tanh.approx.f32",
+    "rsqrt": "rsqrt.approx.f32",
 }
+_SCALED = {"log": ("log2", math.log(2)), "log10": ("log2", math.log10(2))}
+"""Functions that are a number times another one."""
 
 
-@elementwise(*_APPROXIMATE, "math.exp", "math.log")
-def approximate(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
+@elementwise(*(f"math.{name}" for name in (*ACCURATE, "rsqrt")))
+def elementary(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
     if scalar.bits == 64:
-        raise Unsupported(f"PTX has no {op.name} for f64; truncate to f32, or expand it to a polynomial first")
-    value = e.register(widened(e, operands[0], scalar) if scalar.bits == 16 else operands[0])
-    if op.name == "math.exp":
-        power = e.emit("mul.rn.f32", value, Constant(1 / math.log(2), F32), result="f32")
-        found = e.emit("ex2.approx.f32", power, result="f32")
-    elif op.name == "math.log":
-        power = e.emit("lg2.approx.f32", value, result="f32")
-        found = e.emit("mul.rn.f32", power, Constant(math.log(2), F32), result="f32")
-    else:
-        found = e.emit(_APPROXIMATE[op.name], value, result="f32")
+        raise Unsupported(f"there is no {op.name} for f64; truncate to f32, or link libdevice through mlir-opt")
+    values = [e.register(widened(e, v, scalar) if scalar.bits == 16 else v) for v in operands]
+    name = op.name.removeprefix("math.")
+    found = quick(e, name, values) if has_fastmath(op, "afn") else None
+    if found is None:
+        found = reciprocal_root(e, values[0]) if name == "rsqrt" else accurate(e, name, values)
     return narrowed(e, found, scalar) if scalar.bits == 16 else found
+
+
+def quick(e: Emitter, name: str, values: list[SSAValue]) -> SSAValue | None:
+    """The approximation of PTX; None where there is none for this target."""
+    value = values[0]
+    if name in _SCALED:
+        base, factor = _SCALED[name]
+        return e.emit(
+            "mul.rn.f32", e.emit(_APPROXIMATE[base], value, result="f32"), Constant(factor, F32), result="f32"
+        )
+    if name == "exp":
+        value = e.emit("mul.rn.f32", value, Constant(1 / math.log(2), F32), result="f32")
+        name = "exp2"
+    elif name == "powf":
+        logarithm = e.emit("lg2.approx.f32", value, result="f32")
+        value = e.emit("mul.rn.f32", values[1], logarithm, result="f32")
+        name = "exp2"
+    elif name == "tan":
+        sine, cosine = (e.emit(_APPROXIMATE[n], value, result="f32") for n in ("sin", "cos"))
+        return e.emit("div.approx.f32", sine, cosine, result="f32")
+    if name not in _APPROXIMATE:
+        return None
+    return e.emit(_APPROXIMATE[name], value, result="f32")
+
+
+def reciprocal_root(e: Emitter, value: SSAValue) -> SSAValue:
+    """Two roundings: less than 1.5 ulp off, for subnormal numbers too."""
+    return e.emit("rcp.rn.f32", e.emit("sqrt.rn.f32", value, result="f32"), result="f32")
 
 
 def in_f32(e: Emitter, scalar: Scalar, values: list[ScalarValue], opcode: str) -> SSAValue:

@@ -7,6 +7,7 @@ without a space is local. Shared addresses have 32 bits, the others 64. Indices 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from itertools import product as product_of
@@ -14,7 +15,7 @@ from operator import mul
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr
-from xdsl.dialects.memref import AtomicRMWOp, DimOp, GetGlobalOp, SubviewOp
+from xdsl.dialects.memref import AtomicRMWOp, DimOp, ExpandShapeOp, GetGlobalOp, ReinterpretCastOp, SubviewOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.ptx.integer import Add
@@ -323,13 +324,21 @@ def allocate(e: Emitter, op: Operation) -> None:
         raise Unsupported("a kernel allocates shared memory (space 3) or, with memref.alloca, local memory")
     if op.operands:
         raise Unsupported("the size of a variable must be static")
-    element = element_of(type_.element_type, e.index_bits)
-    sizes, strides, offset = shape_of(e, type_, [])
     wanted = op.properties.get("alignment")
-    alignment = cast("Any", wanted).value.data if isinstance(wanted, IntegerAttr) else 16
+    alignment = wanted.value.data if isinstance(wanted, IntegerAttr) else 16
+    e.values[result] = variable_of(e, type_, result.name_hint, space, alignment)
+
+
+def variable_of(
+    e: Emitter, type_: MemRefType[Attribute], hint: str | None, space: str = "", alignment: int = 16
+) -> Memory:
+    """A new variable of the kernel with room for a memref."""
+    space = space or space_of(type_)
+    element = element_of(type_.element_type, e.index_bits)
     size = extent_of_type(type_) * element.size
-    name = e.variable(space, size, max(alignment, element.size & -element.size), result.name_hint)
-    e.values[result] = Memory(element, space, name, offset, sizes, strides)
+    name = e.variable(space, size, max(alignment, element.size & -element.size), hint)
+    sizes, strides, offset = shape_of(e, type_, [])
+    return Memory(element, space, name, offset, sizes, strides)
 
 
 def extent_of_type(type_: MemRefType[Attribute]) -> int:
@@ -389,12 +398,7 @@ def subview(e: Emitter, op: Operation) -> None:
     them."""
     assert isinstance(op, SubviewOp)
     memory = e.memory(op.source)
-    index = _index(e)
-
-    def mixed(static: Any, dynamic: Any) -> list[ScalarValue]:
-        given = iter(dynamic)
-        return [e.operand(next(given)) if n == DYNAMIC else Constant(n, index) for n in static.get_values()]
-
+    mixed = _mixed(e)
     offsets = mixed(op.static_offsets, op.offsets)
     sizes = mixed(op.static_sizes, op.sizes)
     steps = mixed(op.static_strides, op.strides)
@@ -407,6 +411,16 @@ def subview(e: Emitter, op: Operation) -> None:
         memory, offset=offset, sizes=tuple(sizes[i] for i in kept), strides=tuple(strides[i] for i in kept)
     )
     e.values[op.results[0]] = found
+
+
+def _mixed(e: Emitter) -> Callable[[Any, Any], list[ScalarValue]]:
+    """Numbers and values: a list of numbers in which some stand for the next value."""
+
+    def mixed(static: Any, dynamic: Any) -> list[ScalarValue]:
+        given = iter(dynamic)
+        return [e.operand(next(given)) if n == DYNAMIC else Constant(n, _index(e)) for n in static.get_values()]
+
+    return mixed
 
 
 def _kept_dimensions(
@@ -427,6 +441,72 @@ def _kept_dimensions(
 def _fits(value: ScalarValue, number: int | None) -> bool:
     """Whether a size or stride may be what its type says: None is `?`."""
     return number is None or number < 0 or not isinstance(value, Constant) or value.value == number
+
+
+@lowers("memref.view")
+def view(e: Emitter, op: Operation) -> None:
+    """Bytes as a memref of another type, some bytes on."""
+    memory = e.memory(op.operands[0])
+    type_ = cast("MemRefType[Attribute]", op.results[0].type)
+    bits = 32 if memory.space == "shared" else 64
+    start = address(e, memory, [e.operand(op.operands[1])])
+    base = start.base if isinstance(start.base, SSAValue) else e.address_of(start.base, bits)
+    if start.offset:
+        base = e.emit(f"add.s{bits}", base, Constant(start.offset, I32), result=f"b{bits}")
+    sizes, strides, offset = shape_of(e, type_, [e.operand(v) for v in op.operands[2:]])
+    e.values[op.results[0]] = Memory(
+        element_of(type_.element_type, e.index_bits), memory.space, base, offset, sizes, strides
+    )
+
+
+@lowers("memref.reinterpret_cast")
+def reinterpret_cast(e: Emitter, op: Operation) -> None:
+    """Other offset, sizes and strides on the same elements; the offset counts from the memref's own start."""
+    assert isinstance(op, ReinterpretCastOp)
+    memory = e.memory(op.source)
+    if memory.offset != Constant(0, _index(e)):
+        raise Unsupported("reinterpret_cast of a view; reinterpret the memref that it is a view of")
+    mixed = _mixed(e)
+    (offset,) = mixed(op.static_offsets, op.offsets)
+    sizes, strides = mixed(op.static_sizes, op.sizes), mixed(op.static_strides, op.strides)
+    e.values[op.results[0]] = replace(memory, offset=offset, sizes=tuple(sizes), strides=tuple(strides))
+
+
+@lowers("memref.collapse_shape")
+def collapse_shape(e: Emitter, op: Operation) -> None:
+    """Dimensions that follow each other in memory become one."""
+    memory = e.memory(op.operands[0])
+    groups = [[i.value.data for i in group] for group in cast("Any", op.properties["reassociation"])]
+    index = _index(e)
+    sizes: list[ScalarValue] = []
+    strides: list[ScalarValue] = []
+    for group in groups:
+        size: ScalarValue = Constant(1, index)
+        for i in group:
+            size = product(e, size, memory.sizes[i])
+        sizes.append(size)
+        # a unit dimension has no step of its own
+        real = [i for i in group if memory.sizes[i] != Constant(1, index)]
+        strides.append(memory.strides[real[-1] if real else group[-1]] if group else Constant(1, index))
+    e.values[op.results[0]] = replace(memory, sizes=tuple(sizes), strides=tuple(strides))
+
+
+@lowers("memref.expand_shape")
+def expand_shape(e: Emitter, op: Operation) -> None:
+    """One dimension becomes several, the last of which has its stride."""
+    assert isinstance(op, ExpandShapeOp)
+    memory = e.memory(op.operands[0])
+    groups = [[i.value.data for i in group] for group in cast("Any", op.properties["reassociation"])]
+    sizes = _mixed(e)(op.static_output_shape, op.output_shape)
+    strides: list[ScalarValue] = []
+    for group, stride in zip(groups, memory.strides, strict=True):
+        step = stride
+        steps: list[ScalarValue] = []
+        for i in reversed(group):
+            steps.insert(0, step)
+            step = product(e, step, sizes[i])
+        strides += steps
+    e.values[op.results[0]] = replace(memory, sizes=tuple(sizes), strides=tuple(strides))
 
 
 _ATOMICS = {0: "f", 1: "u"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
+from operator import mul
 from typing import Any, cast
 
 from xdsl.dialects.vector import BroadcastOp, ExtractOp, InsertOp, ReductionOp, ShuffleOp
@@ -9,46 +12,71 @@ from xdsl.ir import Operation
 
 from .arith import extreme_of, float_instruction
 from .emitter import Emitter, is_vector, lowers
-from .values import Constant, ScalarValue, Unsupported, lanes_of
+from .values import Constant, ScalarValue, Unsupported, vector_shape
 
 DYNAMIC = -(1 << 63)
 
 
 @lowers("vector.broadcast")
 def broadcast(e: Emitter, op: Operation) -> None:
+    """As NumPy: missing and unit dimensions are repeated."""
     assert isinstance(op, BroadcastOp)
-    source = e.lanes(op.source)
-    e.values[op.results[0]] = source * lanes_of(op.results[0].type) if len(source) == 1 else source
+    source, shape = e.lanes(op.source), vector_shape(op.results[0].type)
+    given = vector_shape(op.source.type)
+    steps = [0 if n == 1 else prod(given[i + 1 :]) for i, n in enumerate(given)]
+    steps = [0] * (len(shape) - len(given)) + steps
+    e.values[op.results[0]] = tuple(source[sum(map(mul, place, steps))] for place in product(*map(range, shape)))
 
 
-def _position(positions: Any) -> int:
-    (position,) = positions.get_values()
-    if position == DYNAMIC:
-        raise Unsupported("the position in a vector must be a number: registers have no index")
-    return int(position)
+@lowers("vector.shape_cast")
+def shape_cast(e: Emitter, op: Operation) -> None:
+    e.values[op.results[0]] = e.lanes(op.operands[0])
+
+
+@lowers("vector.from_elements")
+def from_elements(e: Emitter, op: Operation) -> None:
+    e.values[op.results[0]] = tuple(map(e.operand, op.operands))
+
+
+@lowers("vector.to_elements")
+def to_elements(e: Emitter, op: Operation) -> None:
+    e.values.update(zip(op.results, e.lanes(op.operands[0]), strict=True))
+
+
+def _part(positions: Any, shape: tuple[int, ...]) -> slice:
+    """The elements at a position of the leading dimensions."""
+    start = 0
+    given = positions.get_values()
+    for i, position in enumerate(given):
+        if position == DYNAMIC:
+            raise Unsupported("the position in a vector must be a number: registers have no index")
+        start += int(position) * prod(shape[i + 1 :])
+    return slice(start, start + prod(shape[len(given) :]))
 
 
 @lowers("vector.extract")
 def extract(e: Emitter, op: Operation) -> None:
     assert isinstance(op, ExtractOp)
-    if is_vector(op.results[0].type):
-        raise Unsupported("only scalars can be extracted")
-    e.values[op.results[0]] = e.lanes(op.vector)[_position(op.static_position)]
+    chosen = e.lanes(op.vector)[_part(op.static_position, vector_shape(op.vector.type))]
+    e.values[op.results[0]] = chosen if is_vector(op.results[0].type) else chosen[0]
 
 
 @lowers("vector.insert")
 def insert(e: Emitter, op: Operation) -> None:
     assert isinstance(op, InsertOp)
     elements = list(e.lanes(op.dest))
-    elements[_position(op.static_position)] = e.operand(op.source)
+    elements[_part(op.static_position, vector_shape(op.dest.type))] = e.lanes(op.source)
     e.values[op.results[0]] = tuple(elements)
 
 
 @lowers("vector.shuffle")
 def shuffle(e: Emitter, op: Operation) -> None:
+    """The mask counts parts of the first dimension, of both vectors in a row."""
     assert isinstance(op, ShuffleOp)
+    size = prod(vector_shape(op.v1.type)[1:])
     both = (*e.lanes(op.v1), *e.lanes(op.v2))
-    e.values[op.results[0]] = tuple(both[int(i)] for i in cast("Any", op.mask).get_values())
+    chosen = [both[int(i) * size : (int(i) + 1) * size] for i in cast("Any", op.mask).get_values()]
+    e.values[op.results[0]] = tuple(lane for part in chosen for lane in part)
 
 
 _INTEGER = {
