@@ -30,7 +30,7 @@ def test_both_sides_of_a_race_with_the_calls_that_were_inlined() -> None:
     assert f"from /build/rotate.cu:{LOAD}:" in text
     assert SOURCE[LOAD - 1] in text
     assert f"inlined at /build/rotate.cu:{CALL}:" in text
-    assert f"the other side from /build/rotate.cu:{STORE}:" in text
+    assert f"the other side is from /build/rotate.cu:{STORE}:" in text
     assert SOURCE[STORE - 1] in text
     assert "words+4" in text  # the variable, not its address alone
 
@@ -84,7 +84,7 @@ def test_check_analyse_and_debug_show_them(
     told = capsys.readouterr().out
     before = told[: told.index("data race")]
     assert SOURCE[LOAD - 1] in before  # at the breakpoint
-    assert f"the other side from /build/rotate.cu:{STORE}:" in told
+    assert f"the other side is from /build/rotate.cu:{STORE}:" in told
 
 
 @pytest.mark.parametrize(

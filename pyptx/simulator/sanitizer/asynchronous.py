@@ -719,7 +719,8 @@ class Copies:
                 f"{self.s.thread(int(who[first]))}, which waited for it ({verb}), but no barrier orders this thread "
                 "after that wait",
                 lanes[bad],
-                hint="a wait_group is only for the thread that executes it: put a barrier after it",
+                hint=self.s.barriers.scope_fault(int(lanes[first]), int(who[first]), int(done[first]))
+                or "a wait_group is only for the thread that executes it: put a barrier after it",
                 space=space,
                 byte=int(index[first]) << space.shift,
                 other=copy.inst,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .sanitizer import Sanitizer
 
 Array = Any
+MOST_MISSED = 16
+"""Waits of a CTA whose scope is kept in mind."""
 
 
 @dataclass(slots=True)
@@ -68,6 +71,8 @@ class Barriers:
         """(barrier, CTA) -> threads that have come in this round."""
         self.visits: dict[int, dict[int, tuple[int, Inst]]] = {}
         """CTA -> when threads of others arrived last at one of its mbarriers."""
+        self.missed: dict[int, deque[tuple[Clock, Inst]]] = {}
+        """CTA -> what its threads did not learn at waits for mbarriers, for a scope did not reach them, and the last waits."""
         self.begun = np.zeros(self.machine.ctas, np.bool_)
         """CTAs that may know that all CTAs of their cluster have begun: one of their threads has waited for the cluster, or
         for an mbarrier, which another CTA may have completed.
@@ -615,6 +620,7 @@ class Barriers:
             space=space,
             byte=8 * slot,
             other=made.inst,
+            role="its initialisation",
         )
 
     def mbarrier_updated(self, inst: Inst, lanes: Array, slots: Array, ended: set[int], later: Array) -> None:
@@ -687,6 +693,28 @@ class Barriers:
             here = lanes[self.machine.cta_of_lane[lanes] == cta]
             seen = released.seen_by(cta, cta // self.machine.cluster_size)
             self.s.clocks.acquire(here, seen[scope_of(inst) - 1])
+            if self.machine.cluster_size > 1 and (released.near or released.mid):
+                hidden = [c for k, c in released.near.items() if k != cta]
+                hidden += [released.far, *released.mid.values()] if inst.has("cta") else []
+                known = self.missed.setdefault(cta, deque(maxlen=MOST_MISSED))
+                known.extend((clock.copy(), inst) for clock in hidden if clock.rows)
+
+    def scope_fault(self, lane: int, who: int, time: int) -> str | None:
+        """The hint where a thread has waited for an mbarrier at which another arrived after this time, and the scope of
+        the arrival or of the wait does not reach the other's CTA.
+        """
+        clocks, machine = self.s.clocks, self.machine
+        key, local = who // clocks.per, who % clocks.per
+        for clock, wait in self.missed.get(int(machine.cta_of_lane[lane]), ()):
+            row = clock.rows.get(key)
+            if row is None or local >= row.size or row[local] < time:
+                continue
+            if wait.has("cta"):
+                return f"`{wait.text}`{_at(wait)} has the scope .cta: an acquire of what another CTA released needs .cluster"
+            for inst in machine.program.instructions:
+                if inst.has("cta") and (inst.family.access == "object" or inst.fences):
+                    return f"`{inst.text}`{_at(inst)} has the scope .cta: a release to threads of another CTA needs .cluster"
+        return None
 
     def _visible(self, inst: Inst, lanes: Array, slots: Array, how: str) -> None:
         """The initialisation must happen before the use."""
@@ -726,3 +754,7 @@ class Barriers:
             other=made.inst,
             severity="error" if self.machine.cluster_size > 1 else "warning",
         )
+
+
+def _at(inst: Inst) -> str:
+    return f" at line {inst.line}" if inst.line is not None else ""

@@ -60,7 +60,7 @@ class Finding(Diagnostic):
     """A rule that a kernel broke at one instruction.
 
     `filename`, `line` and `column` are the place in the source: the PTX file, or the Python of a traced kernel.
-    `other` is the instruction on the other side (of a race, of a copy), with its place.
+    `other` is the instruction on the other side (of a race, of a copy), or what `role` says, with its place.
     """
 
     rule: str = ""
@@ -76,6 +76,8 @@ class Finding(Diagnostic):
     section: str = ""
     """Of the PTX ISA manual."""
     other: Diagnostic | None = None
+    role: str = "the other side"
+    """What `other` is."""
     schedule: str = ""
     """The first schedule that showed it, as `simulate(..., schedule=)` takes it; empty for the first run."""
 
@@ -83,7 +85,7 @@ class Finding(Diagnostic):
         """As a person reads it, with how to see it again."""
         text = Diagnostic.render(self, source_line)
         if self.other is not None and self.other.origin != self.origin:
-            text = "\n".join([text, *origin_lines(self.other.origin, "the other side from")])
+            text = "\n".join([text, *origin_lines(self.other.origin, f"{self.role} is from")])
         if self.schedule:
             text += f'\nfound by another schedule than the first: simulate(..., schedule="{self.schedule}") replays it'
         return text

@@ -550,6 +550,7 @@ class Races:
             byte=byte,
             hint=hint,
             other=use,
+            role="the use of its value",
         )
 
     def _cached(self, inst: Inst, space: Space, index: Array, lanes: Array, written: Array, stamps: Array) -> None:
@@ -630,8 +631,14 @@ class Races:
             self.machine.padded
             and int(who[at]) // self.machine.padded != int(self.numbers[lanes[at]]) // self.machine.padded
         )
+        ctas = self.machine.cluster_size * self.machine.padded
+        near = int(who[at]) // ctas == int(self.numbers[lanes[at]]) // ctas
+        scope = ".cluster" if near else ".gpu"
+        narrow = self.s.barriers.scope_fault(int(lanes[at]), int(who[at]), int(times[at])) if far else None
         hint = (
-            "threads of different CTAs need a release and an acquire of .gpu scope between them, or atomics"
+            narrow
+            or f"threads of different CTAs {'of a cluster ' if near else ''}need a release and an acquire of {scope} scope between "
+            "them, or atomics"
             if far
             else "put a barrier (bar.sync, or bar.warp.sync within a warp) between the two accesses, or an mbarrier "
             "that the first arrives at and the second waits for"

@@ -257,10 +257,11 @@ class Sanitizer(Observer):
         byte: int | None = None,
         other: Inst | None = None,
         other_text: str = "",
+        role: str = "the other side",
         key: object = None,
         severity: Any = "error",
     ) -> None:
-        """Keep a finding, the first of its rule between these instructions."""
+        """Keep a finding, the first of its rule between these instructions. `role`: what `other` is to it."""
         known = (rule, inst.number, None if other is None else other.number, key)
         if known in self._known:
             return
@@ -281,7 +282,7 @@ class Sanitizer(Observer):
                 "note", other_text or f"`{other.text}`", other.filename, other.line, other.column, origin=origin
             )
             where = side.location
-            text += f"; the other side is `{other.text}`" + (f" at {where}" if where else "")
+            text += f"; {role} is `{other.text}`" + (f" at {where}" if where else "")
         self.findings.append(
             Finding(
                 severity,
@@ -298,6 +299,7 @@ class Sanitizer(Observer):
                 address=address,
                 section=SECTIONS.get(rule, ""),
                 other=side,
+                role=role,
                 origin=self.machine.program.origin(inst),
             )
         )

@@ -227,3 +227,46 @@ def test_proxy_fences_on_the_way(right: dict[str, str], cluster: int | None) -> 
 def test_proxy_fences_beside_the_way(wrong: dict[str, str], cluster: int | None) -> None:
     """A fence that neither side executes between store and copy orders nothing."""
     breaks(bulk_message(**wrong, mark="//!"), "proxy", grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
+
+
+WAITS = REMOTE.replace("mbarrier.arrive{}", "mbarrier.arrive").replace(".acquire.cluster", "{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (REMOTE.format(".release.cta"), ("mbarrier.arrive.release.cta", "the scope .cta", ".cluster")),
+        (WAITS.format(".acquire.cta"), ("mbarrier.try_wait.parity.acquire.cta", "the scope .cta", ".cluster")),
+    ],
+)
+def test_a_scope_that_is_too_narrow_is_told_as_such(body: str, words: tuple[str, ...]) -> None:
+    """PTX ISA 8.5: .cta is "all threads executing in the same CTA as the current thread"."""
+    hints = {f.hint or "" for f in run(body, **CLUSTER).findings if isinstance(f, Finding) and f.rule == "race"}
+    assert len(hints) == 1
+    (hint,) = hints
+    assert all(word in hint for word in words), hint
+    assert ".gpu" not in hint
+    assert "wait_group" not in hint
+
+
+def test_races_in_a_cluster_need_the_scope_of_the_cluster() -> None:
+    body = REMOTE.format("").replace("    @%p4 mbarrier.arrive", "    @%p4 mbarrier.arrive.relaxed.cluster", 1)
+    hints = {f.hint or "" for f in run(body, **CLUSTER).findings if isinstance(f, Finding) and f.rule == "race"}
+    assert hints
+    assert all(".cluster" in hint and ".gpu" not in hint for hint in hints)
+
+
+def test_the_use_of_an_uninitialised_value_is_no_other_side() -> None:
+    report = run("    ld.shared.u32 %r10, [%r5];\n    st.global.u32 [%rd5], %r10;")
+    (found,) = [f for f in report.findings if isinstance(f, Finding) and f.rule == "uninitialised-shared"]
+    assert "the use of its value is `st.global.u32" in found.message
+    assert "other side" not in found.render()
+
+
+def test_counts_are_those_of_one_place() -> None:
+    """32 threads of each of 4 CTAs write their numbers to each of 8 words."""
+    body = (
+        "    and.b32 %r10, %r1, 7; shl.b32 %r10, %r10, 2; add.u32 %r11, %r3, %r10;\n    st.shared.u32 [%r11], %r1; //!"
+    )
+    (found,) = run(body, grid=4, block=256).distinct
+    assert "32 threads write different values to the same place" in found.message
