@@ -131,6 +131,14 @@ def examine(kernel: Kernel) -> bool:
     return not found
 
 
+def positive(text: str) -> int:
+    """A number of the command line that is at least 1."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def main(
     description: str,
     check: Callable[..., float],
@@ -146,7 +154,7 @@ def main(
     `--ptx`. 0 if the result is right.
     """
     arguments = argparse.ArgumentParser(description=description)
-    arguments.add_argument("--size", type=int, nargs="+", metavar="N", default=size, help=" ".join(names))
+    arguments.add_argument("--size", type=positive, nargs="+", metavar="N", default=size, help=" ".join(names))
     arguments.add_argument("--arch", default=arch)
     arguments.add_argument("--check", action="store_true", help="verify, assemble and sanitize it, too")
     arguments.add_argument("--ptx", action="store_true", help="print the PTX and stop")
@@ -162,10 +170,18 @@ def main(
     if limit is None:
         keywords["dtype"] = from_name(options.dtype)
         limit = LIMIT[keywords["dtype"]]
+    try:
+        kernel = build(*sizes, **keywords)
+    except ValueError as error:  # a size that the kernel is not made for
+        arguments.error(str(error))
     if options.ptx:
-        print(build(*sizes, **keywords).ptx(), end="")
+        print(kernel.ptx(), end="")
         return 0
     right = check(*sizes, **keywords) <= limit
     if options.check:
-        right = examine(build(*sizes, **keywords)) and right
+        right = examine(kernel) and right
     return 0 if right else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is a part of the examples: run one of them, such as python -m examples.hopper.rms_norm")

@@ -47,3 +47,7 @@ def checker(build: Callable[..., Kernel]) -> Callable[..., float]:
         return check(build(M, N, K, **options), M, N, K)
 
     return run
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is a part of the examples: run one of them, such as python -m examples.hopper.gemm")

@@ -149,12 +149,19 @@ def run_from(start: int, results: Results, options: argparse.Namespace, packages
         worker.stop()
 
 
+def capability(text: str) -> int:
+    """The compute capability of a fake GPU: one that the checks have kernels for."""
+    if text not in ("90", "100"):
+        raise argparse.ArgumentTypeError(f"{text} is not 90 or 100, the capabilities that the checks have kernels for")
+    return int(text)
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description="checks and measurements on a GPU")
     arguments.add_argument("--minutes", type=float, default=4.0)
     arguments.add_argument("--only", nargs="+", choices=SECTIONS, help="these sections")
     arguments.add_argument(
-        "--fake", nargs="?", type=int, const=90, default=0, metavar="CC",
+        "--fake", nargs="?", type=capability, const=90, default=0, metavar="CC",
         help="a recording driver in place of a GPU, of compute capability 9.0, or 100 for 10.0",
     )  # fmt: skip
     arguments.add_argument("--json", type=Path, help="default: $OUT/gpu.json, else gpu.json here")

@@ -63,3 +63,7 @@ class TileCopy:
             return None
         both = some[0] if len(some) == 1 else some[0] & some[1]
         return ptx.selp(s32, reg.scalar(s32), 16, 0, both)
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is a part of the examples: run one of them, such as python -m examples.ampere.gemm")

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from examples.common import positive
 from examples.distributed.ranks import free_port
 from examples.gemms import LIMIT
 from examples.hopper import gemm
@@ -62,9 +63,9 @@ def work(size: tuple[int, int, int], arch: str) -> float:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description="a GEMM over the processes of a JAX program")
-    arguments.add_argument("--size", type=int, nargs=3, metavar=("M", "N", "K"), default=(256, 128, 128))
+    arguments.add_argument("--size", type=positive, nargs=3, metavar=("M", "N", "K"), default=(256, 128, 128))
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--processes", type=int, default=2, help="local processes to start")
+    arguments.add_argument("--processes", type=positive, default=2, help="local processes to start")
     arguments.add_argument(
         "--cluster", action="store_true", help="started by a scheduler: this is one of the processes"
     )
@@ -81,7 +82,10 @@ def main() -> int:
     import jax
 
     if options.cluster:
-        jax.distributed.initialize()
+        try:
+            jax.distributed.initialize()
+        except (RuntimeError, ValueError) as error:
+            arguments.error(f"--cluster is for processes that a scheduler starts (SLURM, MPI, ...): {error}")
     else:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_cpu_collectives_implementation", "gloo")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from examples.common import positive
 from examples.gemms import LIMIT
 
 Work = Callable[[int, int, Any], float]
@@ -59,9 +60,11 @@ def free_port() -> int:
 
 def main(work: Work, parser: argparse.ArgumentParser) -> int:
     """Start `--ranks` processes here, or with `--ranked` be the one that torchrun started. The exit status."""
-    parser.add_argument("--ranks", type=int, default=2, help="local processes to start")
+    parser.add_argument("--ranks", type=positive, default=2, help="local processes to start")
     parser.add_argument("--ranked", action="store_true", help="started by torchrun: this is one of the ranks")
     options = parser.parse_args()
+    if options.ranked and not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
+        parser.error("--ranked is for processes that torchrun starts, which sets RANK and WORLD_SIZE")
     if options.ranked:
         error = work(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), options)
         return 0 if error <= LIMIT else 1

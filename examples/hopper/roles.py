@@ -51,3 +51,7 @@ def arrive_at(address: Reg, cta: Any, *, pred: Any = None) -> None:
     remote = reg.scalar(u32)
     ptx.inst.mapa.shared__cluster.u32(remote, address, cta)
     ptx.inst.mbarrier.arrive.release.cluster.shared__cluster.b64("_", ptx.addr(remote), pred=pred)
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is a part of the examples: run one of them, such as python -m examples.hopper.gemm_highperf")

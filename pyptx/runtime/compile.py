@@ -144,7 +144,8 @@ def _first_compiler() -> str:
     if not found:
         raise NoCompiler(
             "no compiler for PTX: neither nvJitLink nor ptxas was found. "
-            "pip install 'pyptx[cuda]' (nvJitLink, in process) or 'pyptx[ptxas]', or put a CUDA toolkit's ptxas on PATH"
+            "pip install '.[cuda]' (nvJitLink, in process) or '.[ptxas]' in the folder of pyptx's sources, "
+            "or put a CUDA toolkit's ptxas on PATH"
         )
     return found[0]
 
@@ -178,7 +179,9 @@ def _run_nvjitlink(ptx: str, arch: str, options: Sequence[str], filename: str | 
     try:
         link: Any = import_module("cuda.bindings.nvjitlink")
     except ImportError as error:
-        raise NoCompiler(f"nvJitLink needs cuda-bindings ({error}): pip install 'pyptx[cuda]'") from None
+        raise NoCompiler(
+            f"nvJitLink needs cuda-bindings ({error}): pip install '.[cuda]' in the folder of pyptx's sources"
+        ) from None
     source = ptx.encode("utf-8", "surrogateescape")
     words = [f"-arch={arch}", "-verbose", *(_link_option(o) for o in options)]
     failure: str | None = None
@@ -187,7 +190,9 @@ def _run_nvjitlink(ptx: str, arch: str, options: Sequence[str], filename: str | 
         handle = link.create(len(words), words)
     except Exception as error:
         if type(error).__name__ != "nvJitLinkError":  # the library itself is missing or broken
-            raise NoCompiler(f"nvJitLink cannot be loaded ({error}): pip install 'pyptx[cuda]'") from None
+            raise NoCompiler(
+                f"nvJitLink cannot be loaded ({error}): pip install '.[cuda]' in the folder of pyptx's sources"
+            ) from None
         message = f"nvJitLink {compiler_version('nvjitlink')} refused {' '.join(words)}: {error}"
         return PtxasResult(False, None, (Diagnostic("error", message, filename),))
     try:

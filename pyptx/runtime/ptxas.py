@@ -72,7 +72,7 @@ def _find_tool(name: str, override: str | None, path: str | None) -> str:
         return found
     raise ToolNotFound(
         f"{name} was not found (looked at ${name.upper()}, the NVIDIA wheels, $CUDA_HOME and PATH): "
-        "pip install 'pyptx[ptxas]'"
+        "pip install '.[ptxas]' in the folder of pyptx's sources"
     )
 
 

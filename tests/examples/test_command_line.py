@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from runpy import run_module
 
 import pytest
 
@@ -56,3 +57,45 @@ def test_check_finds_a_missing_wait(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(ptx.cp.async_, "wait_group", lambda *_, **__: None)
     assert not examine(gemm_pipelined.build(130, 70, 104))
     assert "error:" in capsys.readouterr().out
+
+
+AGAIN = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+
+
+@AGAIN
+@pytest.mark.parametrize(
+    ("module", "words", "message"),
+    [
+        ("examples.hopper.gemm", ["--size", "7"], "N must be even and K a multiple of 8"),
+        ("examples.hopper.softmax", ["--size", "3", "7"], "16-byte vectors"),
+        ("examples.hopper.grouped_gemm", ["--size", "0"], "invalid positive value: '0'"),
+        ("examples.distributed.sharded_gemm", ["--ranked"], "RANK and WORLD_SIZE"),
+        ("examples.distributed.sharded_gemm", ["--ranks", "0"], "invalid positive value: '0'"),
+        ("benchmarks.gpu.run", ["--fake", "77"], "77 is not 90 or 100"),
+    ],
+)
+def test_wrong_words(
+    module: str, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(sys, "argv", [module, *words])
+    with pytest.raises(SystemExit) as caught:
+        run_module(module, run_name="__main__")
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@AGAIN
+@pytest.mark.parametrize(
+    "module", ["examples.hopper.roles", "examples.ampere.tiles", "examples.common", "examples.gemms"]
+)
+def test_a_part_is_not_a_program(module: str) -> None:
+    with pytest.raises(SystemExit, match="run one of them"):
+        run_module(module, run_name="__main__")
+
+
+def test_the_demo_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run("examples.demo", "--help", monkeypatch=monkeypatch)
+    assert caught.value.code == 0
+    assert "examples.demo" in capsys.readouterr().out

@@ -20,8 +20,8 @@ def _has(tool: str) -> bool:
     return True
 
 
-needs_ptxas = pytest.mark.skipif(not _has("ptxas"), reason="no ptxas: pip install 'pyptx[ptxas]'")
-needs_nvdisasm = pytest.mark.skipif(not _has("nvdisasm"), reason="no nvdisasm: pip install 'pyptx[ptxas]'")
+needs_ptxas = pytest.mark.skipif(not _has("ptxas"), reason="no ptxas: pip install '.[ptxas]'")
+needs_nvdisasm = pytest.mark.skipif(not _has("nvdisasm"), reason="no nvdisasm: pip install '.[ptxas]'")
 needs_scripts = pytest.mark.skipif(os.name != "posix", reason="stands in for ptxas with a shell script")
 
 COPY = """\

@@ -30,7 +30,7 @@ def available() -> bool:
 def _target() -> tuple[Any, Callable[[], Any]]:
     """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has)."""
     if not available():
-        raise SimulationError("engine='jit' needs llvmlite: pip install 'pyptx[jit]', or engine='numpy'")
+        raise SimulationError("engine='jit' needs llvmlite: pip install llvmlite, or engine='numpy'")
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

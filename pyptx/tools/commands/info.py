@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             facts[tool] = f"{tool_version(tool)} ({find_tool(tool)})"
         except ToolNotFound:
-            facts[tool] = "not found; pip install 'pyptx[ptxas]' brings it"
+            facts[tool] = "not found; pip install '.[ptxas]' in the folder of pyptx's sources brings it"
     facts["gpu"] = _gpu()
     if options.json:
         print(json.dumps(facts, indent=1))
