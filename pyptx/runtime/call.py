@@ -337,6 +337,10 @@ def _framework(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
     for value, name in zip(args, names, strict=False):
         if _is_torch(value):
             kinds.setdefault("torch", name)
+        elif isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"{_name(kernel)}: {name} is a masked array, whose mask no kernel sees: pass {name}.filled(...)"
+            )
         elif isinstance(value, np.ndarray):
             kinds.setdefault("numpy", name)
         elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):

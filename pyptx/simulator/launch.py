@@ -499,6 +499,8 @@ def as_array(value: Any, what: str) -> np.ndarray | None:
             return detached.reshape(-1).view(torch.uint8).numpy()
         whole = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()  # the owner, as NumPy sees it
         return whole[start : start + size]
+    if isinstance(value, np.ma.MaskedArray):
+        raise SimulationError(f"{what} is a masked array, whose mask no kernel sees; pass .filled(...) of it")
     if isinstance(value, np.ndarray) and value.dtype.kind != "V" and value.dtype.names is None:
         array = cast("np.ndarray[Any, Any]", value)
         if not array.flags.c_contiguous:

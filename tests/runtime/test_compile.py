@@ -153,7 +153,7 @@ def test_eight_threads_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "_has_nvjitlink", lambda: False)
     monkeypatch.setattr(compiling, "compilers", lambda: ())
-    with pytest.raises(NoCompiler, match=r"pip install 'pyptx\[cuda\]'"):
+    with pytest.raises(NoCompiler, match=r"pip install '\.\[cuda\]'"):
         compile_ptx(GOOD, "sm_90a")
     with pytest.raises(ValueError, match="unknown compiler 'nvcc'"):
         compile_ptx(GOOD, "sm_90a", compiler="nvcc")

@@ -579,6 +579,7 @@ def test_loops_that_end_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         ((0, np.zeros(3, np.float32)[None].T[:, ::2]), {"grid": 1, "block": 32}, "argument 1"),
         ((np.zeros((4, 4))[:, ::2], 1), {"grid": 1, "block": 32}, "not contiguous"),
         ((np.zeros(4, ">f4"), 1), {"grid": 1, "block": 32}, "big-endian"),
+        ((np.ma.masked_array(np.zeros(4, np.float32)), 1), {"grid": 1, "block": 32}, "masked array"),
         ((np.array([None]), 1), {"grid": 1, "block": 32}, "Python objects"),
     ],
 )  # fmt: skip

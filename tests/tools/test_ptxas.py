@@ -283,7 +283,7 @@ def test_missing_tool_names_the_extra(monkeypatch: pytest.MonkeyPatch):
         ptxas._find_tool("ptxas", "/no-such/ptxas", "")
     monkeypatch.setitem(__import__("sys").modules, "cuda.pathfinder", None)
     ptxas._find_tool.cache_clear()
-    with pytest.raises(ToolNotFound, match=r"pip install 'pyptx\[ptxas\]'"):
+    with pytest.raises(ToolNotFound, match=r"pip install '\.\[ptxas\]'"):
         ptxas._find_tool("ptxas", None, "")
     ptxas._find_tool.cache_clear()
 
