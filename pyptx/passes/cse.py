@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, cast
 
 from xdsl.ir import SSAValue
@@ -45,12 +46,14 @@ def merge_equal_values(function: FunctionOp) -> bool:
     log: list[tuple[object, Instruction | None]] = []
     marks: list[tuple[int, int]] = []
     changed = False
+    own = function.parameters if isinstance(function, EntryOp) else ()
+    parameters = frozenset(name for d in own for name, _ in d.items)
     for b in tree.preorder:
         while marks and not tree.dominates(marks[-1][0], b):
             _undo(known, log, marks.pop()[1])
         marks.append((b, len(log)))
         for op in list(cfg.blocks[b].ops):
-            if not isinstance(op, Instruction) or not (is_value(op) or _is_parameter_load(op)):
+            if not isinstance(op, Instruction) or not (is_value(op) or _is_parameter_load(op, parameters)):
                 continue
             key = _key(op)
             earlier = known.get(key)
@@ -63,17 +66,16 @@ def merge_equal_values(function: FunctionOp) -> bool:
     return changed
 
 
-def _is_parameter_load(op: Instruction) -> bool:
-    """An unguarded weak `ld.param` of a kernel's own parameter: nobody can write it."""
+def _is_parameter_load(op: Instruction, parameters: Collection[str]) -> bool:
+    """An unguarded weak `ld.param` of one of the kernel's own parameters: nobody can write it."""
     if not isinstance(op, Load) or op.guard or op.slot("space") not in ("param", "param::entry"):
         return False
     address = op.layout[-1]
-    function = op.parent_op()
-    if effect_of(op) != "read" or not isinstance(function, EntryOp):
+    if effect_of(op) != "read":
         return False
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         return False
-    return any(address.base.name == name for d in function.parameters for name, _ in d.items)
+    return address.base.name in parameters
 
 
 def _undo(known: dict[object, Instruction], log: list[tuple[object, Instruction | None]], mark: int) -> None:

@@ -7,6 +7,7 @@ name).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -109,28 +110,62 @@ Statement = tuple[Shape, "list[Reg] | tuple[()]", str, int, str]
 """(shape, registers in text order, text before the statement, line number, label or branch target or scope)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`.reg .b32 %r<100>` of a scope, and the range of the same stem that it hides."""
+
+    register_class: str
+    count: int
+    scope: int
+    outer: Range | None
+
+
+@dataclass(slots=True)
+class _Scope:
+    """An open `{ }`: the scope around it, and what its declarations took the place of."""
+
+    around: int
+    registers: dict[str, Reg | None] = field(default_factory=dict[str, "Reg | None"])
+    ranges: dict[str, Range | None] = field(default_factory=dict[str, "Range | None"])
+
+
 class Environment(dict[str, Reg]):
-    """The registers visible at a point of a function; `%r<100>` ranges are materialised on first use."""
+    """The registers visible at a point of a function; a register of a range `%r<100>` is made when it is first named."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scope = 0
         self._opened = 0
-        self._ranges: dict[str, tuple[str, int, int]] = {}
+        self._ranges: dict[str, Range] = {}
+        self._bare = False  # whether a range has a name without a percent sign, which other words may have
         self._declared: set[tuple[str, int]] = set()  # (range, scope)
         self._hidden: set[str] = set()  # names that a label or variable has taken from a register
-        self._stack: list[tuple[int, dict[str, Reg | None], dict[str, tuple[str, int, int]]]] = []
+        self._stack: list[_Scope] = []
+        self._scopes: dict[int, _Scope] = {}  # the same by their ordinals
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or (self._bare and self._range_of(name) is not None)  # pyright: ignore
 
     def __missing__(self, name: str) -> Reg:
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        found = self._ranges.get(stem)
-        if found is None or not digits or (digits[0] == "0" and len(digits) > 1) or int(digits) >= found[1]:
+        found = self._range_of(name)
+        if found is None:
             raise KeyError(name)
-        if name in self._hidden:
-            raise KeyError(name)
-        reg = self[name] = Reg(name, found[0], found[2])
+        if found.scope in self._scopes:
+            self._scopes[found.scope].registers.setdefault(name, None)
+        reg = self[name] = Reg(name, found.register_class, found.scope)
         return reg
+
+    def _range_of(self, name: str) -> Range | None:
+        """The innermost range that has the name."""
+        stem = name.rstrip("0123456789")
+        found = self._ranges.get(stem)
+        digits = name[len(stem) :]
+        if found is None or not 0 < len(digits) < 12 or (digits[0] == "0" and len(digits) > 1) or name in self._hidden:
+            return None
+        number = int(digits)
+        while found is not None and number >= found.count:
+            found = found.outer
+        return found
 
     def known(self, name: str) -> bool:
         """Whether the name is a register here (materialising it if it lies in a range)."""
@@ -164,15 +199,24 @@ class Environment(dict[str, Reg]):
         self._declared.add((name, self.scope))
         if name[-1].isdigit():
             return None  # legal, but ptxas reads no `%r10` into `%r1<12>`
-        if self._stack or name[:1] != "%":
-            # in an inner scope the range may hide outer registers, and a bare name may hide a symbol: be exact
-            for i in range(min(count, 65536)):
-                self._log(f"{name}{i}")
-                self[f"{name}{i}"] = Reg(f"{name}{i}", register_class, self.scope)
-            if name in self._ranges and count <= 65536:
-                return None  # the outer range's names beyond these stay visible
-        self._ranges[name] = (register_class, count, self.scope)
+        self._bare |= name[:1] != "%"
+        made = Range(register_class, count, self.scope, self._ranges.get(name))
+        if self._stack:
+            self._stack[-1].ranges[name] = made.outer
+            self._uncover(name, made)
+        self._ranges[name] = made
         return None
+
+    def _uncover(self, stem: str, made: Range) -> None:
+        """Take away the registers that a range of an inner scope hides."""
+        names = [f"{stem}{i}" for i in range(made.count)] if made.count <= len(self) else list(self)
+        for name in names:
+            if dict.__contains__(self, name) and _is_of(name, stem, made.count):
+                self._log(name)
+                del self[name]
+        for name in [n for n in self._hidden if _is_of(n, stem, made.count)]:
+            self._log(name)
+            self[name] = Reg(name, made.register_class, made.scope)
 
     def hide(self, name: str) -> None:
         """A label or variable of an inner scope has the name of an outer register, which it hides up to the scope's end."""
@@ -185,15 +229,23 @@ class Environment(dict[str, Reg]):
 
     def open(self) -> int:
         """Enter a `{ }` scope; returns its ordinal."""
-        self._stack.append((self.scope, {}, dict(self._ranges)))
         self._opened += 1
+        opened = self._scopes[self._opened] = _Scope(self.scope)
+        self._stack.append(opened)
         self.scope = self._opened
         return self.scope
 
     def close(self) -> None:
         """Leave the innermost scope; its declarations go."""
-        self.scope, log, self._ranges = self._stack.pop()
-        for name, old in log.items():
+        closed = self._stack.pop()
+        del self._scopes[self.scope]
+        self.scope = closed.around
+        for stem, hidden in closed.ranges.items():
+            if hidden is None:
+                del self._ranges[stem]
+            else:
+                self._ranges[stem] = hidden
+        for name, old in closed.registers.items():
             self._hidden.discard(name)
             if old is None:
                 self.pop(name, None)
@@ -206,4 +258,11 @@ class Environment(dict[str, Reg]):
 
     def _log(self, name: str) -> None:
         if self._stack:
-            self._stack[-1][1].setdefault(name, self.get(name))
+            self._stack[-1].registers.setdefault(name, self.get(name))
+
+
+def _is_of(name: str, stem: str, count: int) -> bool:
+    """Whether a name is of a range."""
+    digits = name[len(stem) :]
+    numbered = name.startswith(stem) and digits.isdecimal() and len(digits) < 12
+    return numbered and str(int(digits)) == digits and int(digits) < count

@@ -6,7 +6,7 @@ from ...diagnostics import PTXError
 from ...dialects.ptx.structure import EntryOp, RegisterOp, VariableOp
 from ...parser.reader import Reader
 from ...ssa.builder import FunctionSource
-from ...ssa.statement import Environment, Kind
+from ...ssa.statement import Environment, Kind, Range
 from .trace import Trace, current
 
 __all__ = ["raw"]
@@ -22,13 +22,14 @@ class _KnownRegisters(Environment):
         self.scope = trace.scope
         self._opened = trace.scope_count
         self._ranges.update(trace.ranges)
+        self._bare = any(stem[0] != "%" for stem in trace.ranges)
 
     @property
     def opened(self) -> int:
         return self._opened
 
     @property
-    def ranges(self) -> dict[str, tuple[str, int, int]]:
+    def ranges(self) -> dict[str, Range]:
         return self._ranges
 
 

@@ -35,7 +35,7 @@ from ...dialects.ptx.structure import (
     VariableOp,
 )
 from ...dialects.ptx.target import FIRST_PTX, NEWEST_PTX, Need, Version, target_in
-from ...ssa.statement import Kind, Reg, Shape, Statement
+from ...ssa.statement import Kind, Range, Reg, Shape, Statement
 from .bytecode import per_code
 from .spaces import symbol_problem
 
@@ -107,9 +107,7 @@ class Trace:
         self.variables: list[Statement] = []  # .shared, .local, ... of the function
         self.module_statements: list[Statement] = []  # variables and directives of the module
         self.names: dict[str, Reg] = {}  # register name -> the visible register
-        self.ranges: dict[
-            str, tuple[str, int, int]
-        ] = {}  # register ranges declared by raw text: base -> class, count, scope
+        self.ranges: dict[str, Range] = {}  # of registers, declared by raw text
         self.symbols: set[str] = set()  # variables and parameters
         self.spaces: dict[str, str] = {}  # variable -> its state space
         self.allocations: dict[str, Allocation] = {}
