@@ -7,7 +7,7 @@ agree on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -169,7 +169,7 @@ def closing(words: Sequence[str], at: int) -> int:
 
 def declaration_faults(
     declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
-    known: dict[str, Entity],
+    known: Mapping[str, Entity],
 ) -> Iterable[Fault]:  # fmt: skip
     """A variable or register declaration in `module`, `entry body` or `func body`, or a parameter."""
     if any("=" in tail for _, tail in declaration.items):
@@ -187,7 +187,7 @@ def _faults_without_values(
 
 def _declaration_faults(
     declaration: DeclarationAttr, place: str, version: Version, target: str, options: Sequence[str],
-    known: dict[str, Entity],
+    known: Mapping[str, Entity],
 ) -> Iterator[Fault]:  # fmt: skip
     head = declaration.head
     tails = [tail for _, tail in declaration.items]
@@ -238,7 +238,7 @@ def special_fault(name: str) -> Fault | None:
 
 def _item_faults(
     name: str, tail: Sequence[str], declaration: DeclarationAttr, space: str, place: str, external: bool,
-    version: Version, known: dict[str, Entity], own: set[str],
+    version: Version, known: Mapping[str, Entity], own: set[str],
 ) -> Iterator[Fault]:  # fmt: skip
     array = tail[:1] == ("[",)
     if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):

@@ -6,7 +6,7 @@ PTX ISA 5 (variables), 7.1 (function declarations and calls).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -185,7 +185,7 @@ def function_signature(function: FunctionOp) -> Signature:
 
 def call_problem(
     callee: str, signature: Signature, results: Arguments | None, arguments: Arguments | None, classes: Sequence[str],
-    lookup: dict[str, Entity], *, counted: bool = True,
+    lookup: Mapping[str, Entity], *, counted: bool = True,
 ) -> str | None:  # fmt: skip
     """Why a call does not fit a signature, or None. `classes` are the classes of its registers in text order. Of the
     functions that an indirect call may reach ptxas counts the parameters of one only (`counted`) where the call has
@@ -217,7 +217,9 @@ def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def _mismatch(actual: Operand, formal: Formal, register_class: str, what: str, lookup: dict[str, Entity]) -> str | None:
+def _mismatch(
+    actual: Operand, formal: Formal, register_class: str, what: str, lookup: Mapping[str, Entity]
+) -> str | None:
     scalar = SCALAR_TYPES.get(formal.type)
     match actual:
         case Sink():

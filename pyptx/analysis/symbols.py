@@ -7,7 +7,9 @@ symbols, `dialects.ptx.symbol_use` derives from its form. PTX ISA 4.4 (identifie
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..diagnostics import suggest
 from ..dialects.ptx.structure import DeclarationAttr
@@ -29,6 +31,14 @@ _ADDRESSES = frozenset({"variable", "function", "entry"})
 _REFERENCES = frozenset({"texref", "surfref", "samplerref"})
 
 
+class _Visible(ChainMap[str, Entity]):
+    """A function's names before the module's, which are not copied: there may be as many as there are functions."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self.maps[0].get(key)
+        return found if found is not None else self.maps[1].get(key, default)
+
+
 class Names:
     """The names visible at a point of a function. Feed it the statements in order; each method yields the broken rules.
 
@@ -43,7 +53,7 @@ class Names:
         self.directives = directives
         self.labels = labels
         self.path: list[int] = [0]
-        self.visible: dict[str, Entity] = dict(module)
+        self.visible = _Visible({}, module)
         self._own: list[dict[str, Entity | None]] = [{}]  # per open scope: its names, and what each of them hides
         self._ranges: list[dict[str, int]] = [{}]
         self._passed: set[str] = set()
