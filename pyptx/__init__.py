@@ -16,12 +16,12 @@ __version__ = "0.2.0"
 _WHERE = {
     "Diagnostic": "diagnostics",
     "Kernel": "frontend.kernel.kernel",
-    "Layout": "frontend.memory.tiles",
+    "Layout": "frontend.core.tiles",
     "LoadedKernel": "simulator",
     "Module": "frontend.module.module",
     "PTXError": "diagnostics",
     "SimulationError": "diagnostics",
-    "Tile": "frontend.memory.tiles",
+    "Tile": "frontend.core.tiles",
     "detect_arch": "frontend.kernel.device",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
@@ -63,10 +63,10 @@ __all__ = [
 if TYPE_CHECKING:
     from . import ptx, reg, smem
     from .diagnostics import Diagnostic, PTXError, SimulationError
+    from .frontend.core.tiles import Layout, Tile
     from .frontend.kernel.device import detect_arch
     from .frontend.kernel.kernel import Kernel, fat_kernel, kernel
     from .frontend.library.debug import intrinsic
-    from .frontend.memory.tiles import Layout, Tile
     from .frontend.module.module import Module
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding

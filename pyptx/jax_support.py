@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from .frontend.core.tiles import Layout, Tile
 from .frontend.kernel.kernel import Kernel
-from .frontend.memory.tiles import Layout, Tile
 from .runtime.compile import NoCompiler, compile_ptx
 from .runtime.driver import LaunchShape, NoDriver, descriptor_store, find_driver
 from .runtime.tensor_map import tensor_map

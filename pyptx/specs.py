@@ -1,7 +1,7 @@
 """`Tile` and `Layout`: shapes, types and layouts of a kernel's tensors."""
 
 from .compat import accept_former_names as _accept_former_names
-from .frontend.memory.tiles import Layout, Tile, unify_envs
+from .frontend.core.tiles import Layout, Tile, unify_envs
 
 __all__ = ["Layout", "Tile", "unify_envs"]
 

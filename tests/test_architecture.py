@@ -15,12 +15,14 @@ LAYERS = [
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"diagnostics"}
 OPTIONAL = {"torch", "jax", "jaxlib", "cuda"}
-LAZY_EXCEPTIONS = {("frontend", "runtime"), ("frontend", "tools"), ("frontend", "simulator")}
-"""Arrows that a function may take at call time: `Kernel.__call__` reaches the runtime, `Kernel.check` ptxas."""
+SEAM = "frontend/deferred.py"
+"""The one file of the frontend that names what comes after it: it imports by name, when a kernel is run or checked."""
+ROOMS = ["core", "memory", "lint", "library", "kernel", "module"]
+"""The folders of `frontend/`: each imports only those before it."""
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """(absolute dotted module, whether the import is inside a function) of a file."""
+def imports(path: Path, types: bool = False) -> list[tuple[str, bool]]:
+    """(absolute dotted module, whether the import is inside a function) of a file; with those for `types` only."""
     package = ["pyptx", *path.relative_to(ROOT).parts[:-1]]
     found: list[tuple[str, bool]] = []
 
@@ -33,9 +35,8 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 base = package[: len(package) - child.level + 1] if child.level else []
                 module = ".".join([*base, *([child.module] if child.module else [])])
                 found.append((module, lazy))
-                if child.module is None:
-                    found.extend((f"{module}.{a.name}", lazy) for a in child.names)
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                found.extend((f"{module}.{a.name}", lazy) for a in child.names)  # which may be a module, too
+            if not types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
                 continue
             visit(child, inside)
 
@@ -57,9 +58,54 @@ def test_imports_go_one_way(path: Path) -> None:
         if parts[0] != "pyptx" or len(parts) < 2 or parts[1] not in LEVEL or parts[1] in EVERYWHERE:
             continue
         other = parts[1]
-        if lazy and (own, other) in LAZY_EXCEPTIONS:
-            continue
         assert LEVEL[other] <= LEVEL[own], f"{own}/{path.name} must not import {other}"
+
+
+FRONTEND = {
+    ".".join(("pyptx", *p.relative_to(ROOT).with_suffix("").parts)): p
+    for p in FILES
+    if p.is_relative_to(ROOT / "frontend") and p.name != "__init__.py" and not p.match(SEAM)
+}
+
+
+@pytest.mark.parametrize("name", FRONTEND)
+def test_rooms_of_the_frontend_import_one_way(name: str) -> None:
+    room = name.split(".")[2]
+    for module, _ in imports(FRONTEND[name], types=True):
+        parts = module.split(".")
+        if parts[:2] == ["pyptx", "frontend"] and len(parts) > 2 and parts[2] in ROOMS:
+            assert ROOMS.index(parts[2]) <= ROOMS.index(room), f"{name} must not import {module}"
+        if parts[0] == "pyptx" and len(parts) > 1 and parts[1] in LEVEL:
+            assert LEVEL[parts[1]] <= LEVEL["frontend"], f"{name} must not import {module}: {SEAM} reaches it"
+
+
+def test_the_frontend_has_no_import_circles() -> None:
+    """Imports inside functions and for types count: what is left after taking away, again and again, the modules that import
+    nothing that is left.
+    """
+    left = {name: {m for m, _ in imports(path, types=True) if m in FRONTEND} for name, path in FRONTEND.items()}
+    assert all(len(name.split(".")) == 4 for name in left), "each module of the frontend is in a room"
+    while True:
+        ready = {name for name, needs in left.items() if not needs & left.keys()}
+        if not ready:
+            break
+        left = {name: needs for name, needs in left.items() if name not in ready}
+    assert left == {}
+
+
+@pytest.mark.parametrize("name", FRONTEND)
+def test_files_and_classes_are_of_a_size_to_read(name: str) -> None:
+    text = FRONTEND[name].read_text()
+    assert text.count("\n") <= 800
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            assert (node.end_lineno or 0) - node.lineno < 500, f"{node.name} is longer than 500 lines"
+
+
+def test_only_the_seam_imports_by_name() -> None:
+    """An import that no reader of the file sees would undo the tests above."""
+    found = [str(p) for p in FRONTEND.values() if "import_module" in p.read_text() or "__import__" in p.read_text()]
+    assert found == []
 
 
 def test_importing_pyptx_imports_no_framework() -> None:

@@ -80,7 +80,7 @@ def _bulk(op: Instruction) -> Iterator[Access]:
     yield Access(op, "copy", spaces[1], memory[1], size, False, 1, size)
 
 
-def untold(op: Instruction) -> bool:
+def on_launch(op: Instruction) -> bool:
     """Whether the instruction may move data of global memory, and does not tell how much: through a tensor map or a
     texture, `wmma`, a bulk copy whose size is a register.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dialects.ptx.instruction import Instruction
-from .access import Access, accesses, untold
+from .access import Access, accesses, on_launch
 from .active import ActiveThreads
 from .banks import is_shared
 from .cfg import CFG
@@ -94,7 +94,7 @@ def memory_traffic(
         for op in block.ops:
             if not isinstance(op, Instruction):
                 continue
-            if untold(op):
+            if on_launch(op):
                 uncounted.append(op)
             for access in accesses(op):
                 lanes = threads.address(access.memory)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..frontend.kernel.kernel import template_key
+from ..frontend.kernel.keys import template_key
 from .call import _is_torch, _name, _parameter_names
 
 __all__ = ["DifferentiableKernel", "differentiable_kernel"]

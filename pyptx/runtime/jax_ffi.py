@@ -35,7 +35,7 @@ import jax.core
 import numpy as np
 
 from ..diagnostics import PTXError
-from ..frontend.kernel.kernel import template_key
+from ..frontend.kernel.keys import template_key
 from ..simulator.launch import LoadedModule, simulate_entry
 from ..simulator.tensor_map import _DRIVER_TYPES, TensorArgument
 from ..simulator.tensor_map import TensorMap as SimulatedMap

@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..diagnostics import PTXError
-from ..frontend.kernel.kernel import template_key
+from ..frontend.kernel.keys import template_key
 from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
 from .compile import Compiled, compile_kernel
 from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from ..diagnostics import PTXError
-from ..frontend.kernel.kernel import template_key
+from ..frontend.kernel.keys import template_key
 from ..types import PtxType
 from .call import (
     TORCH_NAMES,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..diagnostics import SimulationError
-from ..frontend.memory.tiles import Tile
+from ..frontend.core.tiles import Tile
 
 __all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map"]
 

@@ -16,9 +16,9 @@ from typing import Any
 from .. import ptx, reg, smem
 from ..frontend.core.instructions import InstructionNamespace
 from ..frontend.core.nonvalue import NotAValue, NoTruth
+from ..frontend.core.tiles import Layout, Tile
 from ..frontend.kernel.kernel import Kernel, kernel
 from ..frontend.library.special import Special
-from ..frontend.memory.tiles import Layout, Tile
 
 ROOTS: dict[str, Any] = {
     "kernel": kernel, "Kernel": Kernel, "Tile": Tile, "Layout": Layout, "ptx": ptx, "reg": reg, "smem": smem,

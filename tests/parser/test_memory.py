@@ -79,7 +79,7 @@ def test_files_leave_nothing() -> None:
 
 
 def test_traces_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyptx.frontend.kernel.kernel._KEPT", 8)
+    monkeypatch.setattr("pyptx.frontend.kernel.keys._KEPT", 8)
     scale = scaled()
     more, objects = grown(lambda i: scale.ptx(N=1000 + i), 40)
     assert more == {}
@@ -108,7 +108,7 @@ def test_a_verdict_is_of_its_target_whatever_was_forgotten(monkeypatch: pytest.M
 
 
 def test_a_kernel_keeps_the_latest_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyptx.frontend.kernel.kernel._KEPT", 4)
+    monkeypatch.setattr("pyptx.frontend.kernel.keys._KEPT", 4)
     scale = scaled()
     first = scale.ptx(N=100)
     for n in range(101, 110):

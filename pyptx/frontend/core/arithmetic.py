@@ -8,29 +8,26 @@ The result is a fresh register of the left operand's type; `+=` and the like cha
 from __future__ import annotations
 
 import sys
-from dis import opname
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...types import PtxType, b32, from_name, pred, s64, u64
 from .bytecode import instructions as author_instructions
+from .instructions import Opcode, constant, move, opcode, shape_of_move
 from .nonvalue import NotAValue
 from .operators import COMMUTATIVE, COMPARISONS, operator_opcode
-from .trace import _SKIPPED, NotABool, Trace, current
-
-if TYPE_CHECKING:
-    from .registers import NegPred, PipeRef, Reg
+from .registers import NegPred, Reg, SpecialReg, is_number
+from .trace import _SKIPPED, Trace, current
 
 _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "f32x2"}
 
 
-def _instruction(operator: str, dtype: PtxType, trace: Trace) -> Any:
+def _instruction(operator: str, dtype: PtxType, trace: Trace) -> Opcode:
     name = operator_opcode(operator, dtype.name, trace.unsigned_operators)
     if name is None:
         raise trace.error(*_refusal(operator, dtype))
-    return instructions.opcode(name)
+    return opcode(name)
 
 
 def _refusal(operator: str, dtype: PtxType) -> tuple[str, str]:
@@ -59,264 +56,6 @@ def _advice(operator: str, dtype: PtxType) -> str:
     return f"use an instruction: ptx.inst.<opcode>.{dtype}(d, a, b)"
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
-
-
-class Arithmetic:
-    """The operators of `Reg`."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-        name: str
-        dtype: PtxType
-
-    def __bool__(self) -> bool:
-        hint = (
-            "branch with `with ptx.if_(p):`, choose with ptx.selp, guard one instruction with pred=p; "
-            "`p and q` is p & q, `a < b < c` is (a < b) & (b < c), `not p` is ~p"
-        )
-        if _in_a_call(sys._getframe(1)):
-            hint = "max(a, b) is a.max(b) or ptx.inst.max, min(a, b) is a.min(b) or ptx.inst.min; elsewhere " + hint
-        raise NotABool(
-            current().diagnostic(
-                f"{self!r} has no truth value while the kernel is traced: Python's if, while, in, and, or, not "
-                "cannot depend on it",
-                hint,
-            )
-        )
-
-    def __index__(self) -> int:
-        raise NotABool(
-            current().diagnostic(
-                f"{self!r} has no value while the kernel is traced: Python's range, indexing and int() cannot use it",
-                "loop with `for i in ptx.range_(n):`, address memory with ptx.addr(base + offset)",
-            )
-        )
-
-    def __float__(self) -> float:
-        raise NotABool(
-            current().diagnostic(
-                f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
-                functions_of(self.dtype)
-                if self.dtype.is_float
-                else f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
-            )
-        )
-
-    def __int__(self) -> int:
-        raise NotABool(
-            current().diagnostic(
-                f"{self!r} has no value while the kernel is traced: Python's int() cannot use it",
-                f"convert it: d = reg.scalar(s32); ptx.cvt(s32, {self.dtype}, d, a)",
-            )
-        )
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's functions of one argument are refused; operators with NumPy scalars are Python's."""
-        if ufunc.nin == 1:
-            raise current().error(
-                f"np.{ufunc.__name__} of a register: NumPy cannot compute while the kernel is traced",
-                functions_of(self.dtype),
-            )
-        return getattr(ufunc, method)(*[_boxed(i) for i in inputs], **options)
-
-    # -------------------------------------------------------------------------------------------------- arithmetic
-
-    def __add__(self, other: Any) -> Reg:
-        if hasattr(other, "__ptx_address__"):
-            return NotImplemented  # a typed pointer counts in elements
-        return _binary("+", self, other)
-
-    def __radd__(self, other: Any) -> Reg:
-        return _reflected("+", self, other)
-
-    def __iadd__(self, other: Any) -> Reg:
-        return _in_place("+", self, other)
-
-    def __sub__(self, other: Any) -> Reg:
-        return _binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Reg:
-        return _reflected("-", self, other)
-
-    def __isub__(self, other: Any) -> Reg:
-        return _in_place("-", self, other)
-
-    def __mul__(self, other: Any) -> Reg:
-        return _binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Reg:
-        return _reflected("*", self, other)
-
-    def __imul__(self, other: Any) -> Reg:
-        return _in_place("*", self, other)
-
-    def __truediv__(self, other: Any) -> Reg:
-        return _binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Reg:
-        return _reflected("/", self, other)
-
-    def __itruediv__(self, other: Any) -> Reg:
-        return _in_place("/", self, other)
-
-    def __floordiv__(self, other: Any) -> Reg:
-        return _binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Reg:
-        return _reflected("//", self, other)
-
-    def __ifloordiv__(self, other: Any) -> Reg:
-        return _in_place("//", self, other)
-
-    def __mod__(self, other: Any) -> Reg:
-        return _binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Reg:
-        return _reflected("%", self, other)
-
-    def __imod__(self, other: Any) -> Reg:
-        return _in_place("%", self, other)
-
-    def __pow__(self, other: Any) -> Reg:
-        raise current().error(
-            f"registers have no **, here of {self.dtype} and {other!r}",
-            "multiply: v * v; other powers of f32 are ex2.approx(y * lg2.approx(v))",
-        )
-
-    __rpow__ = __pow__
-
-    def __neg__(self) -> Reg:
-        return _unary("neg", self)
-
-    def __pos__(self) -> Reg:
-        return self  # pyright: ignore[reportReturnType]
-
-    def __abs__(self) -> Reg:
-        return _unary("abs", self)
-
-    # ------------------------------------------------------------------------------------------------------ bits
-
-    def __lshift__(self, other: Any) -> Reg:
-        return _binary("<<", self, other)
-
-    def __rlshift__(self, other: Any) -> Reg:
-        return _reflected("<<", self, other)
-
-    def __ilshift__(self, other: Any) -> Reg:
-        return _in_place("<<", self, other)
-
-    def __rshift__(self, other: Any) -> Reg:
-        return _binary(">>", self, other)
-
-    def __rrshift__(self, other: Any) -> Reg:
-        return _reflected(">>", self, other)
-
-    def __irshift__(self, other: Any) -> Reg:
-        return _in_place(">>", self, other)
-
-    def __and__(self, other: Any) -> Reg:
-        return _binary("&", self, other)
-
-    def __rand__(self, other: Any) -> Reg:
-        return _reflected("&", self, other)
-
-    def __iand__(self, other: Any) -> Reg:
-        return _in_place("&", self, other)
-
-    def __xor__(self, other: Any) -> Reg:
-        return _binary("^", self, other)
-
-    def __rxor__(self, other: Any) -> Reg:
-        return _reflected("^", self, other)
-
-    def __ixor__(self, other: Any) -> Reg:
-        return _in_place("^", self, other)
-
-    def __or__(self, other: Any) -> Reg | PipeRef:
-        """`a | b` of integers; with a predicate on either side the operand pair `d|p`."""
-        if not _number(other):
-            right = registers.Reg if isinstance(other, registers.Reg) else None
-            if right is None or pred in (self.dtype, other.dtype):
-                return registers.PipeRef(self, other)
-        return _binary("|", self, other)
-
-    def either(self, other: Any) -> Reg:
-        """`a | b` as a value, of predicates too."""
-        return _binary("|", self, other)
-
-    def __ror__(self, other: Any) -> Reg | PipeRef:
-        return _reflected("|", self, other) if _number(other) else registers.PipeRef(other, self)
-
-    def __ior__(self, other: Any) -> Reg:
-        return _in_place("|", self, other)
-
-    def __invert__(self) -> Reg | NegPred:
-        """`~p` negates a predicate where it is used; `~r` is `not` of an integer's bits."""
-        if self.dtype.name == "pred":
-            return registers.NegPred(self)  # pyright: ignore[reportArgumentType]
-        return _unary("~", self)
-
-    def max(self, other: Any) -> Reg:
-        """The larger of the two."""
-        return _binary("max", self, other)
-
-    def min(self, other: Any) -> Reg:
-        """The smaller of the two."""
-        return _binary("min", self, other)
-
-    # --------------------------------------------------------------------------------------------------- comparison
-
-    def __lt__(self, other: Any) -> Reg:
-        return _compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Reg:
-        return _compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Reg:
-        return _compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Reg:
-        return _compare("ge", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        if not (_number(other) or isinstance(other, registers.Reg)):
-            return NotImplemented
-        return _compare("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        if not (_number(other) or isinstance(other, registers.Reg)):
-            return NotImplemented
-        return _compare("ne", self, other)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-def functions_of(dtype: PtxType) -> str:
-    """What to write for a function of `math` or NumPy."""
-    return (
-        f"write PTX instructions: ptx.inst.<opcode>.{dtype}(d, a), such as sqrt.rn.f32, or ex2.approx.f32 for powers of 2: "
-        "exp(v) is that of v * 1.4426950408889634"
-    )
-
-
-def _in_a_call(frame: FrameType) -> bool:
-    """Whether the instruction that runs in a frame is a call (of max, min, any, ...) rather than a test."""
-    return opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL")
-
-
-def _boxed(value: Any) -> Any:
-    """A register as an array of one object, for which NumPy calls its operators."""
-    if not isinstance(value, Arithmetic):
-        return value
-    box = np.empty((), object)
-    box[()] = value
-    return box
-
-
 def _defined(trace: Trace, result: Reg) -> Reg:
     result.defined_at = len(trace.statements) - 1
     return result
@@ -326,15 +65,15 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
     """The other operand, as the instruction takes it: checked, and constants that PTX lacks (f16 and the like) in a
     register.
     """
-    if isinstance(value, registers.Reg):
+    if isinstance(value, Reg):
         return _register_operand(operator, dtype, value, trace)
-    if isinstance(value, registers.NegPred):
+    if isinstance(value, NegPred):
         if dtype.name == "pred":
             return value
         raise trace.error(f"{operator} of a {dtype} register and a predicate", "choose with ptx.selp")
     if isinstance(value, NotAValue):
         raise value.refusal()
-    if not _number(value):
+    if not is_number(value):
         if trace.faithful and isinstance(value, str):
             return value
         raise trace.error(f"{_SIGNS.get(operator, operator)} of a register and {_kind(value)}", _instead(value))
@@ -344,7 +83,7 @@ def _operand(operator: str, dtype: PtxType, value: Any, trace: Trace) -> Any:
             f"{operator} of a {dtype} register and the float {number!r}", "use an int, or convert the register to f32"
         )
     if dtype.name in _FLOATS:
-        return float(number) if dtype.name in ("f32", "f64") else instructions.constant(dtype, number)
+        return float(number) if dtype.name in ("f32", "f64") else constant(dtype, number)
     if not trace.faithful and dtype.is_integer:
         problem = constant_problem(operator, dtype, int(number))
         if problem is not None:
@@ -456,10 +195,10 @@ def _bits_alike(first: PtxType, second: PtxType) -> bool:
     return "b" in (first.name[0], second.name[0]) and first.name not in ("bf16",) and second.name not in ("bf16",)
 
 
-def _binary(operator: str, left: Any, right: Any) -> Any:
+def _binary(operator: str, left: Reg, right: object) -> Reg:
     trace = current()
     dtype = left.dtype
-    if isinstance(right, registers.Reg) and operator not in ("<<", ">>"):
+    if isinstance(right, Reg) and operator not in ("<<", ">>"):
         both_signed = dtype.is_signed and right.dtype.is_signed
         left, right = _as_wide(trace, left, right)
         if left.dtype is not dtype:
@@ -471,12 +210,12 @@ def _binary(operator: str, left: Any, right: Any) -> Any:
     return _defined(trace, result)
 
 
-def _reflected(operator: str, right: Any, left: Any) -> Any:
+def _reflected(operator: str, right: Reg, left: object) -> Reg:
     """`left operator right` with a number on the left; it comes second where that is the same, as PTX is written."""
     trace = current()
     if operator in COMMUTATIVE and not trace.faithful:
         return _binary(operator, right, left)
-    if not _number(left):
+    if not is_number(left):
         return NotImplemented
     dtype = right.dtype
     run = _instruction(operator, dtype, trace)
@@ -488,22 +227,21 @@ def _reflected(operator: str, right: Any, left: Any) -> Any:
     return _defined(trace, result)
 
 
-def _in_place(operator: str, left: Any, right: Any) -> Any:
+def _in_place(operator: str, left: Reg, right: object) -> None:
     trace = current()
-    if isinstance(left, registers.SpecialReg):
+    if isinstance(left, SpecialReg):
         raise trace.error(f"{left.name} is read-only", "copy it first: reg.from_(...)")
     dtype = left.dtype
     if operator == "|" and dtype.name == "pred":
         raise trace.error("predicates have no |=", "write ptx.or_(pred, p, p, q)")
-    if isinstance(right, registers.Reg) and dtype.bits == 64 and operator not in ("<<", ">>"):
+    if isinstance(right, Reg) and dtype.bits == 64 and operator not in ("<<", ">>"):
         right = _as_wide(trace, left, right)[1]
     run = _instruction(operator, dtype, trace)
     run(left, left, _operand(operator, dtype, right, trace))
     left.defined_at = -1
-    return left
 
 
-def _unary(operator: str, value: Any) -> Any:
+def _unary(operator: str, value: Reg) -> Reg:
     trace = current()
     dtype = value.dtype
     run = _instruction(operator, dtype, trace)
@@ -512,20 +250,20 @@ def _unary(operator: str, value: Any) -> Any:
     return _defined(trace, result)
 
 
-def _size(trace: Trace, value: Any) -> int:
+def _size(trace: Trace, value: Reg) -> int:
     """The bits of a register; in PTX taken as it is those of its class, as `ld.u32` fills a register of 64 bits."""
     named = value.variable.register_class if trace.faithful and value.variable else ""
     return from_name(named).bits if named and "." not in named else value.dtype.bits
 
 
-def _as_amount(trace: Trace, value: Any) -> Any:
+def _as_amount(trace: Trace, value: Reg) -> Reg:
     """An integer of 16 or 64 bits as the 32 bits that shifts take."""
     amount = value.fresh(trace, b32)
-    instructions.opcode(f"cvt.u32.u{_size(trace, value)}")(amount, value)
+    opcode(f"cvt.u32.u{_size(trace, value)}")(amount, value)
     return amount
 
 
-def _as_wide(trace: Trace, left: Any, right: Any) -> tuple[Any, Any]:
+def _as_wide(trace: Trace, left: Reg, right: Reg) -> tuple[Reg, Reg]:
     """Two registers, of which an integer of 32 bits is widened where the other has 64. In PTX taken as it is, what counts is
     the register's size: `ld.u32` fills one of 64 bits.
     """
@@ -538,20 +276,20 @@ def _as_wide(trace: Trace, left: Any, right: Any) -> tuple[Any, Any]:
     return (_widened(trace, left), right) if bits[0] == 32 else (left, _widened(trace, right))
 
 
-def _widened(trace: Trace, value: Any) -> Any:
+def _widened(trace: Trace, value: Reg) -> Reg:
     """A 32-bit integer as 64 bits: sign-extended when its type is signed."""
     if value.dtype.is_float:
         raise trace.error(f"a {value.dtype} register is no index", "convert it to an integer with ptx.cvt")
     signed = value.dtype.is_signed
     wide = value.fresh(trace, s64 if signed else u64)
-    instructions.opcode("cvt.s64.s32" if signed else "cvt.u64.u32")(wide, value)
+    opcode("cvt.s64.s32" if signed else "cvt.u64.u32")(wide, value)
     return wide
 
 
-def _compare(relation: str, left: Any, right: Any) -> Any:
+def _compare(relation: str, left: Reg, right: object) -> Reg:
     trace = current()
     dtype = left.dtype
-    if isinstance(right, registers.Reg):
+    if isinstance(right, Reg):
         left, right = _as_wide(trace, left, right)
         dtype = left.dtype
     run = _instruction(relation, dtype, trace)
@@ -561,4 +299,16 @@ def _compare(relation: str, left: Any, right: Any) -> Any:
     return result
 
 
-from . import instructions, registers  # noqa: E402
+class _Emitter:
+    """Operators as instructions."""
+
+    binary = staticmethod(_binary)
+    reflected = staticmethod(_reflected)
+    in_place = staticmethod(_in_place)
+    unary = staticmethod(_unary)
+    compare = staticmethod(_compare)
+    move = staticmethod(move)
+    shape_of_move = staticmethod(shape_of_move)
+
+
+Reg.emitter = _Emitter()

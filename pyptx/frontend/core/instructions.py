@@ -45,7 +45,10 @@ from ...ssa.shapes import branch_target, fill_instruction, table_name
 from ...ssa.statement import Kind, Shape
 from ...ssa.statement import Reg as Variable
 from ...types import PtxType
+from .advice import refused, refused_value
 from .nonvalue import NotAValue, NoTruth
+from .raw import raw
+from .registers import NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary
 from .spaces import pointer_problem
 from .trace import FINISHED, Trace, _current, current
 
@@ -127,8 +130,6 @@ class Opcode:
             try:
                 trace.check(shape, place)
             except PTXError as error:
-                from .advice import refused
-
                 assert self._cls is not None
                 raise refused(self._cls, self._modifiers, operands, error) from None
         trace.statements.append((shape, regs, trace.lead, place, name))
@@ -197,7 +198,7 @@ class Opcode:
             root, *rest = self._words
             found = find_opcode(root, rest)
             if found is None:
-                problem = unknown_opcode(root, rest)
+                problem = unknown_opcode(root, tuple(rest))
                 raise trace.refusal(problem.message, problem.hint)
             cls, used = found
             self._modifiers = tuple(rest[used:])
@@ -220,8 +221,6 @@ class InstructionNamespace:
         return sorted({python_name(o.partition(".")[0]) for o in OPCODES})
 
     def _raw_emit(self, text: str) -> None:
-        from .raw import raw
-
         raw(text)
 
 
@@ -319,10 +318,10 @@ def _key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
             variable = operand.variable or operand.resolve(trace)
             regs.append(variable)
             return variable.register_class
-        case bool() | int():
+        case int() | np.integer():
             return int(operand)
-        case float():
-            return ("float", repr(operand))
+        case float() | np.floating():
+            return ("float", repr(float(operand)))
         case str():
             return _text_key(trace, operand, regs, path)
         case AddressOperand():
@@ -340,26 +339,27 @@ def _key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
             return ("|", _key(trace, operand.left, regs, path), _key(trace, operand.right, regs, path))
         case NegPred():
             return ("!", _key(trace, operand.reg, regs, path))
-        case np.integer():
-            return int(operand)
-        case np.floating():
-            return ("float", repr(float(operand)))
         case None:
             return ("_",)
         case _:
-            symbol = getattr(operand, "__ptx_symbol__", None)
-            if symbol is not None:
-                name, offset = symbol()
-                return ("sym", name, offset)
-            address = getattr(operand, "__ptx_address__", None)
-            if address is not None:
-                return _address_key(trace, address(), regs, path)
-            if isinstance(operand, NotAValue):
-                raise operand.refusal()
-            raise trace.error(
-                f"{type(operand).__name__} is no operand of an instruction",
-                "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
-            )
+            return _object_key(trace, operand, regs, path)
+
+
+def _object_key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) -> Key:
+    """The key of an object that stands for a symbol or an address."""
+    symbol = getattr(operand, "__ptx_symbol__", None)
+    if symbol is not None:
+        name, offset = symbol()
+        return ("sym", name, offset)
+    address = getattr(operand, "__ptx_address__", None)
+    if address is not None:
+        return _address_key(trace, address(), regs, path)
+    if isinstance(operand, NotAValue):
+        raise operand.refusal()
+    raise trace.error(
+        f"{type(operand).__name__} is no operand of an instruction",
+        "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
+    )
 
 
 def moved(trace: Trace, special: Any) -> Any:
@@ -587,8 +587,6 @@ def move(target: Any, value: Any) -> None:
         try:
             emit(f"mov.{_move_type(dtype, False)}" if dtype.bits != 8 else "cvt.u8.u8", target, value)
         except PTXError as error:
-            from .advice import refused_value
-
             raise refused_value(dtype, value, error) from None
     elif isinstance(value, NotAValue) and (dtype.is_float or dtype.bits < 32):
         raise value.refusal()  # an address fits into integers only
@@ -667,12 +665,10 @@ def constant(dtype: PtxType, value: float) -> Any:
 
 
 if TYPE_CHECKING:
-    from ..inst_stubs import Instructions  # generated: every opcode with its help
+    from .inst_stubs import Instructions  # generated: every opcode with its help
 
     inst: Instructions
 else:
     inst = InstructionNamespace()
-
-from .registers import NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary  # noqa: E402
 
 __all__ = ["AddressOperand", "Opcode", "PTXError", "emit", "inst", "opcode"]

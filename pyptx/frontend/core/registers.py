@@ -1,25 +1,45 @@
 """Registers in Python: `Reg`, `RegArray`, and how to get them (the public module `pyptx.reg`).
 
-Operators on registers emit one instruction each, at once (see `arithmetic`). A `Reg` is a PTX variable, not a value: `r
+Operators on registers emit one instruction each, at once (see `arithmetic` and `operators`). A `Reg` is a PTX variable, not a value: `r
 += 1` changes it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import Any, overload
+from dis import opname
+from types import FrameType
+from typing import Any, ClassVar, Protocol, Self, overload
+
+import numpy as np
 
 from ...ssa.statement import Reg as Variable
+from ...ssa.statement import Shape
 from ...types import PtxType, b32, pred
-from .arithmetic import Arithmetic
 from .nonvalue import NotAValue, NoTruth, as_int
-from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, OutOfRange, Trace, current
+from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, NotABool, OutOfRange, Trace, current
 
 __all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
 
-class Reg(Arithmetic):
+class Emitter(Protocol):
+    """What registers need of instructions, which take registers and are defined after them: operators and moves."""
+
+    def binary(self, operator: str, left: Reg, right: object) -> Reg: ...
+    def reflected(self, operator: str, right: Reg, left: object) -> Reg: ...
+    def in_place(self, operator: str, left: Reg, right: object) -> None: ...
+    def unary(self, operator: str, value: Reg) -> Reg: ...
+    def compare(self, relation: str, left: Reg, right: object) -> Reg: ...
+    def move(self, target: Reg, value: object) -> None: ...
+    def shape_of_move(self, dtype: PtxType) -> Shape: ...
+
+
+class Reg:
     """A register: `name` as in PTX (`%r0`), `dtype` a `pyptx.types` type."""
+
+    emitter: ClassVar[Emitter]
+    """Set by `arithmetic`."""
 
     __slots__ = ("_element", "_trace", "defined_at", "dtype", "name", "variable")
 
@@ -38,13 +58,243 @@ class Reg(Arithmetic):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __bool__(self) -> bool:
+        hint = (
+            "branch with `with ptx.if_(p):`, choose with ptx.selp, guard one instruction with pred=p; "
+            "`p and q` is p & q, `a < b < c` is (a < b) & (b < c), `not p` is ~p"
+        )
+        if _in_a_call(sys._getframe(1)):
+            hint = "max(a, b) is a.max(b) or ptx.inst.max, min(a, b) is a.min(b) or ptx.inst.min; elsewhere " + hint
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no truth value while the kernel is traced: Python's if, while, in, and, or, not "
+                "cannot depend on it",
+                hint,
+            )
+        )
+
+    def __index__(self) -> int:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's range, indexing and int() cannot use it",
+                "loop with `for i in ptx.range_(n):`, address memory with ptx.addr(base + offset)",
+            )
+        )
+
+    def __float__(self) -> float:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
+                functions_of(self.dtype)
+                if self.dtype.is_float
+                else f"convert it: d = reg.scalar(f32); ptx.cvt(f32, {self.dtype}, d, a)",
+            )
+        )
+
+    def __int__(self) -> int:
+        raise NotABool(
+            current().diagnostic(
+                f"{self!r} has no value while the kernel is traced: Python's int() cannot use it",
+                f"convert it: d = reg.scalar(s32); ptx.cvt(s32, {self.dtype}, d, a)",
+            )
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions of one argument are refused; operators with NumPy scalars are Python's."""
+        if ufunc.nin == 1:
+            raise current().error(
+                f"np.{ufunc.__name__} of a register: NumPy cannot compute while the kernel is traced",
+                functions_of(self.dtype),
+            )
+        return getattr(ufunc, method)(*[_boxed(i) for i in inputs], **options)
+
+    # -------------------------------------------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Any) -> Reg:
+        if hasattr(other, "__ptx_address__"):
+            return NotImplemented  # a typed pointer counts in elements
+        return self.emitter.binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Reg:
+        return self.emitter.reflected("+", self, other)
+
+    def __iadd__(self, other: Any) -> Self:
+        self.emitter.in_place("+", self, other)
+        return self
+
+    def __sub__(self, other: Any) -> Reg:
+        return self.emitter.binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Reg:
+        return self.emitter.reflected("-", self, other)
+
+    def __isub__(self, other: Any) -> Self:
+        self.emitter.in_place("-", self, other)
+        return self
+
+    def __mul__(self, other: Any) -> Reg:
+        return self.emitter.binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Reg:
+        return self.emitter.reflected("*", self, other)
+
+    def __imul__(self, other: Any) -> Self:
+        self.emitter.in_place("*", self, other)
+        return self
+
+    def __truediv__(self, other: Any) -> Reg:
+        return self.emitter.binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Reg:
+        return self.emitter.reflected("/", self, other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        self.emitter.in_place("/", self, other)
+        return self
+
+    def __floordiv__(self, other: Any) -> Reg:
+        return self.emitter.binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Reg:
+        return self.emitter.reflected("//", self, other)
+
+    def __ifloordiv__(self, other: Any) -> Self:
+        self.emitter.in_place("//", self, other)
+        return self
+
+    def __mod__(self, other: Any) -> Reg:
+        return self.emitter.binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Reg:
+        return self.emitter.reflected("%", self, other)
+
+    def __imod__(self, other: Any) -> Self:
+        self.emitter.in_place("%", self, other)
+        return self
+
+    def __pow__(self, other: Any) -> Reg:
+        raise current().error(
+            f"registers have no **, here of {self.dtype} and {other!r}",
+            "multiply: v * v; other powers of f32 are ex2.approx(y * lg2.approx(v))",
+        )
+
+    __rpow__ = __pow__
+
+    def __neg__(self) -> Reg:
+        return self.emitter.unary("neg", self)
+
+    def __pos__(self) -> Reg:
+        return self
+
+    def __abs__(self) -> Reg:
+        return self.emitter.unary("abs", self)
+
+    # ------------------------------------------------------------------------------------------------------ bits
+
+    def __lshift__(self, other: Any) -> Reg:
+        return self.emitter.binary("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Reg:
+        return self.emitter.reflected("<<", self, other)
+
+    def __ilshift__(self, other: Any) -> Self:
+        self.emitter.in_place("<<", self, other)
+        return self
+
+    def __rshift__(self, other: Any) -> Reg:
+        return self.emitter.binary(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Reg:
+        return self.emitter.reflected(">>", self, other)
+
+    def __irshift__(self, other: Any) -> Self:
+        self.emitter.in_place(">>", self, other)
+        return self
+
+    def __and__(self, other: Any) -> Reg:
+        return self.emitter.binary("&", self, other)
+
+    def __rand__(self, other: Any) -> Reg:
+        return self.emitter.reflected("&", self, other)
+
+    def __iand__(self, other: Any) -> Self:
+        self.emitter.in_place("&", self, other)
+        return self
+
+    def __xor__(self, other: Any) -> Reg:
+        return self.emitter.binary("^", self, other)
+
+    def __rxor__(self, other: Any) -> Reg:
+        return self.emitter.reflected("^", self, other)
+
+    def __ixor__(self, other: Any) -> Self:
+        self.emitter.in_place("^", self, other)
+        return self
+
+    def __or__(self, other: Any) -> Reg | PipeRef:
+        """`a | b` of integers; with a predicate on either side the operand pair `d|p`."""
+        if not is_number(other):
+            right = Reg if isinstance(other, Reg) else None
+            if right is None or pred in (self.dtype, other.dtype):
+                return PipeRef(self, other)
+        return self.emitter.binary("|", self, other)
+
+    def either(self, other: Any) -> Reg:
+        """`a | b` as a value, of predicates too."""
+        return self.emitter.binary("|", self, other)
+
+    def __ror__(self, other: Any) -> Reg | PipeRef:
+        return self.emitter.reflected("|", self, other) if is_number(other) else PipeRef(other, self)
+
+    def __ior__(self, other: Any) -> Self:
+        self.emitter.in_place("|", self, other)
+        return self
+
+    def __invert__(self) -> Reg | NegPred:
+        """`~p` negates a predicate where it is used; `~r` is `not` of an integer's bits."""
+        if self.dtype.name == "pred":
+            return NegPred(self)
+        return self.emitter.unary("~", self)
+
+    def max(self, other: Any) -> Reg:
+        """The larger of the two."""
+        return self.emitter.binary("max", self, other)
+
+    def min(self, other: Any) -> Reg:
+        """The smaller of the two."""
+        return self.emitter.binary("min", self, other)
+
+    # --------------------------------------------------------------------------------------------------- comparison
+
+    def __lt__(self, other: Any) -> Reg:
+        return self.emitter.compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Reg:
+        return self.emitter.compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Reg:
+        return self.emitter.compare("gt", self, other)
+
+    def __ge__(self, other: Any) -> Reg:
+        return self.emitter.compare("ge", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        if not (is_number(other) or isinstance(other, Reg)):
+            return NotImplemented
+        return self.emitter.compare("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        if not (is_number(other) or isinstance(other, Reg)):
+            return NotImplemented
+        return self.emitter.compare("ne", self, other)
+
     def fresh(self, trace: Trace, dtype: PtxType) -> Reg:
         """A register for the result of an operator on this one."""
         return temporary(trace, dtype)
 
     def set(self, value: Reg | float | str) -> Reg:
         """One `mov`: a register, a number or a variable's address into this register. Returns it."""
-        instructions.move(self, value)
+        Reg.emitter.move(self, value)
         self.defined_at = -1
         return self
 
@@ -79,7 +329,7 @@ class Reg(Arithmetic):
         at = self.defined_at
         shape, regs, lead, place, name = trace.statements[at]
         trace.statements[at] = (shape, [variable, *regs[1:]], lead, place, name)
-        copy = instructions.shape_of_move(self.dtype)
+        copy = Reg.emitter.shape_of_move(self.dtype)
         assert element.variable is not None
         trace.insertions.setdefault(at, []).append((copy, [element.variable, variable], "", place, ""))
         trace.check(copy, place)
@@ -206,7 +456,7 @@ class RegArray(NotAValue):
         ):
             value.give_up(trace, element)
             return
-        instructions.move(element, value)
+        Reg.emitter.move(element, value)
 
     def __len__(self) -> int:
         return self.count
@@ -259,7 +509,7 @@ def scalar(dtype: PtxType, init: float | Reg | None = None, name: str | None = N
             trace.at_least(stem, int(name[len(stem) :]) + 1)
     result = Reg(variable.name, dtype, variable)
     if init is not None:
-        instructions.move(result, init)
+        Reg.emitter.move(result, init)
     return result
 
 
@@ -272,7 +522,7 @@ def array(dtype: PtxType, count: int, name: str | None = None, init: Any = None)
     made = _array(current(), dtype, count, name)
     if init is not None:
         for register, value in zip(made, _each(init, count), strict=True):
-            instructions.move(register, value)
+            Reg.emitter.move(register, value)
     return made
 
 
@@ -321,7 +571,7 @@ def alloc_array(dtype: PtxType, count: int) -> RegArray:
 def from_(src: Reg | float | str, dtype: PtxType) -> Reg:
     """A new register of type `dtype` holding `src`: a register, a number, or a variable's name (its address)."""
     result = scalar(dtype)
-    instructions.move(result, src)
+    Reg.emitter.move(result, src)
     return result
 
 
@@ -355,5 +605,27 @@ def word(trace: Trace) -> Reg:
     return temporary(trace, b32)
 
 
-# Operators are instructions, and instructions take registers.
-from . import instructions  # noqa: E402
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
+
+
+def functions_of(dtype: PtxType) -> str:
+    """What to write for a function of `math` or NumPy."""
+    return (
+        f"write PTX instructions: ptx.inst.<opcode>.{dtype}(d, a), such as sqrt.rn.f32, or ex2.approx.f32 for powers of 2: "
+        "exp(v) is that of v * 1.4426950408889634"
+    )
+
+
+def _in_a_call(frame: FrameType) -> bool:
+    """Whether the instruction that runs in a frame is a call (of max, min, any, ...) rather than a test."""
+    return opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL")
+
+
+def _boxed(value: Any) -> Any:
+    """A register as an array of one object, for which NumPy calls its operators."""
+    if not isinstance(value, Reg):
+        return value
+    box = np.empty((), object)
+    box[()] = value
+    return box

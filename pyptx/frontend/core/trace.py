@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
 
@@ -41,10 +41,7 @@ from .spaces import symbol_problem
 
 if TYPE_CHECKING:
     from ...types import PtxType
-    from ..lint.rebinding import Branch
-    from ..lint.tensor_copies import TensorCopy
-    from ..memory.shared import Allocation
-    from ..memory.tiles import Tile
+    from .tiles import Tile
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx_trace", default=None)
 _getframe = sys._getframe
@@ -85,6 +82,32 @@ class Declaration:
     """Not needed after all (its register was replaced by another)."""
 
 
+_Note = TypeVar("_Note")
+
+
+class SharedVariable(Protocol):
+    """What the trace knows of an allocation of shared memory."""
+
+    align: int
+
+    @property
+    def by_name(self) -> str:
+        """The symbol that stands for it, noted as read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedIf:
+    """The `if_` that has just ended, for the `else_` that may follow. `at`: the number of statements then; `branch`: what
+    was noted about it.
+    """
+
+    at: int
+    otherwise: str
+    end: str
+    branch: object
+
+
 class Trace:
     """What has been recorded so far. `name` and `target` serve messages and verdicts; `version` is None when it is to
     be inferred.
@@ -110,7 +133,7 @@ class Trace:
         self.ranges: dict[str, Range] = {}  # of registers, declared by raw text
         self.symbols: set[str] = set()  # variables and parameters
         self.spaces: dict[str, str] = {}  # variable -> its state space
-        self.allocations: dict[str, Allocation] = {}
+        self.allocations: dict[str, SharedVariable] = {}
         self.shared_bytes = 0
         self.shared_is_dynamic = False  # known beforehand: @kernel(smem=...) asks for more than 48 KiB
         self.externs: list[str] = []  # .extern .shared symbols
@@ -121,7 +144,6 @@ class Trace:
         self.descriptors: dict[str, object] = {}  # tensor name -> register with its TMA descriptor's address
         self.tiles: dict[str, Tile] = {}  # tensor name -> its Tile
         self.described: dict[str, Tile] = {}  # register with a descriptor's address -> the tensor's Tile
-        self.tensor_copies: list[TensorCopy] = []
         self.template: dict[str, object] = {}
         self.parameters: dict[str, str] = {}  # raw parameter -> its type words
         self.pool = 0  # predicates in %p<N>
@@ -135,14 +157,18 @@ class Trace:
         self.targets: set[str] = set()  # continue labels that are branched to
         self.lead = ""  # comment lines before the next statement
         self.blocks: dict[object, tuple[str, int]] = {}  # `with` blocks made and not closed yet -> what, place
-        self.last_if: tuple[int, str, str, Branch] | None = None
-        self.branches: list[Branch] = []  # the closed if_ and else_ blocks
+        self.last_if: ClosedIf | None = None
         self.failures: list[PTXError] = []
         self.warnings: dict[str, Diagnostic] = {}  # place -> what is probably a mistake
+        self._notes: dict[type, list[object]] = {}
         self._counters: dict[str, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._codes: dict[int, CodeType] = {}  # keeps the ids in `_places` valid
         self.add_place(place[0], place[1], 1)
+
+    def notes(self, kind: type[_Note]) -> list[_Note]:
+        """What has been noted of a kind; each kind belongs to the module that defines it."""
+        return cast("list[_Note]", self._notes.setdefault(kind, []))
 
     # ---------------------------------------------------------------------------------------------------------- names
 

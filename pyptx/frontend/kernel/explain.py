@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
 from ...diagnostics import PTXError
 from ...dialects.ptx.instruction import Instruction
+from .. import deferred
 
 if TYPE_CHECKING:
-    from ...runtime.ptxas import SassLine
-    from .kernel import Kernel
+    from ..deferred import SassLine
 
 __all__ = ["Explanation", "SourceLine", "explain"]
 
 _SOURCE_WIDTH, _PTX_WIDTH = 48, 56
+
+
+class Explainable(Protocol):
+    """What is looked at of a kernel."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def arch(self) -> str: ...
+    @property
+    def filename(self) -> str: ...
+    def ptx(self, **kw: Any) -> str: ...
+    def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ def _limited(lines: list[str], limit: int) -> list[str]:
     return lines if more <= 0 else [*lines[:limit], f"  ... and {more} more"]
 
 
-def explain(kernel: Kernel, kw: dict[str, Any]) -> Explanation:
+def explain(kernel: Explainable, kw: dict[str, Any]) -> Explanation:
     """As `Kernel.explain`."""
     text = kernel.ptx(**kw)
     lines = text.split("\n")
@@ -131,15 +144,13 @@ def _place(op: Operation) -> tuple[str, int]:
     return (location.filename.data, location.line.data) if isinstance(location, FileLineColLoc) else ("", 0)
 
 
-def _machine_code(kernel: Kernel, text: str) -> tuple[Sequence[SassLine], str | None]:
-    from ...runtime.ptxas import ToolNotFound, assemble, sass_with_lines
-
+def _machine_code(kernel: Explainable, text: str) -> tuple[Sequence[SassLine], str | None]:
     try:
-        result = assemble(text, kernel.arch, options=("-lineinfo",))
+        result = deferred.ptxas.assemble(text, kernel.arch, options=("-lineinfo",))
         if result.cubin is None:
             return (), f"ptxas refuses the kernel: {result.diagnostics[0].message}"
-        return _without_padding(sass_with_lines(result.cubin)[kernel.name]), None
-    except (ToolNotFound, PTXError) as error:
+        return _without_padding(deferred.ptxas.sass_with_lines(result.cubin)[kernel.name]), None
+    except (deferred.ptxas.ToolNotFound, PTXError) as error:
         return (), str(error)
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ...analysis.operands import line_of
 from ...diagnostics import Diagnostic
 from ...dialects.ptx.structure import EntryOp, ModuleOp, TokensAttr
-from ...dialects.ptx.target import parse_version, version_text
+from ...dialects.ptx.target import Version, parse_version, version_text
+from ...printer.ptx import print_module
 from ...sources import source_of
 from ...text import parse
+from .. import deferred
 from ..memory.parameters import EntryParameter
-from .kernel import Kernel, Traced
-
-if TYPE_CHECKING:
-    from ..module.module import Function, Module
+from .kernel import Kernel
+from .tracing import Traced
 
 __all__ = ["EntryKernel", "ImportedKernel"]
 
@@ -84,15 +84,13 @@ class ImportedKernel(Kernel):
 
     def ptx(self, **kw: Any) -> str:
         """The text, byte for byte."""
-        from ...printer.ptx import print_module
-
         return print_module(self._imported)
 
     def python(self, *, sugar: bool = True, **options: Any) -> str:
         """The Python program for it; options as in `pyptx.codegen.ptx_to_python`."""
-        from ...codegen import ptx_to_python
-
-        return ptx_to_python(self.ptx(), sugar=sugar, kernel_name=options.pop("kernel_name", self.name), **options)
+        return deferred.codegen.ptx_to_python(
+            self.ptx(), sugar=sugar, kernel_name=options.pop("kernel_name", self.name), **options
+        )
 
     @property
     def filename(self) -> str:
@@ -115,12 +113,28 @@ class ImportedKernel(Kernel):
         return f"```python\n{self.python()}```"
 
 
+class Owner(Protocol):
+    """The module that an entry is of."""
+
+    target: str
+    version: Version | None
+
+    def ptx(self) -> str: ...
+
+
+class Defined(Protocol):
+    """An entry of a module, as it is defined there."""
+
+    name: str
+    properties: dict[str, Attribute]
+
+
 class EntryKernel(ImportedKernel):
     """An entry of a `Module`, as its decorator `entry` leaves it. `ptx()` is the text of the whole module; what reads
     the text (`check`, `simulate`, a launch) reads it when it is asked for. As an operand it stands for its name.
     """
 
-    def __init__(self, owner: Module, function: Function):
+    def __init__(self, owner: Owner, function: Defined):
         directives = function.properties["directives"]
         assert isinstance(directives, TokensAttr)
         Kernel.__init__(

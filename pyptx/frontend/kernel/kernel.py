@@ -3,77 +3,43 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import inspect
 import operator
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
-from ...diagnostics import Diagnostic, PTXError, TraceWarning, suggest
+from ...diagnostics import Diagnostic, PTXError, suggest
 from ...dialects.ptx.memo import trim
-from ...dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
+from ...dialects.ptx.target import Version
 from ...ssa.fastir import gc_paused
-from ..core.trace import Trace, trace_scope
-from ..lint.argument_errors import at_the_kernels_line
-from ..lint.barriers import uninitialised_barriers
-from ..lint.rebinding import check_branches
-from ..lint.tensor_copies import tensor_copy_problems, tensor_map_problems
-from ..lint.uncalled import note_uncalled
-from ..memory.parameters import EntryParameter, TensorSpec, TmaDescriptorHandle, entry_parameters
-from ..memory.shared import STATIC_LIMIT
-from ..memory.tiles import Tile, unify_envs
-from .build import build_module
+from .. import deferred
+from ..core.tiles import Tile, unify_envs
+from ..lint.specs import spec_problems
+from ..memory.parameters import TensorSpec, TmaDescriptorHandle
+from .build import printed_lines
+from .device import detect_arch
+from .explain import Explanation, explain
+from .keys import PLAIN, keep, template_key
+from .launch_shape import Launch, call_with_dimensions, extents, warn_once
 from .limits import launch_problem
+from .options import pair_option, target_option, tile_option, tuple_option, version_option
+from .tracing import Traced, run
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from ...analysis.pressure import Pressure
-    from ...runtime.ptxas import PtxasResult, ResourceUsage
-    from .explain import Explanation
+    from ..deferred import PtxasResult, ResourceUsage
 
 __all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "fat_kernel", "kernel"]
-
-
-class Launch(NamedTuple):
-    """The shape of a launch: CTAs per grid, threads per CTA, CTAs per cluster, bytes of dynamic shared memory."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int]
-    smem: int
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """One specialisation of a kernel: its module and what a launch needs to know."""
-
-    module: BuiltinModule
-    parameters: tuple[EntryParameter, ...]
-    dynamic_smem: int
-    """Bytes of dynamic shared memory for a launch."""
-    target: str
-    version: Version
-    places: tuple[int, ...] = ()
-    findings: tuple[Diagnostic, ...] = ()
-    """What is wrong with it though it can be printed; `Kernel.check` says so."""
-    untold: tuple[Diagnostic, ...] = ()
-    """Those of them that the first launch warns of: tracing has not, and no launch refuses them."""
-    text: list[str] = None  # pyright: ignore[reportAssignmentType]  # the PTX, once printed
-    launched: list[bool] = None  # pyright: ignore[reportAssignmentType]  # not empty once a launch was asked for
-
-
-_KEPT = 256
-"""Traces that a kernel keeps, of the latest dimensions and template parameters."""
 
 
 class Kernel:
@@ -111,22 +77,24 @@ class Kernel:
                 f"@kernel decorates a plain function, and {fn.__name__} has yield or async: nothing would run it"
             )
         self._fn = fn
-        self._archs = _targets(arch)
+        self._archs = target_option(arch)
         self._arch = self._archs[0]
         self._variants: dict[str, Kernel] = {}
-        self._version = _version(version)
-        self.in_specs = None if in_specs is None else _tiles("in_specs", in_specs)
-        self.out_specs = None if out_specs is None else _tiles("out_specs", out_specs)
+        self._version = version_option(version)
+        self.in_specs = None if in_specs is None else tile_option("in_specs", in_specs)
+        self.out_specs = None if out_specs is None else tile_option("out_specs", out_specs)
         self.grid, self.block, self.cluster, self.smem = grid, block, cluster, smem
         if not isinstance(smem, int) or smem < 0:
             raise TypeError(f"smem is a number of bytes, not {smem!r}")
-        self.raw_params = tuple((str(t), str(n)) for t, n in _pairs("raw_params", raw_params, '("u32", "n")'))
+        self.raw_params = tuple((str(t), str(n)) for t, n in pair_option("raw_params", raw_params, '("u32", "n")'))
         self.extern_smem = "global_smem" if extern_smem is True else (extern_smem or None)
-        self.reqntid = None if reqntid is None else _values(reqntid)
+        self.reqntid = None if reqntid is None else tuple_option(reqntid)
         self.raw_directives = (
             None
             if raw_directives is None
-            else tuple((n, _values(v)) for n, v in _pairs("raw_directives", raw_directives, '("maxnreg", (128,))'))
+            else tuple(
+                (n, tuple_option(v)) for n, v in pair_option("raw_directives", raw_directives, '("maxnreg", (128,))')
+            )
         )
         self.debug = debug
         self._cache: dict[Any, Traced] = {}
@@ -141,14 +109,14 @@ class Kernel:
                     f"kernel {fn.__name__} may not take {parameter}: tensors are positional, template "
                     "parameters keyword-only"
                 )
-        self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.tensor_names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         keywords = [p for p in parameters if p.kind == p.KEYWORD_ONLY]
         self._template = {p.name: None if p.default is p.empty else p.default for p in keywords}
         self._without_default = [p.name for p in keywords if p.default is p.empty]
-        if self.specs and len(self.specs) != len(self._positional):
+        if self.specs and len(self.specs) != len(self.tensor_names):
             raise TypeError(
-                f"kernel {fn.__name__} has {len(self._positional)} tensor parameters "
-                f"({', '.join(self._positional)}) and {len(self.specs)} specs"
+                f"kernel {fn.__name__} has {len(self.tensor_names)} tensor parameters "
+                f"({', '.join(self.tensor_names)}) and {len(self.specs)} specs"
             )
         functools.update_wrapper(self, fn)
 
@@ -159,7 +127,7 @@ class Kernel:
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: what it takes, gives and is for, without tracing it."""
         names = [
-            f"{n}: {t.dims} {t.dtype}".replace("'", "") for n, t in zip(self._positional, self.specs, strict=False)
+            f"{n}: {t.dims} {t.dtype}".replace("'", "") for n, t in zip(self.tensor_names, self.specs, strict=False)
         ]
         count = len(self.in_specs or ())
         rows = [
@@ -204,9 +172,7 @@ class Kernel:
         """A kernel from PTX text (or a file of it): `.python()` is a program for it, `.ptx()` the text, `.check()` what
         is wrong with it; `pyptx.simulate` runs it. `entry` names the one meant, if there are several.
         """
-        from .imported import ImportedKernel
-
-        return ImportedKernel(source, entry)
+        return deferred.imported.ImportedKernel(source, entry)
 
     # -------------------------------------------------------------------------------------------------- what it is
 
@@ -235,7 +201,7 @@ class Kernel:
         found = self._variants.get(arch)
         if found is None:
             made = copy.copy(self)
-            made._archs, made._arch = _targets(arch), arch
+            made._archs, made._arch = target_option(arch), arch
             made._variants, made._cache, made._texts = {}, {}, {}
             made._forget_launches()
             found = self._variants.setdefault(arch, made)
@@ -288,8 +254,8 @@ class Kernel:
         if found is None:
             trim()
             with gc_paused():  # a trace is one large graph that lives on
-                found = self._run(template, env, self._not_given(kw))
-            _keep(self._cache, key, found)
+                found = run(self, template, env, self._not_given(kw))
+            keep(self._cache, key, found)
         return found
 
     _trace = trace
@@ -300,7 +266,7 @@ class Kernel:
 
     def ptx(self, **kw: Any) -> str:
         """The PTX text."""
-        key = (*kw.items(), *map(type, kw.values())) if all(map(_PLAIN.__contains__, map(type, kw.values()))) else None
+        key = (*kw.items(), *map(type, kw.values())) if all(map(PLAIN.__contains__, map(type, kw.values()))) else None
         if key is not None and key in self._texts:
             return self._texts[key]
         traced = self.trace(**kw)
@@ -309,20 +275,18 @@ class Kernel:
 
             traced.text.append(print_module(traced.module))
         if key is not None:
-            _keep(self._texts, key, traced.text[0])
+            keep(self._texts, key, traced.text[0])
         return traced.text[0]
 
     def sass(self, **kw: Any) -> str:
         """The machine code that ptxas makes of it, disassembled. RuntimeError (ToolNotFound) without ptxas and
         nvdisasm; PTXError as `check`.
         """
-        from ...runtime.ptxas import disassemble, find_tool
-
         for tool in ("ptxas", "nvdisasm", "cuobjdump"):
-            find_tool(tool)
+            deferred.ptxas.find_tool(tool)
         cubin = self._assembled(kw).cubin
         assert cubin is not None
-        return disassemble(cubin)
+        return deferred.ptxas.disassemble(cubin)
 
     def explain(self, **kw: Any) -> Explanation:
         """Python line -> PTX lines -> SASS instructions: print it for a table, or read its `rows`.
@@ -330,8 +294,6 @@ class Kernel:
         The SASS is what ptxas makes (with `-lineinfo`, which changes no instruction); without ptxas and nvdisasm the
         table says so and stops at the PTX. Errors of tracing as `ptx`.
         """
-        from .explain import explain
-
         return explain(self, kw)
 
     def pressure(self, **kw: Any) -> Pressure:
@@ -354,9 +316,7 @@ class Kernel:
         return self._assembled(kw).usage[self.name]
 
     def _assembled(self, kw: Mapping[str, Any]) -> PtxasResult:
-        from ...runtime.ptxas import assemble
-
-        result = assemble(self.ptx(**kw), self.arch)
+        result = deferred.ptxas.assemble(self.ptx(**kw), self.arch)
         if not result.ok:
             raise PTXError(self._mapped(result.diagnostics, kw))
         return result
@@ -370,7 +330,6 @@ class Kernel:
     def diagnose(self, **kw: Any) -> list[Diagnostic]:
         """As `check`; errors of tracing are among the diagnostics instead of raised."""
         from ...passes.verify import module_diagnostics
-        from ...runtime.ptxas import ToolNotFound, assemble
 
         try:
             traced = self.trace(**kw)
@@ -380,25 +339,21 @@ class Kernel:
         if any(d.severity == "error" for d in found):
             return found
         try:
-            result = assemble(self.ptx(**kw), self.arch)
-        except ToolNotFound:
+            result = deferred.ptxas.assemble(self.ptx(**kw), self.arch)
+        except deferred.ptxas.ToolNotFound:
             return found
         return found + self._mapped([_judged(d) for d in result.diagnostics], kw)
 
     def _spec_problems(self, traced: Traced) -> list[Diagnostic]:
         """Inputs that it writes and outputs that it does not."""
-        from ..lint.specs import spec_problems
-
         if not self.specs:
             return []
         count = len(self.in_specs or ())
         line = getattr(getattr(self._fn, "__code__", None), "co_firstlineno", 1)
-        return spec_problems(traced.module, self._positional[:count], self._positional[count:], (self.filename, line))
+        return spec_problems(traced.module, self.tensor_names[:count], self.tensor_names[count:], (self.filename, line))
 
     def printed_lines(self, **kw: Any) -> Iterator[tuple[int, Operation]]:
         """The statements of the entry, each with the number (from 1) of the line of `ptx(**kw)` where it starts."""
-        from .build import printed_lines
-
         return printed_lines(self.trace(**kw).module, self.ptx(**kw))
 
     def _mapped(self, diagnostics: Sequence[Diagnostic], kw: Mapping[str, Any]) -> list[Diagnostic]:
@@ -448,90 +403,6 @@ class Kernel:
             raise TypeError(f"dimension {name} of kernel {self.name} is an int, not {value!r}")
         return operator.index(value)
 
-    def _run(self, template: dict[str, Any], env: dict[str, int], not_given: Sequence[str]) -> Traced:
-        code = getattr(self._fn, "__code__", None)
-        place = (code.co_filename, code.co_firstlineno) if code is not None else ("<kernel>", 1)
-        trace = Trace(self.name, self.arch, self._version, place)
-        problem = self._launch_problem()
-        if problem is not None:
-            raise trace.error(problem, at=0)
-        tensors = self._tensors(env)
-        trace.template = dict(template)
-        if not_given:
-            needed = ", ".join(f"{n}=" for n in not_given)
-            trace.warn(f"{self.name} needs {needed}: without a default it is None here", "give it, or a default", 0)
-        trace.tiles = {t.name: tile for t, tile in zip(tensors, self.specs, strict=False)}
-        trace.parameters = {name: words for words, name in self.raw_params}
-        for parameter in entry_parameters(tensors, self.specs, self.raw_params, None):
-            trace.symbols.add(parameter.name)
-            trace.spaces[parameter.name] = "entry"  # as symbol_uses calls a parameter of the kernel
-        trace.shared_is_dynamic = self.smem > STATIC_LIMIT and not self.extern_smem
-        if self.extern_smem:
-            trace.symbols.add(self.extern_smem)
-            trace.externs.append(self.extern_smem)
-            trace.spaces[self.extern_smem] = "shared"
-        with trace_scope(trace):
-            try:
-                self._fn(*tensors, **template)
-            except (PTXError, TypeError, AttributeError, ValueError, IndexError) as error:
-                missing = [d for d in self.symbolic_dims if d not in env]
-                if missing and isinstance(error, (PTXError, TypeError, AttributeError)):
-                    raise _without_dims(trace, self.name, missing, error) from error
-                if not_given:
-                    error.add_note(f"note: {', '.join(not_given)} of {self.name} was not given, and is None")
-                located = None if isinstance(error, PTXError) else at_the_kernels_line(trace, error)
-                if located is None:
-                    raise
-                raise located from error
-        check_branches(trace)
-        note_uncalled(trace, self._fn)
-        for found in trace.warnings.values():
-            _warn(found, self._fn)
-        copies = tensor_copy_problems(trace, env)
-        maps = tensor_map_problems(trace, tensors, copies)
-        untold = (*uninitialised_barriers(trace), *copies)
-        parameters = entry_parameters(tensors, self.specs, self.raw_params, trace)
-        built = build_module(
-            trace,
-            self.name,
-            parameters,
-            extern=self.extern_smem,
-            directives=self._directives(),
-            force_dynamic=trace.shared_is_dynamic,
-            debug=self.debug,
-        )
-        smem = self.smem if built.has_extern else 0
-        return Traced(
-            built.module, tuple(parameters), max(smem, built.dynamic_bytes), self.arch, built.version,
-            findings=(*trace.warnings.values(), *untold, *maps, *built.findings), untold=untold, text=[], launched=[],
-        )  # fmt: skip
-
-    def _launch_problem(self) -> str | None:
-        """What is wrong with the launch shape, as far as it is no function of dimensions."""
-        for what, value in (("grid", self.grid), ("block", self.block), ("cluster", self.cluster)):
-            if value is not None and not callable(value):
-                try:
-                    _shape(what, value, f" of kernel {self.name}")
-                except ValueError as error:
-                    return str(error)
-        return launch_problem(self.arch, self.block, self.cluster, self.smem)
-
-    def _tensors(self, env: Mapping[str, int]) -> list[TensorSpec]:
-        tensors: list[TensorSpec] = []
-        for i, name in enumerate(self._positional):
-            tile = self.specs[i] if i < len(self.specs) else None
-            if tile is None:
-                tensors.append(TensorSpec(name))
-                continue
-            shape = tile.resolve_shape(env) if all(d in env for d in tile.symbolic_dims) else None
-            tensors.append(TensorSpec(name, shape, tile.dtype, tile.layout))
-        return tensors
-
-    def _directives(self) -> list[tuple[str, tuple[Any, ...]]]:
-        if self.raw_directives is not None:
-            return [(name.lstrip("."), values) for name, values in self.raw_directives]
-        return [("reqntid", self.reqntid)] if self.reqntid is not None else []
-
     # ---------------------------------------------------------------------------------------------------- launching
 
     def _forget_launches(self) -> None:
@@ -562,8 +433,8 @@ class Kernel:
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
         if not traced.launched:
             traced.launched.append(True)
-            for problem in (*traced.untold, *self._spec_problems(traced)):
-                _warn(problem, self._fn)
+            for problem in (*traced.on_launch, *self._spec_problems(traced)):
+                warn_once(problem, self._fn)
         launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),
             self._extent("block", self.block, names, env),
@@ -577,8 +448,8 @@ class Kernel:
 
     def _extent(self, what: str, value: Any, names: Mapping[str, int], env: Mapping[str, int]) -> tuple[int, int, int]:
         if callable(value):
-            value = _call(value, names, env, f"{what} of kernel {self.name}")
-        return _shape(what, value, f" of kernel {self.name}")
+            value = call_with_dimensions(value, names, env, f"{what} of kernel {self.name}")
+        return extents(what, value, f" of kernel {self.name}")
 
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         """Launch on tensors and return the outputs (one, or a tuple). NotImplementedError without `in_specs`,
@@ -600,18 +471,14 @@ class Kernel:
         if len(arrays) < len(self.in_specs):
             raise TypeError(
                 f"kernel {self.name} takes {len(self.in_specs)} tensors "
-                f"({', '.join(self._positional[: len(self.in_specs)])}), not {len(arrays)}"
+                f"({', '.join(self.tensor_names[: len(self.in_specs)])}), not {len(arrays)}"
             )
         torch: Any = sys.modules.get("torch")
         if torch is not None and torch.compiler.is_dynamo_compiling():
-            from ...runtime.call import call_kernel
-
-            return call_kernel(self, arrays, kw)
+            return deferred.call.call_kernel(self, arrays, kw)
         call = self._call
         if call is None:  # an import statement, even of what is imported, costs as much as the launch
-            from ...runtime.call import call_eager
-
-            call = self._call = call_eager
+            call = self._call = deferred.call.call_eager
         return call(self, arrays, kw, torch)
 
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
@@ -621,15 +488,11 @@ class Kernel:
         simulator, changed in place. Options: cluster, smem, cooperative, programmatic, device, and `template`, a dict
         of template parameters and dimensions. See `pyptx.runtime.raw.launch_entry`.
         """
-        from ...runtime.raw import launch_kernel
-
-        launch_kernel(self, grid, block, args, stream=stream, **options)
+        deferred.raw.launch_kernel(self, grid, block, args, stream=stream, **options)
 
     def _torch_operator(self, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
         """The name of its operator in `torch.ops.pyptx`. TorchDynamo runs this while it traces, as it is marked."""
-        from ...runtime.torch_ops import operator_name
-
-        return operator_name(self, static, scalars, into)
+        return deferred.torch_ops.operator_name(self, static, scalars, into)
 
     _torch_operator._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
@@ -652,181 +515,6 @@ def _judged(diagnostic: Diagnostic) -> Diagnostic:
     return diagnostic
 
 
-def _warn(found: Diagnostic, fn: Callable[..., Any]) -> None:
-    """Python's warning for a finding, at its place; shown once for each, as those of the kernel's module are."""
-    text = f"{found.message}\nhint: {found.hint}" if found.hint else found.message
-    registry = getattr(fn, "__globals__", {}).setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, TraceWarning, found.filename or "<kernel>", found.line or 1, registry=registry)
-
-
-def _values(values: Any) -> tuple[Any, ...]:
-    return tuple(values) if isinstance(values, (tuple, list)) else () if values is None else (values,)
-
-
-_PLAIN = frozenset((int, str, bool, type(None)))
-"""What is equal only to what is the same, of one type."""
-
-
-def template_key(value: Any) -> Any:
-    """A template parameter as part of a cache's key: 1, 1.0 and True are different, 0.0 and -0.0 too, inside of tuples,
-    lists, dictionaries, sets and dataclasses as well. Other objects go by their own equality.
-    """
-    cls = value.__class__
-    if cls is int or cls is str or cls is bool or value is None:
-        return cls, value
-    if isinstance(value, float):
-        return cls, value.hex()
-    if isinstance(value, (tuple, list)):
-        return cls, tuple(template_key(v) for v in cast("Sequence[Any]", value))
-    if isinstance(value, dict):
-        return cls, tuple((template_key(k), template_key(v)) for k, v in cast("dict[Any, Any]", value).items())
-    if isinstance(value, (set, frozenset)):
-        return cls, frozenset(template_key(v) for v in cast("frozenset[Any]", value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return cls, tuple(template_key(getattr(value, f.name)) for f in dataclasses.fields(value))
-    array: Any = value
-    if hasattr(array, "tobytes") and hasattr(array, "dtype"):  # NumPy's
-        return cls, str(array.dtype), getattr(array, "shape", ()), array.tobytes()
-    try:
-        hash(value)
-    except TypeError:
-        return cls, repr(value)
-    return cls, value
-
-
-def _version(version: Any) -> Version | None:
-    if version is None or (isinstance(version, tuple) and len(version) == 2):
-        return version
-    if isinstance(version, str):
-        return parse_version(version)
-    raise TypeError(f'version is a PTX version such as "8.7" or (8, 7), not {version!r}')
-
-
-def _tiles(what: str, specs: Any) -> tuple[Tile, ...]:
-    if not isinstance(specs, (Tile, list, tuple)) and not hasattr(specs, "__iter__"):
-        raise TypeError(f"{what} is a list of Tiles, such as [Tile(32, f32)], not {specs!r}")
-    found: tuple[Any, ...] = (specs,) if isinstance(specs, Tile) else tuple(specs)
-    for tile in found:
-        if not isinstance(tile, Tile):
-            raise TypeError(f'{what} are Tiles, such as Tile("M", "N", f32), not {tile!r}')
-    return found
-
-
-def _pairs(what: str, given: Any, example: str) -> list[tuple[Any, Any]]:
-    """A sequence of pairs. TypeError for anything else in it."""
-    found: list[Any] = list(given or ())
-    for pair in found:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"{what} is a list of pairs such as {example}, and has {pair!r}")
-    return found
-
-
-def _shape(what: str, value: Any, whose: str) -> tuple[int, int, int]:
-    """One to three extents as three. ValueError for what is none; a grid may have none of a kind (0)."""
-    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    least = 0 if what == "grid" else 1
-    try:
-        parts = tuple(map(operator.index, parts))  # NumPy's integers too
-    except TypeError:
-        parts = ()
-    if not 1 <= len(parts) <= 3 or min(parts) < least:
-        raise ValueError(f"the {what}{whose} is one to three positive ints, not {value!r}")
-    return (*parts, *(1,) * (3 - len(parts)))  # pyright: ignore[reportReturnType]
-
-
-def _without_dims(trace: Trace, name: str, missing: Sequence[str], error: BaseException) -> PTXError:
-    """What went wrong in a trace where dimensions have no value: say so, at the line where it showed."""
-    given = ", ".join(f"{d}=..." for d in missing)
-    what = f"dimension{'s' if len(missing) > 1 else ''} {', '.join(missing)} of {name} {'have' if len(missing) > 1 else 'has'} no value"
-    hint = f"give {given} to .ptx(), .explain() and the like; calls take them from the arrays"
-    if isinstance(error, PTXError):
-        first, *rest = error.diagnostics
-        return PTXError([replace(first, message=f"{first.message} ({what})", hint=hint), *rest])
-    at = error.__traceback__
-    place = 0
-    while at is not None:
-        code = at.tb_frame.f_code
-        if code.co_filename == trace.filename:
-            place = trace.add_place(code.co_filename, at.tb_lineno, 1)
-        at = at.tb_next
-    return trace.error(f"{error} ({what})", hint, at=place)
-
-
-def _call(function: Callable[..., Any], names: Mapping[str, int], env: Mapping[str, int], what: str) -> Any:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return function(*env.values())
-    if any(p.kind == p.VAR_KEYWORD for p in parameters):
-        return function(**names)
-    wanted = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if all(p.name in names or p.default is not p.empty for p in wanted) and len(wanted) == len(parameters):
-        return function(**{p.name: names[p.name] for p in wanted if p.name in names})
-    unknown = [p.name for p in wanted if p.name not in names]
-    needed = [p for p in parameters if p.default is p.empty]
-    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
-        return function(*env.values())
-    if all(p.kind != p.KEYWORD_ONLY for p in needed) and _in_order([p.name for p in needed], list(env)):
-        if len(env) > 1 and any(p.name.lower() != d.lower() for p, d in zip(needed, env, strict=True)):
-            _tell_order(function, [p.name for p in needed], list(env), what)
-        return function(*env.values())
-    near = suggest(unknown[0], names) if unknown else []
-    raise TypeError(
-        f"the {what} is a function of {', '.join(unknown)}, and the dimensions are {', '.join(names) or 'none'}"
-        + (f"; did you mean {' or '.join(near)}?" if near else "")
-    )
-
-
-def _tell_order(function: Callable[..., Any], parameters: Sequence[str], dims: Sequence[str], what: str) -> None:
-    """Warn of a launch function whose names say nothing about which dimension each parameter is."""
-    code: Any = getattr(function, "__code__", None)
-    taken = ", ".join(f"{p} = {d}" for p, d in zip(parameters, dims, strict=True))
-    message = f"the {what} is a function of {', '.join(parameters)}, none of them a dimension: taken in order, {taken}"
-    hint = f"call them as the specs do: lambda {', '.join(dims)}: ..."
-    file, line = (code.co_filename, code.co_firstlineno) if code is not None else (None, None)
-    _warn(Diagnostic("warning", message, file, line, 1, hint), function)
-
-
-def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:
-    """Whether parameters of other names than the dimensions' may stand for them, in order: as many, all of other names,
-    and none that is called like another dimension.
-    """
-    lowered = [d.lower() for d in dims]
-    return (
-        len(parameters) == len(dims)
-        and not set(parameters) & set(dims)
-        and all(p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True))
-    )
-
-
-def _targets(arch: str | Sequence[str]) -> tuple[str, ...]:
-    """The targets that `arch=` names. ValueError for none, an unknown one, one named twice, or "auto" among others."""
-    archs: tuple[Any, ...] = (arch,) if not isinstance(arch, (list, tuple)) else tuple(arch)
-    for name in archs:
-        if not isinstance(name, str):
-            near = next((f'"{a}"' for a in reversed(FIRST_PTX) if a.rstrip("af") == f"sm_{name}"), '"sm_90a"')
-            raise TypeError(f"arch is the name of a target such as {near}, not {name!r}")
-    if not archs or len(set(archs)) != len(archs):
-        raise ValueError(f"arch={arch!r}: name a target, or several different ones")
-    for name in archs:
-        if name == "auto" and len(archs) == 1:
-            continue
-        if name not in FIRST_PTX:
-            near = near_targets(name) or suggest(name, FIRST_PTX)
-            raise ValueError(
-                f"unknown arch {name!r}"
-                + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
-            )
-    return archs
-
-
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Remember a value, and no more than `_KEPT` of them: the oldest goes."""
-    while len(kept) >= _KEPT:
-        kept.pop(next(iter(kept), None), None)
-    kept[key] = value
-
-
 def fat_kernel(*kernels: Kernel) -> Kernel:
     """One kernel of several that do the same on different targets: a launch takes the one for the GPU, everything else
     (printing, the simulator) the first.
@@ -847,7 +535,7 @@ def fat_kernel(*kernels: Kernel) -> Kernel:
             if a != b:
                 raise TypeError(f"fat_kernel: {what} of {first!r} are {a}, of {other!r} {b}")
     made = copy.copy(first)
-    made._archs = _targets([a for k in kernels for a in k.archs])
+    made._archs = target_option([a for k in kernels for a in k.archs])
     made._arch = made._archs[0]
     made._variants = {a: k.variant(a) for k in kernels for a in k.archs}
     made._forget_launches()
@@ -862,8 +550,6 @@ def _seen(kernel: Kernel, what: str) -> Any:
 
 def _detected_arch() -> str:
     try:
-        from pyptx import detect_arch
-
         return detect_arch()
     except (ImportError, RuntimeError):
         return "sm_90a"

@@ -14,7 +14,7 @@ from ...types import s32, u32
 from ..core.instructions import emit, move, opcode
 from ..core.nonvalue import NotAValue, as_int
 from ..core.registers import NegPred, Reg, predicate, temporary
-from ..core.trace import Trace, current
+from ..core.trace import ClosedIf, Trace, current
 from ..lint.early_exit import leave_block
 from ..lint.rebinding import Before, Branch, before, check_end, check_loop, close_branch
 
@@ -115,7 +115,7 @@ class _If(_Block):
             branch = close_branch(trace, self.before, _held(self.pred))
             trace.label(self.names[0])
             trace.label(self.names[1])
-            trace.last_if = (len(trace.statements), *self.names, branch)
+            trace.last_if = ClosedIf(len(trace.statements), *self.names, branch)
 
 
 class _Else(_Block):
@@ -127,14 +127,16 @@ class _Else(_Block):
 
     def __enter__(self) -> None:
         trace = current()
-        if trace.last_if is None or trace.last_if[0] != len(trace.statements):
+        closed = trace.last_if
+        if closed is None or closed.at != len(trace.statements):
             raise trace.error("else_ must follow its if_ directly", "with ptx.if_(p): ...\nwith ptx.else_(): ...")
-        _, otherwise, self.end, self.branch = trace.last_if
+        assert isinstance(closed.branch, Branch)
+        self.end, self.branch = closed.end, closed.branch
         trace.last_if = None
         del trace.statements[-2:]
-        del trace.labels[otherwise], trace.labels[self.end]
+        del trace.labels[closed.otherwise], trace.labels[closed.end]
         _BRA(self.end)
-        trace.label(otherwise)
+        trace.label(closed.otherwise)
         self.before = before(trace, sys._getframe(1))
 
     def __exit__(

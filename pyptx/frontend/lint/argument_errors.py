@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 
 from ...diagnostics import PTXError, did_you_mean
-from ..core.arithmetic import Arithmetic, functions_of
+from ..core.registers import Reg, functions_of
 from ..core.trace import NoIndex, OutOfRange, Trace
 
 __all__ = ["at_the_kernels_line"]
@@ -77,7 +77,7 @@ def _advice(error: Exception) -> str | None:
     if not isinstance(error, AttributeError) or error.obj is None:
         return None
     name = str(error.name)
-    if isinstance(error.obj, Arithmetic) and name in _MATHEMATICS:
+    if isinstance(error.obj, Reg) and name in _MATHEMATICS:
         return functions_of(error.obj.dtype)
     return did_you_mean(name, [n for n in dir(error.obj) if n[0] != "_"]) or None
 

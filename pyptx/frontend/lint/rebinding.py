@@ -268,7 +268,7 @@ def close_branch(trace: Trace, start: Before, condition: tuple[str, bool], of: B
     spans = [(was.frame.f_code, was.offset, offset_of(was.frame)) for was in start.frames]
     rebound = [found for found in (*_changed(start), *_bound_first(start)) if found.read_behind()]
     branch = Branch(start.start, len(trace.statements), of, condition, spans, rebound, list(_numbers(start)))
-    trace.branches.append(branch)
+    trace.notes(Branch).append(branch)
     if of is not None:
         _warn_of_else(trace, start, of)
     return branch
@@ -311,7 +311,7 @@ def check_branches(trace: Trace) -> None:
     """At the end of the kernel: PTXError where the register of a name that was bound in an `if_` is read by threads
     that skipped it, a warning where a number that changed there may be.
     """
-    rebound = [(branch, found) for branch in trace.branches for found in branch.rebound]
+    rebound = [(branch, found) for branch in trace.notes(Branch) for found in branch.rebound]
     uses: dict[str, list[int]] = {name: [] for _, found in rebound for name in found.new if name not in found.old}
     if not rebound:
         return
@@ -350,7 +350,7 @@ def check_branches(trace: Trace) -> None:
 
 def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
     """A number is read behind an `if_`, other than in one: all threads have the new one."""
-    spans = [(first, last) for b in trace.branches for code, first, last in b.spans if code is found.code]
+    spans = [(first, last) for b in trace.notes(Branch) for code, first, last in b.spans if code is found.code]
     behind = [at for at in found.read_behind() if not any(first < at <= last for first, last in spans)]
     if not behind:
         return
@@ -369,7 +369,9 @@ def _is_read_by_others(trace: Trace, branch: Branch, name: str, uses: list[int])
         statement = trace.statements[i]
         if i < branch.end:
             continue
-        guards = [b for b in trace.branches if b.start <= i < b.end and b.start >= branch.end and b.of is not branch]
+        guards = [
+            b for b in trace.notes(Branch) if b.start <= i < b.end and b.start >= branch.end and b.of is not branch
+        ]
         opposite = any(_is_opposite(trace, branch, b) for b in guards)
         if not opposite and (guards or statement[0].guard >= 0):
             continue
@@ -386,7 +388,7 @@ def _is_read_under_the_opposite(trace: Trace, branch: Branch, name: str, uses: l
     i = next((i for i in uses if i >= branch.end), None)
     if i is None or any(i < branch.start for i in uses) or name not in _read(trace, trace.statements[i]):
         return False
-    return any(_is_opposite(trace, branch, b) for b in trace.branches if branch.end <= b.start <= i < b.end)
+    return any(_is_opposite(trace, branch, b) for b in trace.notes(Branch) if branch.end <= b.start <= i < b.end)
 
 
 def _held(branch: Branch) -> str:

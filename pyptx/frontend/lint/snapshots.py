@@ -124,18 +124,8 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
         if old.of is new and old.state != _state(new):
             yield key, f"next({path})", old.state, _state(new)
         return
-    if isinstance(old, _Object) and isinstance(old.of, type):
-        if old.of is new:
-            for name, value in old.attributes.items():
-                yield from changed_pairs(f".{name}", f"{path}.{name}", value, vars(new).get(name, value))
-        return
     if isinstance(old, _Object):
-        names = _attributes(new.__class__)
-        current = {} if names is None else dict(_values(new, names))
-        for name, value in old.attributes.items():
-            if name in current:
-                called = f".{name}" if old.of is new else key
-                yield from changed_pairs(called, f"{path}.{name}", value, current[name])
+        yield from _changed_attributes(key, path, old, new)
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for name, value in cast("dict[Any, Any]", old).items():
@@ -148,6 +138,19 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
     elif len(first) == len(second):  # else a queue: what was taken out or put in moved the others
         for a, b in zip(first, second, strict=True):
             yield from changed_pairs(key, f"{path}[i]", a, b)
+
+
+def _changed_attributes(key: str, path: str, old: _Object, new: Any) -> Iterator[tuple[str, str, Any, Any]]:
+    """As `changed_pairs`, of an object or class."""
+    if isinstance(old.of, type):
+        current: dict[str, Any] = {**old.attributes, **vars(new)} if old.of is new else {}
+    else:
+        names = _attributes(new.__class__)
+        current = {} if names is None else dict(_values(new, names))
+    called_by_name = old.of is new
+    for name, value in old.attributes.items():
+        if name in current:
+            yield from changed_pairs(f".{name}" if called_by_name else key, f"{path}.{name}", value, current[name])
 
 
 def elements(value: Any) -> list[Any] | None:

@@ -12,12 +12,13 @@ from math import prod
 from typing import Any
 
 from ...diagnostics import Diagnostic, PTXError
+from .. import deferred
 from ..core.instructions import AddressOperand
 from ..core.registers import Reg
+from ..core.tiles import Layout, Tile
 from ..core.trace import Trace
 from ..memory.parameters import TensorSpec
 from ..memory.shared import SharedAlloc, SharedSlice
-from ..memory.tiles import Layout, Tile
 
 __all__ = ["TensorCopy", "note_copy", "tensor_copy_problems", "tensor_map_problems"]
 
@@ -53,13 +54,13 @@ def note_copy(trace: Trace, tensor: Any, shared: Any, rank: int, mode: str) -> N
     memory = memory if isinstance(memory, SharedAlloc) else None
     known = start if isinstance(start, int) else None
     coordinates = rank if mode in ("", ".tile") else 0
-    trace.tensor_copies.append(TensorCopy(tile, memory, known, coordinates, trace.place()))
+    trace.notes(TensorCopy).append(TensorCopy(tile, memory, known, coordinates, trace.place()))
 
 
 def tensor_copy_problems(trace: Trace, env: Mapping[str, int]) -> list[Diagnostic]:
     """At most one finding for each allocation, and for each copy that has the wrong number of coordinates."""
     found: dict[object, Diagnostic] = {}
-    for copy in trace.tensor_copies:
+    for copy in trace.notes(TensorCopy):
         key = copy.memory.symbol if copy.memory is not None else copy.place
         problem = None
         if key not in found:
@@ -78,14 +79,12 @@ def tensor_map_problems(trace: Trace, tensors: Sequence[TensorSpec], known: Sequ
     for tensor in tensors:
         if tensor.name not in trace.descriptors or tensor.shape is None:
             continue
-        from ...runtime.tensor_map import tensor_map  # as for a launch, which comes to the same
-
         strides = [prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
         try:
-            tensor_map(trace.tiles[tensor.name], tensor.shape, strides, tensor.name)
+            deferred.tensor_map.tensor_map(trace.tiles[tensor.name], tensor.shape, strides, tensor.name)
         except PTXError as error:
             tile = trace.tiles[tensor.name]
-            place = next((c.place for c in trace.tensor_copies if c.tile is tile), 0)
+            place = next((c.place for c in trace.notes(TensorCopy) if c.tile is tile), 0)
             found.append(
                 trace.diagnostic(error.diagnostics[0].message, "give its Tile another tma_box or layout", place)
             )

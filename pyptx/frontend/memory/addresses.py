@@ -10,7 +10,7 @@ from ..core.instructions import AddressOperand, emit
 from ..core.nonvalue import as_int
 from ..core.registers import Reg, RegArray, temporary
 from ..core.trace import current, declaration_shape
-from .shared import bracketed, memory_type
+from .shared import address_register, bracketed, memory_type
 
 __all__ = ["Cvta", "addr", "global_ptrs", "param", "var"]
 
@@ -29,8 +29,6 @@ def addr(base: Any, offset: int | str | Reg | RegArray | list[Any] | tuple[Any, 
     if isinstance(offset, Reg):
         start = base if isinstance(base, Reg) else None
         if start is None:
-            from .shared import address_register
-
             start = address_register(base)
         return AddressOperand(start + offset)
     offset = as_int(offset)

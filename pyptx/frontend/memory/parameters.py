@@ -10,8 +10,8 @@ from ...types import PtxType, from_name, u64
 from ..core.instructions import AddressOperand, opcode
 from ..core.nonvalue import NotAValue
 from ..core.registers import Reg, temporary
+from ..core.tiles import Layout, Tile
 from ..core.trace import Trace, tracing
-from .tiles import Layout, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

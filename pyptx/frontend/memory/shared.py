@@ -17,12 +17,13 @@ from ...analysis.occupancy import limits_of
 from ...diagnostics import PTXError
 from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.structure import VariableOp
-from ...dialects.ptx.syntax import Layout, Operand, Symbol, transform
+from ...dialects.ptx.syntax import Address, Layout, Operand, Symbol, transform
 from ...ssa.shapes import fill_instruction
 from ...ssa.statement import Shape, Statement
 from ...types import PtxType, b16, u32
 from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
-from ..core.instructions import AddressOperand, emit, move
+from ..core.advice import refused_value, store_problem
+from ..core.instructions import AddressOperand, bits_of, emit, move
 from ..core.nonvalue import NotAValue, NoTruth, as_int
 from ..core.registers import Reg, checked_type, temporary
 from ..core.trace import OutOfRange, Trace, current, declaration_shape
@@ -465,8 +466,6 @@ def load(dtype: PtxType, address: Any) -> Reg:
 def store(dtype: PtxType, address: Any, value: Any) -> None:
     """`st.shared` of a register or number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and not isinstance(value, Reg):
-        from ..core.instructions import bits_of
-
         value = bits_of(dtype, value)
         if isinstance(value, int) and dtype.bits < 32:
             register = temporary(current(), b16)
@@ -477,8 +476,6 @@ def store(dtype: PtxType, address: Any, value: Any) -> None:
 
 def emit_store(text: str, dtype: PtxType, address: Any, value: Any, pred: Any = None) -> None:
     """The `st` of a value as a type. PTXError, with how to convert, for a register of another."""
-    from ..core.advice import refused_value, store_problem
-
     problem = store_problem(dtype, value)
     if problem is not None:
         raise current().error(*problem)
@@ -577,7 +574,8 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     needed.
     """
     places: _Places = {}
-    for a in trace.allocations.values():
+    allocations = [a for a in trace.allocations.values() if isinstance(a, Allocation)]
+    for a in allocations:
         for name in (a.symbol, a.by_name):
             found = a.resolved(dynamic, name is not a.symbol)
             if found != (name, 0):
@@ -595,8 +593,7 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
     if dynamic:
         return []
     return [
-        (declaration_shape(VariableOp, a.declared[0], a.symbol, tail=a.declared[1]), (), "", 0, "")
-        for a in trace.allocations.values()
+        (declaration_shape(VariableOp, a.declared[0], a.symbol, tail=a.declared[1]), (), "", 0, "") for a in allocations
     ]
 
 
@@ -638,8 +635,6 @@ def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
 
 
 def _rewrite(layout: Layout, places: _Places) -> Layout:
-    from ...dialects.ptx.syntax import Address
-
     def place(name: str, offset: str) -> tuple[str, str]:
         symbol, start = places.get(name, (name, 0))
         if not start:
