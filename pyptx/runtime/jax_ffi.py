@@ -127,6 +127,11 @@ def call_jax(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
 
     PTXError for arrays that break their tiles; TypeError for keyword arguments that are traced.
     """
+    if "out" in kwargs and "out" not in kernel.template_params:
+        raise TypeError(
+            f"{_name(kernel)}: JAX arrays do not change, so there is no out=: use the array that the call returns, and let "
+            "a kernel that adds to its output write it first"
+        )
     for name, value in kwargs.items():
         if isinstance(value, (jax.core.Tracer, jax.Array)):
             raise TypeError(
