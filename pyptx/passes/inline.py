@@ -66,19 +66,23 @@ def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
     places = _declared_at(module)
     done = 0
     for caller in _callees_first(defined):
-        for call in [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]:
+        calls = [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]
+        if not calls:
+            continue
+        local, names, before = Names().add_function(caller), FreshNames(caller), done
+        for call in reversed(calls):  # what stands behind a call moves to a block of its own: the last call's first
             callee = defined.get(_called(call) or "")
             if callee is None or callee.symbol in recursive or not _may_inline(caller, call, callee, max_instructions):
                 continue
-            local = Names().add_function(caller)
             if not all(local.is_free(name) for name in named[callee.symbol]):
                 continue
             if any(places.get(name, 0) > places[caller.symbol, "body"] for name in named[callee.symbol]):
                 continue
             named[caller.symbol] |= named[callee.symbol]
-            _Inliner(caller, call, callee).run()
-            assign_registers(caller)
+            _Inliner(caller, call, callee, names).run()
             done += 1
+        if done > before:
+            assign_registers(caller)
     return done
 
 
@@ -194,9 +198,8 @@ def _lists(call: Call) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
 
 
 class _Inliner:
-    def __init__(self, caller: FunctionOp, call: Call, callee: FunctionOp):
-        self.caller, self.call, self.callee = caller, call, callee
-        self.names = FreshNames(caller)
+    def __init__(self, caller: FunctionOp, call: Call, callee: FunctionOp, names: FreshNames):
+        self.caller, self.call, self.callee, self.names = caller, call, callee, names
         self.body = callee.clone()
 
     def run(self) -> None:
@@ -288,7 +291,7 @@ class _Inliner:
         region = self.caller.regions[0]
         types = [RegType((cast(RegType, r.type).register_class, "", 0)) for r in self.call.results]
         continuation = Block(arg_types=types)
-        for op in list(block.ops)[list(block.ops).index(self.call) + 1 :]:
+        while (op := self.call.next_op) is not None:
             op.detach()
             continuation.add_op(op)
         inlined = self.body.blocks
