@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..dialects.ptx.async_copy import CpAsync, CpAsyncBulk
+from ..dialects.ptx.async_copy import CpAsync, CpAsyncBulk, CpAsyncBulkTensor, CpReduceAsyncBulkTensor
 from ..dialects.ptx.atomic import Atom, Red
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.matrix import Ldmatrix, Stmatrix
-from ..dialects.ptx.movement import Load, LoadUniform, Store
-from ..dialects.ptx.operands import Memory, bound_operands
+from ..dialects.ptx.move import Mov
+from ..dialects.ptx.movement import ConvertAddress, Load, LoadUniform, Store
+from ..dialects.ptx.operands import Memory, Value, bound_operands
 from ..dialects.ptx.syntax import Immediate, Symbol
 from ..dialects.ptx.types import SCALAR_TYPES
+
+_NO_BOX = frozenset({"gather4", "scatter4", "im2col", "w", "128"})
+"""Modes in which a tensor copy does not move the box of its map."""
+_STEPS = 16
+"""Moves that are followed from a copy to the parameter of its tensor map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,30 @@ def on_launch(op: Instruction) -> bool:
     if "shared" in spaces and "global" not in spaces:
         return False
     return op.partial_access or (isinstance(op, CpAsyncBulk) and not any(_bulk(op)))
+
+
+def tensor_of(op: Instruction) -> tuple[str, bool] | None:
+    """The parameter of the tensor map that a copy of one box goes through, and whether it writes the tensor; None where the
+    address of the map is computed, and for copies of other sizes than the box.
+    """
+    if (
+        not isinstance(op, (CpAsyncBulkTensor, CpReduceAsyncBulkTensor))
+        or {m.rpartition("::")[2] for m in op.modifiers} & _NO_BOX
+    ):
+        return None
+    maps = [m for m in _memories(op) if m.rest]
+    value = maps[0].base if maps else None
+    for _ in range(_STEPS):
+        if isinstance(value, Symbol):
+            return value.name, next(m for m in op.modifiers if m.partition("::")[0] in ("global", "shared")) == "global"
+        made = value.value.owner if isinstance(value, Value) else None
+        if isinstance(made, Load) and "param" in made.modifiers:
+            value = _memories(made)[0].base
+        elif isinstance(made, (Mov, ConvertAddress)):
+            value = bound_operands(made)[1]
+        else:
+            return None
+    return None
 
 
 def _memories(op: Instruction) -> list[Memory]:

@@ -51,6 +51,8 @@ class FunctionReport:
     occupancy: Occupancy | None
     """None for a device function, and before sm_50."""
     findings: list[Finding]
+    dynamic_shared: int = 0
+    """Bytes of shared memory that the launch adds, per CTA."""
 
     @property
     def name(self) -> str:
@@ -69,12 +71,13 @@ def analyse(
     shape: Shape | None = None,
     dynamic_shared: int = 0,
     registers: Mapping[str, int] | None = None,
+    boxes: Mapping[str, int] | None = None,
 ) -> list[FunctionReport]:
     """Analyse the functions of a module that have a body, or only the one named `kernel`.
 
     `shape`: threads per CTA in x, y, z (default: what the kernel states, else a guess); `dynamic_shared`:
     bytes that the launch
-    adds; `registers`: what ptxas allocates per thread, by entry. PTXError if there is no such kernel.
+    adds; `registers`: what ptxas allocates per thread, by entry; `boxes`: bytes of the box of each tensor map, by parameter. PTXError if there is no such kernel.
     """
     functions = [f for f in module.functions if not f.is_declaration]
     if kernel is not None:
@@ -83,7 +86,7 @@ def analyse(
             names = ", ".join(f.symbol for f in functions) or "none"
             raise PTXError(f"there is no function {kernel} with a body in this module; it has: {names}")
         functions = chosen
-    reports = [analyse_function(f, module, shape, dynamic_shared, registers or {}) for f in functions]
+    reports = [analyse_function(f, module, shape, dynamic_shared, registers or {}, boxes) for f in functions]
     sources = map_of(module)
     if sources:
         for report in reports:
@@ -98,6 +101,7 @@ def analyse_function(
     shape: Shape | None,
     dynamic_shared: int,
     registers: Mapping[str, int],
+    boxes: Mapping[str, int] | None = None,
 ) -> FunctionReport:
     """All analyses of one function. See `analyse`."""
     cfg = cfg_of(function)
@@ -110,7 +114,7 @@ def analyse_function(
     active = ActiveThreads(cfg, threads)
     trips = [trip_count(cfg, loop, threads) for loop in loops.loops]
     banks = bank_uses(cfg, threads, active, names)
-    traffic = memory_traffic(cfg, loops, threads, active, trips, names)
+    traffic = memory_traffic(cfg, loops, threads, active, trips, names, boxes)
     measured = registers.get(function.symbol)
     count = measured if measured is not None else min(max(pressure.relaxed, 1), 255)
     target = module.target.target
@@ -138,6 +142,7 @@ def analyse_function(
         measured is not None,
         fits,
         [],
+        dynamic_shared,
     )
     report.findings += sorted(
         (finding for find in FINDERS for finding in find(report)), key=lambda f: (f.line or 0, f.severity != "warning")

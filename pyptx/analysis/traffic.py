@@ -4,13 +4,14 @@ per warp request."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dialects.ptx.instruction import Instruction
-from .access import Access, accesses, on_launch
+from .access import Access, accesses, on_launch, tensor_of
 from .active import ActiveThreads
 from .banks import is_shared
 from .cfg import CFG
@@ -80,8 +81,11 @@ def memory_traffic(
     active: ActiveThreads,
     trips: list[int | None],
     shared: frozenset[str] = frozenset(),
+    boxes: Mapping[str, int] | None = None,
 ) -> Traffic:
-    """Traffic of a function; `trips`: how often each loop of the forest runs."""
+    """Traffic of a function; `trips`: how often each loop of the forest runs; `boxes`: bytes of the box of each tensor map, by
+    its parameter. One thread issues a tensor copy.
+    """
     found: list[GlobalAccess] = []
     read = written = 0
     uncounted: list[Instruction] = []
@@ -94,13 +98,18 @@ def memory_traffic(
         for op in block.ops:
             if not isinstance(op, Instruction):
                 continue
-            if on_launch(op):
+            tensor = tensor_of(op) if boxes else None
+            entries: list[GlobalAccess] = []
+            if tensor is not None and boxes is not None and tensor[0] in boxes:
+                entries.append(_box(op, *tensor, boxes[tensor[0]], times, loops.innermost[b]))
+            elif on_launch(op):
                 uncounted.append(op)
             for access in accesses(op):
                 lanes = threads.address(access.memory)
                 if access.space not in ("global", "generic") or is_shared(access, lanes, shared):
                     continue
-                entry = _entry(access, threads, active.of(op, b), times, loops.innermost[b])
+                entries.append(_entry(access, threads, active.of(op, b), times, loops.innermost[b]))
+            for entry in entries:
                 found.append(entry)
                 if entry.requested is None or times is None:
                     complete = False
@@ -109,6 +118,12 @@ def memory_traffic(
                 else:
                     read += entry.requested * times
     return Traffic(found, uncounted, read, written, complete and not uncounted)
+
+
+def _box(op: Instruction, name: str, writes: bool, size: int, times: int | None, loop: int | None) -> GlobalAccess:
+    """A copy of one box of a tensor."""
+    sectors = -(-size // SECTOR)
+    return GlobalAccess(op, line_of(op), writes, size, f"a box of {name}", size, sectors, sectors, sectors, times, loop)
 
 
 def _entry(

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from .. import codegen
     from ..runtime import call, ptxas, raw, tensor_map, torch_ops
     from ..runtime.ptxas import PtxasResult, ResourceUsage, SassLine
+    from ..tools.report import kernel as report
+    from ..tools.report.kernel import KernelReport
     from .kernel import imported
 
 __all__ = [
-    "PtxasResult", "ResourceUsage", "SassLine", "call", "codegen", "imported", "ptxas", "raw", "tensor_map", "torch_ops",
+    "KernelReport", "PtxasResult", "ResourceUsage", "SassLine", "call", "codegen", "imported", "ptxas", "raw", "report",
+    "tensor_map", "torch_ops",
 ]  # fmt: skip
 
 _WHERE = {
@@ -23,6 +26,7 @@ _WHERE = {
     "imported": ".kernel.imported",
     "ptxas": "..runtime.ptxas",
     "raw": "..runtime.raw",
+    "report": "..tools.report.kernel",
     "tensor_map": "..runtime.tensor_map",
     "torch_ops": "..runtime.torch_ops",
 }

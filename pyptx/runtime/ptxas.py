@@ -128,6 +128,8 @@ class ResourceUsage:
     spill_loads: int = 0
     stack_bytes: int = 0
     barriers: int = 0
+    dynamic_shared_bytes: int = 0
+    """That a kernel's launch adds (`Kernel.usage`); ptxas does not know it."""
 
 
 @dataclass(frozen=True, slots=True)

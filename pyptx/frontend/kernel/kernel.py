@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from ...analysis.pressure import Pressure
-    from ..deferred import PtxasResult, ResourceUsage
+    from ..deferred import KernelReport, PtxasResult, ResourceUsage
 
 __all__ = ["Kernel", "Launch", "TensorSpec", "TmaDescriptorHandle", "Traced", "fat_kernel", "kernel"]
 
@@ -311,9 +311,15 @@ class Kernel:
 
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per
-        thread or CTA). Errors as `sass`.
+        thread or CTA), and the dynamic shared memory of its launch. Errors as `sass`.
         """
-        return self._assembled(kw).usage[self.name]
+        return replace(self._assembled(kw).usage[self.name], dynamic_shared_bytes=self.trace(**kw).dynamic_smem)
+
+    def report(self, **kw: Any) -> KernelReport:
+        """All analyses of the kernel at its own launch: registers, occupancy with its threads and dynamic shared memory, loops,
+        bytes of its tensor copies (the boxes of its tiles), bank conflicts, findings. Print it, or `.save("report.html")`.
+        """
+        return deferred.report.kernel_report(self, kw)
 
     def _assembled(self, kw: Mapping[str, Any]) -> PtxasResult:
         result = deferred.ptxas.assemble(self.ptx(**kw), self.arch)

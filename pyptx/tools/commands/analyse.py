@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     text, name = read_argument(options.file)
     builtin = parse_text(text, name, allow_unknown=True)
     module = next(op for op in builtin.body.block.ops if isinstance(op, ModuleOp))
-    assembled = None if options.no_ptxas else _assembled(text, module.target.target)
+    assembled = None if options.no_ptxas else with_line_info(text, module.target.target)
     refused: list[Diagnostic] = []
     if assembled is not None and not assembled.ok:
         refused = [replace(d, message=f"ptxas: {d.message}", filename=name) for d in assembled.diagnostics]
@@ -98,7 +98,7 @@ def _refusal(refused: Sequence[Diagnostic]) -> int:
     return 1 if refused else 0
 
 
-def _assembled(text: str, target: str) -> PtxasResult | None:
+def with_line_info(text: str, target: str) -> PtxasResult | None:
     """What ptxas makes of the text with line information; None without ptxas and for a target it does not know."""
     try:
         if target.removeprefix("sm_") not in supported_archs():
@@ -136,6 +136,8 @@ def as_text(report: FunctionReport, filename: str) -> str:
         f"{top}{measured}",
     )
     dynamic = f", and {', '.join(report.shared.dynamic)} sized by the launch" if report.shared.dynamic else ""
+    if report.dynamic_shared:
+        dynamic = f", and {report.dynamic_shared:,} dynamic that the launch adds"
     row("shared memory", f"{report.shared.size} bytes{dynamic}")
     if report.occupancy is not None:
         o = report.occupancy
@@ -252,6 +254,7 @@ def as_json(report: FunctionReport) -> dict[str, Any]:
         "shared": {
             "static": report.shared.size,
             "dynamic": report.shared.dynamic,
+            "dynamic_bytes": report.dynamic_shared,
             "variables": [{"name": v.name, "size": v.size, "offset": v.offset} for v in report.shared.variables],
         },
         "occupancy": None

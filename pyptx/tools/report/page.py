@@ -109,7 +109,9 @@ def _facts(report: FunctionReport) -> str:
         more = f"estimated; {pressure.estimated} live at the peak of the PTX"
         facts.append(("registers per thread", f"~{report.registers}", more))
     more = "static, per CTA" + (", and what the launch adds" if report.shared.dynamic else "")
-    facts.append(("shared memory", f"{report.shared.size:,} B", more))
+    if report.dynamic_shared:
+        more = f"per CTA: {report.shared.size:,} static, {report.dynamic_shared:,} dynamic"
+    facts.append(("shared memory", f"{report.shared.size + report.dynamic_shared:,} B", more))
     if o is not None:
         more = f"{o.ctas} CTAs, {o.warps} of {o.limits.warps} warps; limited by {', '.join(o.limited_by)}"
         facts.append(("occupancy", f"{o.fraction:.0%}", more))

@@ -1,0 +1,72 @@
+"""The report of a traced kernel, which knows its launch: threads, dynamic shared memory, the boxes of its tensor maps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...analysis.report import FunctionReport, analyse
+from ...dialects.ptx.structure import ModuleOp
+from ...frontend.kernel.kernel import Launch
+from ...parser.module import parse_text
+from ..commands.analyse import as_text, with_line_info
+from ..ptxas import PtxasResult
+from .page import page
+
+if TYPE_CHECKING:
+    from ...frontend.kernel.kernel import Kernel, Traced
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """What the analyses say about a kernel at its own launch. `print` it, or `save` it as an HTML page."""
+
+    analysis: FunctionReport
+    launch: Launch
+    name: str
+    text: str
+    module: ModuleOp
+    assembled: PtxasResult | None
+
+    def __str__(self) -> str:
+        return as_text(self.analysis, self.name)
+
+    @property
+    def html(self) -> str:
+        """A self-contained page."""
+        return page(self.text, self.name, self.module, [self.analysis], self.assembled)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the page to a file."""
+        Path(path).write_text(self.html, encoding="utf-8", errors="replace")
+
+
+def kernel_report(kernel: Kernel, kw: Mapping[str, Any]) -> KernelReport:
+    """See `Kernel.report`."""
+    traced, launch, text = kernel.trace(**kw), kernel.resolve_launch(**kw), kernel.ptx(**kw)
+    name = f"{kernel.name}.ptx"
+    module = next(op for op in parse_text(text, name).body.block.ops if isinstance(op, ModuleOp))
+    assembled = with_line_info(text, kernel.arch)
+    if assembled is not None and not assembled.ok:
+        assembled = None
+    registers = {} if assembled is None else {n: usage.registers for n, usage in assembled.usage.items()}
+    dims = {n: v for n, v in kw.items() if n in kernel.symbolic_dims}
+    (analysis,) = analyse(
+        module, kernel=kernel.name, shape=launch.block, dynamic_shared=launch.smem, registers=registers,
+        boxes=box_sizes(traced, dims),
+    )  # fmt: skip
+    return KernelReport(analysis, launch, name, text, module, assembled)
+
+
+def box_sizes(traced: Traced, dims: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of the box of each tensor map: that of its tile, or the whole tensor."""
+    found: dict[str, int] = {}
+    for parameter in traced.parameters:
+        if parameter.kind == "tma" and (tile := parameter.tile) is not None:
+            box = tile.tma_box or tile.resolve_shape(dims)
+            found[parameter.name] = prod(box) * tile.dtype.bits // 8
+    return found
