@@ -102,6 +102,7 @@ def small_files() -> list[Path]:
     return [p for p in corpus_files() if not p.exists() or p.stat().st_size < 12_000][::9]
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize("path", small_files(), ids=lambda p: p.name)
 def test_varied_files(path: Path) -> None:
     text = path.read_bytes().decode("utf-8", "surrogateescape")
