@@ -17,7 +17,7 @@ from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import HeaderOp, ModuleOp
 from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, TargetAttr, parse_version, target_of, version_text
 from ..ssa.fastir import create
-from .lowering import LoweringError, Setting, check_globals, lower_function, lower_global
+from .lowering import LoweringError, Setting, check_globals, expand_control, lower_function, lower_global
 from .lowering.names import Names, name_symbols, symbol_of
 
 
@@ -65,6 +65,8 @@ class ConvertToPTX(ModulePass):
             settings.append(Setting(self.index, number, names, symbols, declarations))
             check_globals(module, settings[-1])
         ConvertScfToCf().apply(ctx, op)
+        for module in modules:
+            expand_control(module)
         converted: list[Operation] = []
         for module, setting in zip(modules, settings, strict=True):
             converted += [self._lower(inner, setting) for inner in module.body.block.ops]

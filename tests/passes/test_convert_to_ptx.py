@@ -298,7 +298,6 @@ ALLOCATED = """      %t = memref.{op}() : memref<4xf32{space}>
     [
         ("      %r = math.exp %x0 : f64", "f64", "there is no math.exp for f64"),
         ("      %r = math.cbrt %x0 : f32", "f32", "math.cbrt has no lowering to PTX; of math there are: math.absf"),
-        ("      %r = arith.addi %x0, %x0 : i8", "i8", "integers of 8 bits can be"),
         (
             ALLOCATED.format(op="alloc", space=""),
             "f32",

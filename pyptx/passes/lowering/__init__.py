@@ -5,12 +5,22 @@ See `convert_to_ptx`.
 
 from __future__ import annotations
 
-from . import arith, gpu, math, memory, vector
+from . import arith, atomic, control, gpu, math, memory, transfer, vector
+from .control import expand_control
 from .emitter import LOWERINGS, LoweringError, Setting
 from .function import lower_function
 from .globals import check_globals, lower_global
 
-MODULES = (arith, gpu, math, memory, vector)
+MODULES = (arith, atomic, control, gpu, math, memory, transfer, vector)
 """The modules that register lowerings."""
 
-__all__ = ["LOWERINGS", "MODULES", "LoweringError", "Setting", "check_globals", "lower_function", "lower_global"]
+__all__ = [
+    "LOWERINGS",
+    "MODULES",
+    "LoweringError",
+    "Setting",
+    "check_globals",
+    "expand_control",
+    "lower_function",
+    "lower_global",
+]

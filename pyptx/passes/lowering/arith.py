@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from .emitter import Emitter, elementwise, has_fastmath, is_vector, lowers
 from .values import F32, I32, PREDICATE, Constant, Scalar, ScalarValue, Unsupported, lanes_of
 
-SMALL = "integers of 8 bits can be loaded, stored, extended and truncated only; extend them first"
+SMALL = "there is no such instruction for integers of less than 16 bits; extend them first"
 
 
 @lowers("arith.constant")
@@ -86,11 +86,68 @@ def integer(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValu
         if op.name not in _LOGIC:
             raise Unsupported(f"{op.name} on i1 has no PTX instruction; extend to i32 first")
         return e.emit(_LOGIC[op.name], e.register(a), e.register(b), result="pred")
-    if scalar.bits == 8:
-        raise Unsupported(SMALL)
     if isinstance(a, Constant) and isinstance(b, Constant) and op.name in _FOLDED:
         return Constant(number(_FOLDED[op.name](a.value, b.value), scalar), scalar)
-    return e.emit(f"{_INTEGER[op.name]}{scalar.bits}", e.register(a), b, result=scalar.register_class)
+    opcode = _INTEGER[op.name]
+    (a, b), bits = in_words([a, b], e, scalar, opcode[-1]), max(scalar.bits, 16)
+    return e.emit(f"{opcode}{bits}", e.register(a), b, result=scalar.register_class)
+
+
+def in_words(values: list[ScalarValue], e: Emitter, scalar: Scalar, sign: str) -> list[ScalarValue]:
+    """Values of 8 bits as 16 bits, extended by sign (`s`), by zeros (`u`) or in any way (`b`); others as they are.
+
+    A register that holds 8 bits says nothing with its upper half.
+    """
+    if scalar.bits != 8:
+        return values
+    wide = Scalar("b16", 16)
+    return [
+        Constant(int(v.value) & 0xFF if sign == "u" else v.value, wide)
+        if isinstance(v, Constant)
+        else v
+        if sign == "b"
+        else e.emit(f"cvt.{sign}16.{sign}8", v, result="b16")
+        for v in values
+    ]
+
+
+_ROUNDED_UP = {"arith.ceildivsi": "s", "arith.ceildivui": "u", "arith.floordivsi": "s"}
+
+
+@elementwise(*_ROUNDED_UP)
+def rounded_division(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
+    """The quotient towards zero, and one more (or less) where the rest has (not) the divisor's sign."""
+    if scalar == PREDICATE:
+        raise Unsupported(f"{op.name} on i1 has no PTX instruction; extend to i32 first")
+    sign, bits = _ROUNDED_UP[op.name], max(scalar.bits, 16)
+    a, b = map(e.register, in_words(operands, e, scalar, sign))
+    kind, class_ = f"{sign}{bits}", scalar.register_class
+    zero = Constant(0, Scalar(class_, bits))
+    quotient = e.emit(f"div.{kind}", a, b, result=class_)
+    rest = e.emit(f"rem.{kind}", a, b, result=class_)
+    wrong = e.emit(f"setp.ne.{kind}", rest, zero, result="pred")
+    if sign == "s":
+        differ = e.emit(f"xor.b{bits}", rest, b, result=class_)
+        relation = "lt" if op.name == "arith.floordivsi" else "ge"
+        wrong = e.emit("and.pred", wrong, e.emit(f"setp.{relation}.{kind}", differ, zero, result="pred"), result="pred")
+    step = Constant(-1 if op.name == "arith.floordivsi" else 1, Scalar(class_, bits))
+    moved = e.emit(f"add.s{bits}", quotient, step, result=class_)
+    return e.emit(f"selp.b{bits}", moved, quotient, wrong, result=class_)
+
+
+@lowers("arith.mulsi_extended", "arith.mului_extended")
+def extended_product(e: Emitter, op: Operation) -> None:
+    """The low and the high half of a product."""
+    scalar = e.scalar(op.operands[0])
+    if scalar.bits < 16:
+        raise Unsupported(f"{op.name} on {scalar.bits} bits; extend, multiply, and shift")
+    sign = "s" if op.name == "arith.mulsi_extended" else "u"
+    rows = list(zip(*map(e.lanes, op.operands), strict=True))
+    for result, part in zip(op.results, ("lo", "hi"), strict=True):
+        made = tuple(
+            e.emit(f"mul.{part}.{sign}{scalar.bits}", e.register(a), b, result=scalar.register_class) for a, b in rows
+        )
+        e.values[result] = made if is_vector(result.type) else made[0]
 
 
 _SHIFTS = {"arith.shli": "shl.b", "arith.shrsi": "shr.s", "arith.shrui": "shr.u"}
@@ -99,13 +156,15 @@ _SHIFTS = {"arith.shli": "shl.b", "arith.shrsi": "shr.s", "arith.shrui": "shr.u"
 @elementwise(*_SHIFTS)
 def shift(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
     a, amount = operands
-    if scalar.bits < 16:
-        raise Unsupported(SMALL)
+    if scalar == PREDICATE:
+        raise Unsupported("i1 values are not shifted; extend to i32 first")
+    opcode = _SHIFTS[op.name]
     if isinstance(amount, Constant):
-        amount = Constant(amount.value, I32)
+        amount = Constant(int(amount.value) & 0xFFFFFFFF if amount.value >= 0 else 0xFFFF, I32)
     elif scalar.bits != 32:
         amount = e.emit(f"cvt.u32.u{scalar.bits}", amount, result="b32")
-    return e.emit(f"{_SHIFTS[op.name]}{scalar.bits}", e.register(a), amount, result=scalar.register_class)
+    (a,) = in_words([a], e, scalar, opcode[-1])
+    return e.emit(f"{opcode}{max(scalar.bits, 16)}", e.register(a), amount, result=scalar.register_class)
 
 
 _RELATIONS = (
@@ -135,9 +194,8 @@ def compare_integers(e: Emitter, op: Operation, scalar: Scalar, operands: list[S
         if relation == "eq":
             return e.emit("not.pred", differ, result="pred")
         raise Unsupported("i1 values are compared with eq and ne only; extend to i32 first")
-    if scalar.bits == 8:
-        raise Unsupported(SMALL)
-    return e.emit(f"setp.{relation}.{sign}{scalar.bits}", e.register(a), b, result="pred")
+    a, b = in_words([a, b], e, scalar, sign)
+    return e.emit(f"setp.{relation}.{sign}{max(scalar.bits, 16)}", e.register(a), b, result="pred")
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -308,11 +366,11 @@ def between(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValu
     sign = op.name.removeprefix("arith.").replace("fpto", "")[0]
     value = e.register(a)
     if op.name.startswith("arith.fpto"):
-        if to.bits < 16:
-            raise Unsupported(f"{op.name} to {to.bits} bits: convert to i32 and truncate")
+        if to == PREDICATE:
+            raise Unsupported(f"{op.name} to i1: convert to i32 and compare")
         if scalar.bits == 16:
             value, scalar = e.register(widened(e, value, scalar)), F32
-        return e.emit(f"cvt.rzi.{sign}{to.bits}.{scalar.float}", value, result=to.register_class)
+        return e.emit(f"cvt.rzi.{sign}{max(to.bits, 16)}.{scalar.float}", value, result=to.register_class)
     if scalar == PREDICATE:
         one = Constant(1 if sign == "u" else -1, I32)
         value, scalar = e.emit("selp.b32", one, Constant(0, I32), value, result="b32"), I32

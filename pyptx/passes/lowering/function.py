@@ -219,7 +219,20 @@ def _block(e: Emitter, block: Block, following: Block | None, made: dict[Block, 
     return []
 
 
+_INSTEAD = {
+    "gpu.printf": "store what it would print to a buffer",
+    "gpu.launch": "outline it first, with mlir-opt --gpu-kernel-outlining",
+    "func.call": "inline the function first, with mlir-opt --inline",
+    "scf.parallel": "map it to threads first, or write scf.for",
+    "scf.forall": "map it to threads first, or write scf.for",
+    "math.fpowi": "convert the exponent and use math.powf",
+}
+"""What to use in the place of operations that are common and have no lowering."""
+
+
 def _unknown(op: Operation) -> str:
+    if op.name in _INSTEAD:
+        return f"{op.name} has no lowering to PTX: {_INSTEAD[op.name]}\n  {_shown(op)}"
     dialect = op.name.partition(".")[0]
     others = sorted(n for n in LOWERINGS if n.startswith(dialect + "."))
     hint = f"of {dialect} there are: {', '.join(others)}" if others else "there is no lowering of that dialect"

@@ -15,7 +15,7 @@ from operator import mul
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr
-from xdsl.dialects.memref import AtomicRMWOp, DimOp, ExpandShapeOp, GetGlobalOp, ReinterpretCastOp, SubviewOp
+from xdsl.dialects.memref import DimOp, ExpandShapeOp, GetGlobalOp, ReinterpretCastOp, SubviewOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects.ptx.integer import Add
@@ -270,25 +270,25 @@ def rows_of_vector(memory: Memory, type_: Attribute) -> Rows:
     return Rows(shape[-1], starts, row & -row)
 
 
-def _indices(e: Emitter, values: Any) -> list[ScalarValue]:
+def indices_of(e: Emitter, values: Any) -> list[ScalarValue]:
     return [e.operand(v) for v in values]
 
 
-def _set_vector(e: Emitter, result: SSAValue, lanes: tuple[ScalarValue, ...]) -> None:
+def set_vector(e: Emitter, result: SSAValue, lanes: tuple[ScalarValue, ...]) -> None:
     e.values[result] = lanes if is_vector(result.type) else lanes[0]
 
 
 @lowers("memref.load")
 def load(e: Emitter, op: Operation) -> None:
     memory = e.memory(op.operands[0])
-    where = address(e, memory, _indices(e, op.operands[1:]))
-    _set_vector(e, op.results[0], loaded(e, memory, where, rows_of_element(memory.element)))
+    where = address(e, memory, indices_of(e, op.operands[1:]))
+    set_vector(e, op.results[0], loaded(e, memory, where, rows_of_element(memory.element)))
 
 
 @lowers("memref.store")
 def store(e: Emitter, op: Operation) -> None:
     memory = e.memory(op.operands[1])
-    where = address(e, memory, _indices(e, op.operands[2:]))
+    where = address(e, memory, indices_of(e, op.operands[2:]))
     stored(e, memory, where, rows_of_element(memory.element), e.lanes(op.operands[0]))
 
 
@@ -297,8 +297,8 @@ def vector_load(e: Emitter, op: Operation) -> None:
     """The address must be aligned as `rows_of_vector` says."""
     memory = e.memory(op.operands[0])
     rows = rows_of_vector(memory, op.results[0].type)
-    where = address(e, memory, _indices(e, op.operands[1:]))
-    _set_vector(e, op.results[0], loaded(e, memory, where, rows))
+    where = address(e, memory, indices_of(e, op.operands[1:]))
+    set_vector(e, op.results[0], loaded(e, memory, where, rows))
 
 
 @lowers("vector.store")
@@ -306,7 +306,7 @@ def vector_store(e: Emitter, op: Operation) -> None:
     """As for `vector.load`."""
     memory = e.memory(op.operands[1])
     rows = rows_of_vector(memory, op.operands[0].type)
-    where = address(e, memory, _indices(e, op.operands[2:]))
+    where = address(e, memory, indices_of(e, op.operands[2:]))
     stored(e, memory, where, rows, e.lanes(op.operands[0]))
 
 
@@ -509,24 +509,24 @@ def expand_shape(e: Emitter, op: Operation) -> None:
     e.values[op.results[0]] = replace(memory, sizes=tuple(sizes), strides=tuple(strides))
 
 
-_ATOMICS = {0: "f", 1: "u"}
-"""The kinds of `arith.AtomicRMWKind` that have the same number in all versions of MLIR: addf and addi."""
-
-
-@lowers("memref.atomic_rmw")
-def atomic(e: Emitter, op: Operation) -> None:
-    """Relaxed, at the scope of the GPU (of the CTA, for shared memory)."""
-    assert isinstance(op, AtomicRMWOp)
-    memory = e.memory(op.memref)
-    kind = op.kind.value.data
-    if kind not in _ATOMICS:
+@lowers("memref.copy")
+def copy(e: Emitter, op: Operation) -> None:
+    """Element by element, for sizes that are known and small."""
+    source, target = map(e.memory, op.operands)
+    sizes = [n.value if isinstance(n, Constant) else None for n in source.sizes]
+    count = 1
+    for n in sizes:
+        count = -1 if n is None or count < 0 else count * int(n)
+    if not 0 <= count <= MOST_COPIED:
         raise Unsupported(
-            f"of the kinds, 0 (addf) and 1 (addi) are lowered, not {kind}, whose meaning depends on MLIR's version"
+            f"a copy of more than {MOST_COPIED} elements, or of a number not known here; write a loop over it"
         )
-    scalar = memory.element.scalar
-    if memory.element.shape or memory.space == "local" or scalar.bits < 32:
-        raise Unsupported("atomics are on 32 or 64 bits of global or shared memory")
-    type_ = scalar.float if kind == 0 else scalar.unsigned
-    where = address(e, memory, _indices(e, op.indices))
-    value = e.register(e.operand(op.value))
-    e.values[op.results[0]] = e.emit(f"atom.{memory.space}.add.{type_}", where, value, result=scalar.register_class)
+    index = _index(e)
+    for place in product_of(*(range(int(cast("Any", n))) for n in sizes)):
+        at: list[ScalarValue] = [Constant(n, index) for n in place]
+        moved = loaded(e, source, address(e, source, at), rows_of_element(source.element))
+        stored(e, target, address(e, target, at), rows_of_element(target.element), moved)
+
+
+MOST_COPIED = 64
+"""Elements that `memref.copy` moves one by one."""
