@@ -115,3 +115,42 @@ def test_importing_pyptx_imports_no_framework() -> None:
     code = "import pyptx, sys; pyptx.kernel, pyptx.parse, pyptx.simulate; print(sorted({'torch', 'jax', 'cuda', 'llvmlite'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def opcode_comparisons(path: Path) -> list[int]:
+    """Lines that compare an opcode with a string that is one."""
+    from pyptx.dialects.ptx import all as _all  # noqa: F401  (registers every op class)
+    from pyptx.dialects.ptx.instruction import OPCODES
+
+    roots = {opcode.partition(".")[0] for opcode in OPCODES}
+    lines: list[int] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Compare):
+            continue
+        left = {
+            n.attr if isinstance(n, ast.Attribute) else n.id
+            for n in ast.walk(node.left)
+            if isinstance(n, (ast.Attribute, ast.Name))
+        }
+        words = [
+            n.value
+            for c in node.comparators
+            for n in ast.walk(c)
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
+        if left & {"opcode", "root"} and any(w.partition(".")[0] in roots for w in words):
+            lines.append(node.lineno)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "folder", ["analysis", "codegen", "frontend", "parser", "passes", "printer", "runtime", "simulator", "ssa", "tools"]
+)
+def test_facts_of_instructions_are_on_their_classes(folder: str) -> None:
+    """A comparison of an opcode with a name is a fact that belongs on the op's class."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in opcode_comparisons(path)
+    ]
+    assert not found

@@ -78,7 +78,7 @@ def style_of(functions: Iterable[Sequence[Statement]]) -> str:
     """The style of the first call in these functions that has several arguments, else of the first at all."""
     first = ""
     for statements in functions:
-        if not any(s[0].instruction is not None and s[0].instruction.opcode == "call" for s in statements):
+        if not any(s[0].instruction is not None and s[0].instruction.argument_lists for s in statements):
             continue
         plain = [s for s in statements if s[0].kind != Kind.REGISTERS]
         for at, (shape, _, _, _, _) in enumerate(plain):

@@ -77,7 +77,8 @@ def read_instruction(
     cls, used = found if found is not None else (None, 0)
     if gaps is not None and cls is not None and any(gaps[opcode_at + 1 : at]):
         _check_gaps(cls, words[used:], gaps[opcode_at + 1 : at], opcode_at + 1)
-    layout, names, constants = _operands(tokens, at, end, is_register, is_special, root == "call", gaps)
+    lists = cls is not None and cls.argument_lists
+    layout, names, constants = _operands(tokens, at, end, is_register, is_special, lists, gaps)
     return InstructionText(
         cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, constants
     )
@@ -148,7 +149,9 @@ def instruction_text(text: str, register_class: Callable[[str], str | None]) -> 
     head, _, operands = text.partition(" ")
     root, *words = head.split(".")
     found = find_opcode(root, words) if _HEAD(head) else None
-    remembers = found is not None and not found[0].jumps and root != "call"  # those read names in their own way
+    remembers = (
+        found is not None and not found[0].jumps and not found[0].argument_lists
+    )  # those read names in their own way
     known = _operand_texts.get(operands) if remembers else None
     if known is not None and found is not None:
         again = known[1].get(tuple(map(register_class, known[0])))

@@ -681,7 +681,7 @@ class _FunctionDecoder:
             read.extend(x for r in tied for x in leaves(self._value(r)) if isinstance(x, Reg))
         if "cc" in modifiers:
             written.append(self.cc)
-        if root in ("addc", "subc", "madc"):
+        if type(op).reads_carry:
             read.append(self.cc)
         inst.written, inst.read = tuple(written), tuple(read)
         self._place(inst, op)

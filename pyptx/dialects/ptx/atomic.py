@@ -138,6 +138,7 @@ class Red(Instruction):
     """
 
     name = "ptx.red"
+    returns_nothing = True
     section = "9.7.15.6"
     effect = "order"
     access = "atomic"

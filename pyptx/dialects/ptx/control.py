@@ -49,6 +49,7 @@ class Call(Instruction):
     """
 
     name = "ptx.call"
+    argument_lists = True
     section = "9.7.14.5"
     effect = "control"
     symbol_kind = "call"

@@ -20,6 +20,7 @@ class Addc(Instruction):
     """
 
     name = "ptx.addc"
+    reads_carry = True
     section = "9.7.2.2"
     effect = "order"
     unit = "arithmetic"
@@ -38,6 +39,7 @@ class Subc(Instruction):
     """
 
     name = "ptx.subc"
+    reads_carry = True
     section = "9.7.2.4"
     effect = "order"
     unit = "arithmetic"
@@ -56,6 +58,7 @@ class Madc(Instruction):
     """
 
     name = "ptx.madc"
+    reads_carry = True
     section = "9.7.2.6"
     effect = "order"
     unit = "arithmetic"

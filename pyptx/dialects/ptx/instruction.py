@@ -261,6 +261,12 @@ class Instruction(Operation, Fragments):
     """
     carries_address: ClassVar[bool] = False
     """Whether its result is an address where an operand is one: a move, or a sum with an offset."""
+    argument_lists: ClassVar[bool] = False
+    """Whether its operands are lists in parentheses, which are constant expressions elsewhere."""
+    reads_carry: ClassVar[bool] = False
+    """Whether it reads the carry that an instruction with `.cc` wrote."""
+    returns_nothing: ClassVar[bool] = False
+    """Whether it is an atomic operation without a result: its read is part of no acquire pattern (PTX ISA 8.8)."""
     commutative: ClassVar[bool] = False
     """Whether its two operands may change places."""
     identity: ClassVar[int | None] = None

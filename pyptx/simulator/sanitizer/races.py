@@ -470,7 +470,7 @@ class Races:
         observes = self._observes(inst, lanes, written, kind)
         broken = np.flatnonzero(~observes & (written != 0))
         chain[index[broken]] = stamp[broken]
-        reads = inst.opcode != "red"  # 8.8: a reduction's read is part of no acquire pattern
+        reads = not inst.family.returns_nothing
         patterns, size = self.patterns, scalar_size(inst)
         if not (
             patterns.values
