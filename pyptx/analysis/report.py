@@ -20,7 +20,7 @@ from .mix import Mix, instruction_mix
 from .occupancy import Occupancy, limits_of, occupancy
 from .operands import file_of
 from .pressure import Pressure, register_pressure
-from .shared import SharedUse, shared_use
+from .shared import ModuleNames, SharedUse, shared_use
 from .source_map import map_of
 from .threads import Threads, thread_values
 from .traffic import Traffic, memory_traffic
@@ -86,7 +86,8 @@ def analyse(
             names = ", ".join(f.symbol for f in functions) or "none"
             raise PTXError(f"there is no function {kernel} with a body in this module; it has: {names}")
         functions = chosen
-    reports = [analyse_function(f, module, shape, dynamic_shared, registers or {}, boxes) for f in functions]
+    names = ModuleNames(module)
+    reports = [analyse_function(f, module, names, shape, dynamic_shared, registers or {}, boxes) for f in functions]
     sources = map_of(module)
     if sources:
         for report in reports:
@@ -98,6 +99,7 @@ def analyse(
 def analyse_function(
     function: FunctionOp,
     module: ModuleOp,
+    names_of_module: ModuleNames,
     shape: Shape | None,
     dynamic_shared: int,
     registers: Mapping[str, int],
@@ -108,7 +110,7 @@ def analyse_function(
     tree = cfg.dominators()
     loops = find_loops(cfg, tree)
     pressure = register_pressure(function, liveness(cfg))
-    shared = shared_use(function, module)
+    shared = shared_use(function, names_of_module)
     names = frozenset(v.name for v in shared.variables) | frozenset(shared.dynamic)
     threads = thread_values(function, cfg, shape)
     active = ActiveThreads(cfg, threads)

@@ -32,10 +32,17 @@ class SharedUse:
     dynamic: tuple[str, ...]
 
 
-def shared_use(function: FunctionOp, module: ModuleOp) -> SharedUse:
+class ModuleNames:
+    """What functions may name: the module's functions with a body, and its shared variables."""
+
+    def __init__(self, module: ModuleOp):
+        self.functions = {f.symbol: f for f in module.functions if not f.is_declaration}
+        self.shared = {n: (d, i) for d, i, n in _declared(module)}
+
+
+def shared_use(function: FunctionOp, module: ModuleNames) -> SharedUse:
     """Static shared memory of a function, with that of the functions it calls by name."""
-    functions = {f.symbol: f for f in module.functions if not f.is_declaration}
-    module_level = {n: (d, i) for d, i, n in _declared(module)}
+    functions, module_level = module.functions, module.shared
     reached: dict[str, None] = {}
     work = [function]
     seen = {function.symbol}

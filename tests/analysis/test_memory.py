@@ -11,7 +11,7 @@ import pytest
 import pyptx
 from pyptx.analysis.banks import conflicts
 from pyptx.analysis.occupancy import LIMITS, limits_of, occupancy
-from pyptx.analysis.shared import shared_use
+from pyptx.analysis.shared import ModuleNames, shared_use
 from pyptx.analysis.traffic import warp_sectors
 from pyptx.dialects.ptx.structure import ModuleOp
 from pyptx.tools.ptxas import ToolNotFound, assemble
@@ -181,7 +181,9 @@ def test_static_shared_memory_is_that_of_ptxas() -> None:
                 continue
             compared += 1
             # ptxas prints what sm_90 and newer reserve as static too
-            assert shared_use(function, module).size in (usage.shared_bytes, usage.shared_bytes - 1024), path
+            assert shared_use(function, ModuleNames(module)).size in (usage.shared_bytes, usage.shared_bytes - 1024), (
+                path
+            )
     assert compared
 
 
