@@ -23,7 +23,7 @@ from ..dialects.ptx.directive_facts import (
 from ..dialects.ptx.special_registers import is_special_register
 from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.target import NEWEST_PTX, Version, target_in, version_text
-from ..dialects.ptx.types import SCALAR_TYPES
+from ..dialects.ptx.types import ARRAY_TYPES, SCALAR_TYPES
 from .entities import OPAQUE, Entity, Fault, Formal, Signature, formals
 from .initial_values import initial_faults
 from .opaque import opaque_faults
@@ -48,10 +48,11 @@ def header_faults(version: Version) -> Iterator[Fault]:
 
 @lru_cache(maxsize=4096)
 def _head_fault(
-    head: tuple[str, ...], place: str, extra: str, array: bool, version: Version, target: str
+    head: tuple[str, ...], place: str, extra: str, array: bool, ranges: bool, version: Version, target: str
 ) -> Fault | None:
     """What is wrong with the words before the names: linking, space, alignment, attributes, type. `array`: they are
-    arrays, of which ptxas takes types that scalars may not have.
+    arrays, of which ptxas takes types that scalars may not have. `ranges`: they are ranges, which it lets be .managed
+    in any space.
     """
     at = 0
     linking = ""
@@ -78,6 +79,8 @@ def _head_fault(
                     else place
                 )
                 arguments = [w for w in arguments if w.startswith(".")]
+                if ranges and ".unified" not in arguments:
+                    where = "global"
             else:
                 where = (
                     place
@@ -126,6 +129,8 @@ def _head_fault(
         judged = type_words[1:]
     elif array and type_words == [".b128"]:
         judged = [".b64"]
+    elif array and len(type_words) == 1 and type_words[0][1:] in ARRAY_TYPES and space != ".reg":
+        judged = [".b8"]
     problem = judge_directive(space, judged, place, version, target)
     if problem is not None:
         return Fault(problem.message, problem.hint, word=space)
@@ -197,7 +202,8 @@ def _declaration_faults(
     if incomplete and not extra:
         extra = " incomplete"
     array = all(tail[:1] == ("[",) for tail in tails)
-    fault = _head_fault(head, place, extra, array, version, target)
+    ranges = all(tail[:1] == ("<",) for tail in tails)
+    fault = _head_fault(head, place, extra, array, ranges, version, target)
     if fault is not None:
         yield fault
         return
@@ -287,6 +293,8 @@ def _item_faults(
         )
     elif external:
         yield Fault(f"{name} is .extern and cannot have an initial value", word=name)
+    elif declaration.type in ARRAY_TYPES:
+        yield Fault(f"a .{declaration.type} array cannot have initial values", "declare it .b8 or .b32", word=name)
     elif declaration.type in ("f16", "f16x2"):
         yield Fault(
             f"a .{declaration.type} variable cannot have an initial value", "declare it .b16 or .b32", word=name

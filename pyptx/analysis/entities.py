@@ -13,7 +13,7 @@ from typing import Literal
 
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, extents
 from ..dialects.ptx.syntax import Arguments, Immediate, Operand, Register, Sink, Symbol
-from ..dialects.ptx.types import SCALAR_TYPES, register_fits
+from ..dialects.ptx.types import ARRAY_TYPES, SCALAR_TYPES, register_fits
 
 Kind = Literal["variable", "register", "label", "function", "entry", "prototype", "branch targets", "call targets"]
 KIND_NAMES: dict[str, str] = {
@@ -273,6 +273,8 @@ def _variable_mismatch(formal: Formal, actual: Formal) -> str | None:
 def _arrays_fit(formal: Formal, actual: Formal) -> bool:
     """Arrays agree in size, and in element type unless one of them is of a bit type."""
     kinds = {SCALAR_TYPES[t].kind for t in (formal.type, actual.type) if t in SCALAR_TYPES}
+    if formal.type in ARRAY_TYPES or actual.type in ARRAY_TYPES:
+        return False  # not even one of the same type
     if formal.type != actual.type and "bits" not in kinds:
         return False
     if formal.incomplete:

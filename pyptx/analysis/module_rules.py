@@ -63,6 +63,7 @@ class ModuleRules:
                     continue
                 if earlier.defined:
                     continue
+                entity.place = earlier.place
             self.known[formal.name] = entity
 
     def function(
@@ -210,8 +211,9 @@ def _variable_again(earlier: Entity, later: Entity) -> Fault | None:
     a, b = earlier.formal, later.formal
     assert a is not None and b is not None
     sized = a.extents != b.extents and not (a.incomplete or b.incomplete)
-    if (earlier.place, a.type, a.vector) != (later.place, b.type, b.vector) or sized:
-        return Fault(f"{name} was declared as .{earlier.place} {a} and is declared as .{later.place} {b}", word=name)
+    moved = earlier.place != later.place and earlier.defined and later.defined  # the first declaration's space counts
+    if (a.type, a.vector) != (b.type, b.vector) or moved or sized:
+        return Fault(f"{name} was declared as {a} and is declared as {b}", word=name)
     if earlier.defined and later.defined:
         return Fault(f"{name} is defined twice", "one of them may be .extern", word=name)
     if later.defined and not later.linking:

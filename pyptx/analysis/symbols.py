@@ -85,11 +85,11 @@ class Names:
         """Declare a name in the innermost scope."""
         own = self._own[-1]
         name = entity.name
+        if name in self._own_labels[-1]:
+            return Fault(f"{name} is declared twice in this scope: {name} is a label already", word=name)
         if name in own or self._in_range(name):
             earlier = self.visible[name].what if name in own else f"{name} is a register of a range"
             return Fault(f"{name} is declared twice in this scope: {earlier} already", word=name)
-        if name in self._own_labels[-1]:
-            return Fault(f"{name} is declared twice in this scope: {name} is a label already", word=name)
         own[name] = self.visible.get(name)
         self.visible[name] = entity
         return None
@@ -137,16 +137,28 @@ class Names:
     # ------------------------------------------------------------------------------------------------------ labels
 
     def label(self, name: str) -> Fault | None:
-        """A label stands here."""
+        """A label stands here. From here on it hides what its name is outside this scope."""
+        own, labels = self._own[-1], self.labels[self.path[-1]]
         self._passed.add(name)
+        again = name in self._own_labels[-1]
         self._own_labels[-1].add(name)
-        labels = self.labels[self.path[-1]]
         if labels.get(name, 0) > 1:
             labels[name] = 1  # said once
             return Fault(f"label {name} stands twice in this scope", word=name)
-        if name in self._own[-1]:
+        if again:
+            return None
+        if name in own:
             return Fault(f"{name} is declared twice in this scope: {self.visible[name].what} already", word=name)
+        if name in self.visible:
+            own[name] = self.visible.pop(name)
         return None
+
+    def _without_label(self, name: str) -> None:
+        """The label that stood here is the name of a list."""
+        self._own_labels[-1].discard(name)
+        own = self._own[-1]
+        if name in own and name not in self.visible and (hidden := own.pop(name)) is not None:
+            self.visible[name] = hidden
 
     def has_label(self, name: str) -> bool:
         labels = self.labels
@@ -154,11 +166,12 @@ class Names:
 
     def branch(self, name: str, operand: int = 0) -> Fault | None:
         """The target of a branch."""
-        if self.has_label(name):
-            return None
         entity = self.visible.get(name)
         if entity is not None:
-            return Fault(f"a branch needs a label, and {entity.what}", operand=operand)
+            later = f", as the label {name} comes later" if self.has_label(name) else ""
+            return Fault(f"a branch needs a label, and {entity.what} here{later}", operand=operand)
+        if self.has_label(name):
+            return None
         elsewhere = any(name in labels for labels in self.labels.values())
         if elsewhere:
             return Fault(f"label {name} stands in another {{ }} scope, which cannot be branched into", operand=operand)
@@ -187,13 +200,13 @@ class Names:
         elif directive == ".calltargets":
             entity = Entity(label, "call targets", targets=tuple(names))
             for name in names:
-                target = self.module.get(name)
+                target = self.visible.get(name)
                 if target is None or target.kind not in ("function", "entry"):
                     what = f"{name} is not declared before it" if target is None else target.what
                     yield Fault(f".calltargets lists functions, and {what}", word=name)
         else:
             entity = Entity(label, "prototype", signature=signature)
-        self._own_labels[-1].discard(label)  # its label on a line before it
+        self._without_label(label)  # its label on a line before it
         if label and (fault := self.add(entity)) is not None:
             yield fault
 
@@ -289,7 +302,7 @@ class Names:
         if entity.kind != "variable":
             return self._wrong(use, entity.what)
         if entity.formal is not None and entity.formal.type in OPAQUE:
-            if use.references:
+            if use.references and entity.place in use.places:
                 return None
             return Fault(
                 f"{use.opcode} of this type cannot take the address of {entity.name}: {entity.what}",
@@ -346,6 +359,8 @@ class Names:
         self, name: str, operand: int, results: Arguments | None, arguments: Arguments | None, classes: Sequence[str]
     ) -> Fault | None:
         entity = self.visible.get(name)
+        if entity is None and name in self.module:
+            return Fault(f"a call needs a function (.func), and {name} is a label here", operand=operand)
         if entity is None:
             near = suggest(name, [n for n, e in self.module.items() if e.kind == "function"])
             near = f"did you mean {' or '.join(near)}?" if near else None

@@ -126,9 +126,8 @@ def cta_shape(function: FunctionOp) -> tuple[tuple[int, int, int], bool]:
     else 128 in
     one row, or 32 by 4 where the kernel reads `%tid.y`."""
     for name in (".reqntid", ".maxntid"):
-        words = function.directive(name)
-        if words:
-            x, y, z = [int(w, 0) for w in (*words, "1", "1")[:3]]
+        if numbers := function.numbers(name):
+            x, y, z = (*numbers, 1, 1)[:3]
             return (x, y, z), name == ".reqntid"
     for op in function.walk():
         if isinstance(op, Instruction) and SpecialRegister("%tid.y") in op.layout:

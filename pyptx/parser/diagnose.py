@@ -23,10 +23,27 @@ from ..dialects.ptx.instruction import Judge, admits, nothing
 from ..dialects.ptx.memo import count_entry, trim
 from ..dialects.ptx.proposals import advice as advice_of_heads
 from ..dialects.ptx.proposals import hint_of
-from ..dialects.ptx.structure import DeclarationAttr, DirectiveOp, LabelListOp, LocOp, TokensAttr, UnknownOp
+from ..dialects.ptx.structure import (
+    DeclarationAttr,
+    DirectiveOp,
+    LabelListOp,
+    LocOp,
+    TokensAttr,
+    UnknownOp,
+    address_size,
+)
 from ..dialects.ptx.symbol_use import SymbolUse, symbol_uses
 from ..dialects.ptx.syntax import registers
-from ..dialects.ptx.target import FIRST_PTX, TargetAttr, Version, parse_version, target_numbers, target_of, version_text
+from ..dialects.ptx.target import (
+    FIRST_PTX,
+    TargetAttr,
+    Version,
+    parse_version,
+    target_meant,
+    target_numbers,
+    target_of,
+    version_text,
+)
 from ..dialects.ptx.types import takes_added_constant
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
@@ -36,7 +53,7 @@ from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
 from .fixes import Fixer, Placed
 from .module import diagnostics, header_issues
-from .reader import Issue, ModuleText, Reader, address_size
+from .reader import Issue, ModuleText, Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
@@ -108,6 +125,9 @@ class _Judge:
             fault = self._header_fault(words, seen)
             if fault is not None:
                 yield from self._placed([fault], line)
+            if words[0] == ".target" and words[1:] and (meant := target_meant(words[1])) != words[1]:
+                message = f"there is no target {words[1]}, and ptxas takes it for {meant}"
+                yield from self._placed([Fault(message, f"write {meant}", words[1], severity="warning")], line)
             seen.append(words[0])
         if "debug" in self.options and ".section" not in seen:
             message = ".target debug needs debug information, and the module has no .section"

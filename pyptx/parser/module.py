@@ -13,7 +13,16 @@ from ..analysis.source_map import map_of_text
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.memo import trim
-from ..dialects.ptx.structure import DirectiveOp, HeaderOp, ModuleOp, TextAttr, TokensAttr, UnknownOp, text_attr
+from ..dialects.ptx.structure import (
+    DirectiveOp,
+    HeaderOp,
+    ModuleOp,
+    TextAttr,
+    TokensAttr,
+    UnknownOp,
+    header_value,
+    text_attr,
+)
 from ..dialects.ptx.style import Style, StyleAttr, detect
 from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
@@ -110,6 +119,8 @@ def _module_op(statement: Statement, style: Style, filename: StringAttr | None) 
     assert op_class is not None
     if isinstance(shape.payload, str) and op_class is DirectiveOp:
         op_class, properties = HeaderOp, dict[str, Attribute](what=string_attr(shape.payload))
+        if header_value(shape.payload, shape.tokens[1]) != shape.tokens[1]:
+            properties["written"] = string_attr(shape.tokens[1])
     attributes: dict[str, Attribute] = {}
     if shape.gaps != style.module_gaps(shape.tokens):
         attributes["gaps"] = TokensAttr(tuple(shape.gaps))

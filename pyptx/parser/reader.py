@@ -36,9 +36,10 @@ from ..dialects.ptx.structure import (
     TokensAttr,
     UnknownOp,
     VariableOp,
+    address_size,
 )
-from ..dialects.ptx.syntax import LINE_MARKER, SyntaxProblem, Token, is_special_register, lex, literal
-from ..dialects.ptx.target import parse_version, target_of, version_text
+from ..dialects.ptx.syntax import LINE_MARKER, SyntaxProblem, Token, is_special_register, lex
+from ..dialects.ptx.target import parse_version, target_meant, target_of
 from ..dialects.ptx.types import REGISTER_CLASSES
 from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
@@ -65,19 +66,12 @@ _NAME = r"(?!_[;:]|WARP_SZ[;:])[A-Za-z_$][\w$]*"
 _LABEL = re.compile(rf"({_NAME}):(\r?)").fullmatch
 _BRANCH = re.compile(rf"([ \t]*(?:@!?%[\w$]+[ \t]+)?bra(?:\.uni)?[ \t]+)({_NAME});(\r?)").fullmatch
 _LINE_MARKER = re.compile(LINE_MARKER).fullmatch
+_ENDS_IN_MARKER = re.compile(rf'(?:[^"/#]|/(?![/*])|"[^"]*"|/\*.*?\*/)*+({LINE_MARKER})').fullmatch
+"""A line that ends in a line marker, which is none for ptxas where the file ends without a newline."""
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*").fullmatch
 _VARIABLE_WORDS = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex", ".sampler", ".surf"})
 _BEFORE_A_SPACE = frozenset({".extern", ".visible", ".weak", ".common", ".align", ".attribute"})
 _MAX_RETRIES = 64
-
-
-def address_size(text: str) -> int | None:
-    """The value of a whole number of `.address_size`, however it is spelled (`64`, `0x40`, `64U`)."""
-    try:
-        value = literal(text)
-    except (ValueError, OverflowError):
-        return None
-    return value & (1 << 64) - 1 if isinstance(value, int) else None
 
 
 @dataclass(slots=True)
@@ -262,6 +256,8 @@ class Reader:
             self._issue(f"the body of {self._name()} is not closed: a '}}' is missing", max(count, 1), 1)
             self.module.items.append(self.function)
         self.module.tail = self.lead
+        if not has_final_newline and (marker := _ENDS_IN_MARKER(last)) is not None:
+            self._issue("a newline must follow a line marker", count, marker.start(1) + 1)
         return self.module
 
     def _continued(self) -> set[int]:
@@ -793,7 +789,7 @@ class Reader:
     ) -> None:
         first = words[0]
         line = position.line(start)
-        if ".func" in words or ".entry" in words:
+        if first not in (".section", SOURCE_SECTION) and (".func" in words or ".entry" in words):
             self._function(tokens, start, end, words, gaps, position)
             return
         if first in (".version", ".target", ".address_size"):
@@ -825,13 +821,11 @@ class Reader:
         if len(words) < 2:
             raise SyntaxProblem(f".{what} needs a value", start)
         value = words[1]
-        spelled = True
         if what == "version":
             if gaps[1].strip(" \t"):
                 raise SyntaxProblem("the number of .version must follow it on its line, after spaces only", start)
             if not re.fullmatch(r"\d+\.\d+", value):
                 raise SyntaxProblem(f".version needs a number such as 8.7, not {value!r}", start + 1)
-            spelled = version_text(parse_version(value)) == value
             repeated = bool(module.version) and module.version != value
             module.version = module.version or value
         elif what == "target":
@@ -839,19 +833,18 @@ class Reader:
                 raise SyntaxProblem(".target is a target such as sm_90a, and words behind commas", start + 1)
             repeated = bool(module.target)
             if not repeated:
-                module.target = value
+                module.target = target_meant(value)
                 module.options = tuple(words[3::2])
         else:
             size = address_size(value) if len(words) == 2 else None
             if size is None:
                 raise SyntaxProblem(f".address_size needs 32 or 64, not {' '.join(words[1:])}", start + 1)
-            spelled = str(size) == value
             repeated = bool(module.address_size)
             module.address_size = module.address_size or str(size)
         if not repeated:
             module.header_lines[what] = line
         shape = directive_shape(DirectiveOp, words, gaps)
-        if not repeated and spelled:
+        if not repeated:
             shape.payload = what  # printed from the module's own attributes
         module.items.append((shape, (), self.lead, line, ""))
         self.lead = ""
@@ -860,6 +853,8 @@ class Reader:
         self, tokens: list[Token], start: int, end: int, words: list[str], gaps: list[str], position: Positions
     ) -> None:
         header = read_header(tokens, start, end)
+        if words[-1] not in (";", "{"):
+            raise SyntaxProblem(f"expected '{{' or ';' after the head of {header.name}, found {words[-1]!r}", end - 1)
         properties: dict[str, Attribute] = {
             "head": TokensAttr(tuple(header.head)),
             "sym_name": string_attr(header.name),

@@ -151,7 +151,7 @@ class _Decoder:
         self._find_local_registers()
         parameters = _parameters(self.entry)
         directives = {
-            name: words
+            name: numbers
             for name in (
                 ".maxntid",
                 ".reqntid",
@@ -162,7 +162,7 @@ class _Decoder:
                 ".minnctapersm",
                 ".minperctamemory",
             )
-            if (words := self.entry.directive(name)) is not None
+            if (numbers := self.entry.numbers(name)) is not None
         }
         return Program(
             self.entry.symbol,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -267,7 +268,7 @@ def checked_launch(
     directives = program.directives
     required = directives.get(".reqntid")
     if block is None and required:
-        block = tuple(int(w, 0) for w in required)
+        block = required
     if grid is None or block is None:
         raise SimulationError(f"{program.entry}: a launch needs grid= and block=")
     g, b = _triple(grid, "grid"), _triple(block, "block")
@@ -278,20 +279,24 @@ def checked_launch(
         )
     if g[0] >= 1 << 31 or g[1] > 65535 or g[2] > 65535:
         raise SimulationError(f"grid {g} is too large: x to 2**31 - 1, y and z to 65535")
-    if required and _triple(tuple(int(w, 0) for w in required), ".reqntid") != b:
-        raise SimulationError(f"{program.entry} has .reqntid {', '.join(required)}; block must be that, not {b}")
+    if required and _triple(required, ".reqntid") != b:
+        raise SimulationError(
+            f"{program.entry} has .reqntid {', '.join(map(str, required))}; block must be that, not {b}"
+        )
     most = directives.get(".maxntid")
-    if most and threads > int(np.prod([int(w, 0) for w in most])):
-        raise SimulationError(f"{program.entry} has .maxntid {', '.join(most)}; a block of {threads} threads is larger")
+    if most and threads > math.prod(most):
+        raise SimulationError(
+            f"{program.entry} has .maxntid {', '.join(map(str, most))}; a block of {threads} threads is larger"
+        )
     explicit = cluster is not None
     wanted = directives.get(".reqnctapercluster")
     if cluster is None:
-        cluster = tuple(int(w, 0) for w in wanted) if wanted else (1, 1, 1)
+        cluster = wanted or (1, 1, 1)
         explicit = bool(wanted)
     c = _triple(cluster, "cluster")
-    if wanted and _triple(tuple(int(w, 0) for w in wanted), ".reqnctapercluster") != c:
+    if wanted and _triple(wanted, ".reqnctapercluster") != c:
         raise SimulationError(
-            f"{program.entry} has .reqnctapercluster {', '.join(wanted)}; cluster must be that, not {c}"
+            f"{program.entry} has .reqnctapercluster {', '.join(map(str, wanted))}; cluster must be that, not {c}"
         )
     size = c[0] * c[1] * c[2]
     if size > MAX_CLUSTER:
@@ -315,10 +320,10 @@ def _per_cta_bytes(program: Program, ctas: int) -> int:
     the size is a multiple of (PTX ISA 10.35); a driver may give more. Slices follow each other in the order of CTAs.
     """
     wanted = program.directives.get(".minperctamemory")
-    size = max((align(int(w.rstrip("U"), 0), 1024) for w in wanted or ()), default=0)
+    size = max((align(n, 1024) for n in wanted or ()), default=0)
     if size * ctas > MOST_BYTES:
         raise SimulationError(
-            f"{program.entry} has .minperctamemory {', '.join(wanted or ())}, for {ctas} CTAs: "
+            f"{program.entry} has .minperctamemory {', '.join(map(str, wanted or ()))}, for {ctas} CTAs: "
             f"at most {MOST_BYTES >> 30} GiB are allowed"
         )
     return size

@@ -328,7 +328,7 @@ class Program:
     """Where `alloca` takes memory from, up to `local_size`."""
     frame_pointers: list[Reg]
     target: str
-    directives: dict[str, tuple[str, ...]]
+    directives: dict[str, tuple[int, ...]]
     instructions: list[Inst]
     floats: frozenset[Reg] = frozenset()
     """Registers declared `.f32` or `.f64`, for those who show values."""

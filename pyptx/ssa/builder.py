@@ -96,8 +96,8 @@ class _Builder:
     def _split_into_blocks(self) -> None:
         statements = self.source.statements
         labels: dict[tuple[int, str], int] = {}
-        tables: dict[str, tuple[list[str], Path]] = {}
-        wanted: list[tuple[str, Path]] = []
+        tables: dict[tuple[int, str], tuple[list[str], Path]] = {}
+        wanted: list[tuple[Shape, str, Path]] = []
         scope = 0
         stack: list[int] = []
         previous_label = ""
@@ -116,9 +116,9 @@ class _Builder:
                 scope = stack.pop() if stack else 0
             elif kind == Kind.TABLE:
                 if listed := name or previous_label:  # a list without a label can be no branch's table
-                    tables[listed] = (cast("list[str]", shape.payload), (*stack, scope))
+                    tables[scope, listed] = (cast("list[str]", shape.payload), (*stack, scope))
             elif kind == Kind.TERMINATOR and name:
-                wanted.append((name, (*stack, scope)))
+                wanted.append((shape, name, (*stack, scope)))
 
         def resolve(label: str, path: Path) -> tuple[int, str] | None:
             for s in reversed(path):
@@ -126,12 +126,18 @@ class _Builder:
                     return (s, label)
             return None
 
+        def labels_of(shape: Shape, name: str, path: Path) -> tuple[list[str], Path]:
+            """The labels that a branch may go to, and the scopes in which they are looked up."""
+            if shape.instruction is not None and not shape.instruction.jumps:  # it names a list
+                for s in reversed(path):
+                    if (s, name) in tables:
+                        return tables[s, name]
+            return [name], path
+
         targets: set[tuple[int, str] | None] = set()
-        for name, path in wanted:
-            if name in tables:
-                targets.update(resolve(x, tables[name][1]) for x in tables[name][0])
-            else:
-                targets.add(resolve(name, path))
+        for shape, name, path in wanted:
+            listed, scopes = labels_of(shape, name, path)
+            targets.update(resolve(x, scopes) for x in listed)
 
         current: list[Statement] = []
         blocks = [current]
@@ -188,8 +194,7 @@ class _Builder:
                     self.successors[i].append(i + 1)
                 continue
             shape, _, _, line, name = last
-            names = tables[name][0] if name in tables else ([name] if name else [])
-            path = tables[name][1] if name in tables else paths[i]
+            names, path = labels_of(shape, name, paths[i]) if name else ([], paths[i])
             for label in names:
                 key = resolve(label, path)
                 if key is None:

@@ -491,7 +491,7 @@ class ConvertAddress(Instruction):
     def variables(cls, operand: str, slots: Slots, alone: bool) -> tuple[frozenset[str], bool]:
         space = slots["space"]
         if space.startswith("param"):
-            return frozenset({"entry", "input", "output"}), False
+            return frozenset({"entry", "input", "output"}), True
         return cls.places_of(space), space == "global"
 
     unit = "convert"

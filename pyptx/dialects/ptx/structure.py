@@ -21,8 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from .assembly import parse_function, print_function
 from .attributes import string_attr
-from .syntax import evaluate
-from .target import TargetAttr, version_text
+from .syntax import evaluate, literal
+from .target import TargetAttr, parse_version, target_meant, version_text
 from .types import SCALAR_TYPES
 
 if TYPE_CHECKING:
@@ -341,8 +341,26 @@ class ModuleOp(Structural):
         return ModuleOp.create(properties=properties, regions=[Region(Block(ops))])
 
 
+def address_size(text: str) -> int | None:
+    """The value of a whole number of `.address_size`, however it is spelled (`64`, `0x40`, `64U`)."""
+    try:
+        value = literal(text)
+    except (ValueError, OverflowError):
+        return None
+    return value & (1 << 64) - 1 if isinstance(value, int) else None
+
+
+def header_value(what: str, text: str) -> str:
+    """The value of a header directive as a module has it, however it is spelled (`08.5`, `sm_90b`, `0x40`)."""
+    if what == "version":
+        return version_text(parse_version(text))
+    return target_meant(text) if what == "target" else str(address_size(text))
+
+
 class HeaderOp(Structural):
-    """`.version`, `.target` or `.address_size`: where the module's own attribute is printed."""
+    """`.version`, `.target` or `.address_size`: where the module's own attribute is printed. `written` is how the file
+    spelled it, where it did so in its own way; it is printed while the module has this value.
+    """
 
     name = "ptx.header"
     own_words = False
@@ -355,14 +373,42 @@ class HeaderOp(Structural):
         module = self.parent_op()
         if not isinstance(module, ModuleOp):
             return ["." + self.what]
-        if self.what == "version":
-            return [".version", version_text(module.target.version)]
-        if self.what == "address_size":
-            return [".address_size", cast(StringAttr, module.properties["address_size"]).data]
-        words = [".target", module.target.target]
-        for option in module.target.options:
+        words = ["." + self.what, self._value(module)]
+        for option in module.target.options if self.what == "target" else ():
             words += [",", option]
         return words
+
+    def _value(self, module: ModuleOp) -> str:
+        if self.what == "version":
+            value = version_text(module.target.version)
+        elif self.what == "target":
+            value = module.target.target
+        else:
+            value = cast(StringAttr, module.properties["address_size"]).data
+        written = self._text("written")
+        return written if written and header_value(self.what, written) == value else value
+
+
+def directive_arguments(words: Sequence[str], name: str) -> Tokens | None:
+    """The arguments of a directive among those of a function (commas left out), or None if it is not there."""
+    if name not in words:
+        return None
+    found: list[str] = []
+    for word in words[words.index(name) + 1 :]:
+        if word.startswith(".") or word == ";":
+            break
+        if word != ",":
+            found.append(word)
+    return tuple(found)
+
+
+def directive_numbers(words: Sequence[str], name: str) -> tuple[int, ...] | None:
+    """The numbers of a directive among those of a function, or None if it is not there or does not have numbers."""
+    arguments = directive_arguments(words, name)
+    try:
+        return None if arguments is None else tuple([int(literal(word)) for word in arguments])
+    except (ValueError, OverflowError):
+        return None
 
 
 class FunctionOp(Structural):
@@ -414,16 +460,11 @@ class FunctionOp(Structural):
 
     def directive(self, name: str) -> Tokens | None:
         """The arguments of a directive such as `.maxntid` (commas left out), or None if it is not there."""
-        words = self.directives
-        if name not in words:
-            return None
-        found: list[str] = []
-        for word in words[words.index(name) + 1 :]:
-            if word.startswith(".") or word == ";":
-                break
-            if word != ",":
-                found.append(word)
-        return tuple(found)
+        return directive_arguments(self.directives, name)
+
+    def numbers(self, name: str) -> tuple[int, ...] | None:
+        """The numbers of a directive such as `.maxntid`, or None if it is not there or does not have numbers."""
+        return directive_numbers(self.directives, name)
 
     def _declarations(self, name: str) -> tuple[DeclarationAttr, ...]:
         attr = self.properties.get(name)

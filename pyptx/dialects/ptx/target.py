@@ -83,6 +83,20 @@ def target_of(name: str) -> Target:
     return Target(f"sm_{match[1]}{match[2]}", int(match[1]), match[2])
 
 
+_LIKE_A_TARGET = re.compile(r"(sm|compute)_(\d+)[\w$]*?([af]?)").fullmatch
+
+
+def target_meant(name: str) -> str:
+    """The known target for which ptxas takes an unknown one: the number counts, and an `a` or `f` at the end (`sm_90b`:
+    sm_90). The name itself if there is none.
+    """
+    match = _LIKE_A_TARGET(name)
+    if match is None or name in FIRST_PTX:
+        return name
+    meant = f"sm_{int(match[2][:9])}{match[3]}"
+    return f"{match[1]}_{meant[3:]}" if meant in FIRST_PTX and len(match[2]) < 10 else name
+
+
 @lru_cache(maxsize=1024)
 def target_in(name: str, condition: str) -> bool:
     """Whether a target satisfies a condition: words like `80+` (80 and above), `90a`, `100af` (100a or 100f), any of

@@ -63,6 +63,11 @@ REGISTER_CLASSES: tuple[str, ...] = (
 )  # fmt: skip
 """Types a `.reg` declaration may have (PTX ISA 5.2.1); bf16, tf32 and the 8-bit floats live in bit registers."""
 
+ARRAY_TYPES = frozenset(
+    "e4m3 e5m2 e4m3x2 e5m2x2 e3m2x2 e2m3x2 e2m1x2 ue8m0x2 s2f6x2 e4m3x4 e5m2x4 e3m2x4 e2m3x4 e2m1x4 ue8m0x4 u16x2 s16x2 f32x2".split()
+)
+"""Types of instructions that arrays may have, and no variable, register or parameter alone."""
+
 
 def class_bits(register_class: str) -> int:
     """Size in bits of a register class such as `b32`, `pred` or `v2.f32` (all elements together)."""

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...analysis.operands import line_of
 from ...diagnostics import Diagnostic
-from ...dialects.ptx.structure import EntryOp, ModuleOp, TokensAttr
+from ...dialects.ptx.structure import EntryOp, ModuleOp, TokensAttr, directive_numbers
 from ...dialects.ptx.target import Version, parse_version, version_text
 from ...printer.ptx import print_module
 from ...sources import source_of
@@ -44,7 +44,7 @@ class ImportedKernel(Kernel):
         target = module.target
         super().__init__(
             _named(entry), arch=target.target, version=version_text(target.version),
-            block=_threads(entries[entry].directive(".reqntid")),
+            block=_threads(entries[entry].numbers(".reqntid")),
         )  # fmt: skip
         self._entry = entry
         self._alone: Traced | None = None
@@ -138,7 +138,7 @@ class EntryKernel(ImportedKernel):
         directives = function.properties["directives"]
         assert isinstance(directives, TokensAttr)
         Kernel.__init__(
-            self, _named(function.name), arch=owner.target, version=owner.version, block=_threads(_reqntid(directives.data))
+            self, _named(function.name), arch=owner.target, version=owner.version, block=_threads(directive_numbers(directives.data, ".reqntid"))
         )  # fmt: skip
         self._owner, self._entry = owner, function.name
         self._path = "<ptx>"
@@ -162,17 +162,9 @@ class EntryKernel(ImportedKernel):
         return self._owner.ptx()
 
 
-def _reqntid(words: Sequence[str]) -> Sequence[str]:
-    """The words after `.reqntid` up to the next directive."""
-    if ".reqntid" not in words:
-        return ()
-    rest = words[words.index(".reqntid") + 1 :]
-    return rest[: next((i for i, w in enumerate(rest) if w.startswith(".")), len(rest))]
-
-
-def _threads(words: Sequence[str] | None) -> tuple[int, ...] | int:
+def _threads(numbers: tuple[int, ...] | None) -> tuple[int, ...] | int:
     """The block of a launch: what `.reqntid` says, else 1."""
-    return tuple(int(n) for n in words or () if n.isdigit()) or 1
+    return numbers or 1
 
 
 def _module(module: BuiltinModule) -> ModuleOp:

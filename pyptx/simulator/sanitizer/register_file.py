@@ -7,6 +7,7 @@ ignores setmaxnreg, and the counts are not checked.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,11 @@ WARPGROUP = 4
 
 def registers_at_entry(program: Program) -> int | None:
     """Registers a thread starts with, None if the directives do not say."""
-    limits = [_number(w) for w in program.directives.get(".maxnreg", ())]
+    limits = [*program.directives.get(".maxnreg", ())]
     bounds = program.directives.get(".reqntid") or program.directives.get(".maxntid")
     least = program.directives.get(".minnctapersm")
     if bounds and least:
-        warps = -(-int(np.prod([_number(w) for w in bounds])) // 32) * _number(least[0])
+        warps = -(-math.prod(bounds) // 32) * least[0]
         limits.append(FILE // (32 * -(-warps // PARTITIONS)) // 8 * 8)
     if not limits:
         return None
@@ -45,10 +46,6 @@ def registers_at_entry(program: Program) -> int | None:
     if asked:
         limits.append(max(asked))
     return -(-min(MOST, *limits) // 8) * 8
-
-
-def _number(word: str) -> int:
-    return int(word.rstrip("U"), 0)
 
 
 def _change(inst: Inst) -> tuple[str, int]:
