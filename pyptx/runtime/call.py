@@ -273,6 +273,7 @@ def _simulate(
         smem=shape.smem,
         cooperative=shape.cooperative,
         uninitialised=fresh,
+        named=kernel.trace(**accepted).shared,
     )
     tell(report)
 

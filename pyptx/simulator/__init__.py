@@ -110,6 +110,7 @@ def simulate(
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
+    named: Sequence[tuple[str, str, int, int, int]] = ()
     if hasattr(kernel, "resolve_launch"):
         # a traced kernel knows its launch and its tensor maps; what is given here goes before it
         dims = _dimensions(kernel, args)
@@ -124,6 +125,7 @@ def simulate(
         smem = smem or traced.dynamic_smem
         cooperative = kernel.cooperative if cooperative is None else cooperative
         loaded, name = _find(traced.module)
+        named = traced.shared
     else:
         loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
     return simulate_entry(
@@ -146,6 +148,7 @@ def simulate(
         schedule=schedule,
         cooperative=bool(cooperative),
         programmatic=programmatic,
+        named=named,
     )
 
 

@@ -134,9 +134,11 @@ def simulate_entry(
     uninitialised: Collection[int] = (),
     schedules: int | None = None,
     schedule: int | str | None = None,
+    named: Sequence[tuple[str, str, int, int, int]] = (),
 ) -> Report:
     """Run one entry of a loaded module. See `pyptx.simulator.simulate`. `uninitialised` are the numbers of arguments whose
-    contents mean nothing: with `check`, reading them before they are written is a finding.
+    contents mean nothing: with `check`, reading them before they are written is a finding. `named`: pieces of shared memory by
+    the author's names (`Traced.shared`).
     """
     program = loaded.program(name)
     seed = whole_number(seed, "seed")
@@ -171,6 +173,7 @@ def simulate_entry(
         arithmetic = Arithmetic(accumulate, approx, first.seed)
         ctas = min(part, _batch_size(program, launch))
         machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, arithmetic)
+        machine.shared_names.add(named)
         return Engine(machine, max_steps, body_binder(engine, bool(observers)))
 
     with quiet():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .program import Program
@@ -36,6 +37,12 @@ class SharedNames:
             start = place.address if place.size >= 0 else program.dynamic_offset + place.address
             size = place.size if place.size >= 0 else dynamic
             self.pieces.append(Piece(name, start, size, place.element))
+
+    def add(self, named: Sequence[tuple[str, str, int, int, int]]) -> None:
+        """Names that go before those of the variables, each with its variable, offset, size and bytes of an element."""
+        starts = {p.name: p.start for p in self.pieces}
+        pieces = [Piece(name, starts[v] + offset, size, e) for name, v, offset, size, e in named if v in starts]
+        self.pieces[:0] = pieces
 
     def at(self, address: int) -> str:
         """The name of the smallest piece that an address lies in, with its place there; empty if none is known."""

@@ -18,7 +18,7 @@ from ..lint.rebinding import check_branches
 from ..lint.tensor_copies import tensor_copy_problems, tensor_map_problems
 from ..lint.uncalled import note_uncalled
 from ..memory.parameters import EntryParameter, TensorSpec, entry_parameters
-from ..memory.shared import STATIC_LIMIT
+from ..memory.shared import STATIC_LIMIT, author_names
 from .build import build_module
 from .launch_shape import extents, warn_once
 from .limits import launch_problem
@@ -37,6 +37,8 @@ class Traced:
     target: str
     version: Version
     places: tuple[int, ...] = ()
+    shared: tuple[tuple[str, str, int, int, int], ...] = ()
+    """Allocations by the author's names: with the variable, the offset in it, the size, the bytes of an element."""
     findings: tuple[Diagnostic, ...] = ()
     """What is wrong with it though it can be printed; `Kernel.check` says so."""
     on_launch: tuple[Diagnostic, ...] = ()
@@ -129,6 +131,7 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
     return Traced(
         built.module, tuple(parameters), max(smem, built.dynamic_bytes), kernel.arch, built.version,
         findings=(*trace.warnings.values(), *on_launch, *maps, *built.findings), on_launch=on_launch, text=[], launched=[],
+        shared=author_names(trace.allocations.values(), bool(built.dynamic_bytes)),
     )  # fmt: skip
 
 

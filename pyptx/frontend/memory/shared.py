@@ -7,11 +7,16 @@ symbol + offset (`place_allocations`). PTX ISA 5.1.7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import linecache
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, Self
+
+from xdsl.dialects.builtin import FileLineColLoc
 
 from ...analysis.occupancy import limits_of
 from ...diagnostics import PTXError
@@ -52,6 +57,11 @@ class Allocation(NotAValue):
     array): `start` bytes after a symbol. `_declare` makes it an allocation.
     """
 
+    element_bytes = 1
+    """Bytes of what an index counts."""
+    author_name: str | None = None
+    """Its name in the kernel's Python, if it is known."""
+
     def __init__(self, symbol: str, start: int):
         if not isinstance(symbol, str) or not isinstance(start, int):
             raise TypeError(f"shared memory is at the name of a variable and an offset, not {symbol!r} and {start!r}")
@@ -82,6 +92,7 @@ class Allocation(NotAValue):
                 "use smaller tiles or fewer stages",
             )
         trace.allocations[name] = self
+        self.author_name = _assigned(trace)
         return self
 
     @property
@@ -122,6 +133,31 @@ class Allocation(NotAValue):
         return DYNAMIC, 0 if marked and self._offset_read else self._offset
 
 
+_ASSIGNMENT = re.compile(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*=[^=]")
+
+
+def _assigned(trace: Trace) -> str | None:
+    """The Python name that the running line of the kernel assigns to, as far as the line alone tells."""
+    location = trace.locations[trace.place()]
+    if not isinstance(location, FileLineColLoc):
+        return None
+    found = _ASSIGNMENT.match(linecache.getline(location.filename.data, location.line.data))
+    return found[1] if found else None
+
+
+def author_names(allocations: Iterable[object], dynamic: bool) -> tuple[tuple[str, str, int, int, int], ...]:
+    """The allocations of a finished trace that have a Python name of their own: (name, variable, offset in it, size, bytes of an
+    element).
+    """
+    declared = [a for a in allocations if isinstance(a, Allocation) and a.author_name is not None]
+    count = Counter(a.author_name for a in declared)
+    return tuple(
+        (a.author_name or "", *a.resolved(dynamic, False), a.size, a.element_bytes)
+        for a in declared
+        if count[a.author_name] == 1
+    )
+
+
 class SharedAlloc(Allocation):
     """An array in shared memory, row-major.
 
@@ -151,6 +187,7 @@ class SharedAlloc(Allocation):
     ) -> Self:  # fmt: skip
         """A new array."""
         made = cls(name or "", dtype, shape, swizzle, gmma_layout, gmma_major)
+        made.element_bytes = max(dtype.bits // 8, 1)
         size = prod(made.shape) * dtype.bits // 8
         return made._declare("smem", name, size, align, ".b8", size)
 
@@ -321,6 +358,7 @@ class MbarrierArray(Allocation):
     def declare(cls, count: int, name: str | None) -> Self:
         """New mbarriers."""
         made = cls(name or "", count)
+        made.element_bytes = 8
         return made._declare("mbar", name, 8 * count, 8, ".b64", count)
 
     def __repr__(self) -> str:

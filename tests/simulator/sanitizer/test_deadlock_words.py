@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from pyptx import Tile, kernel, ptx, simulate, smem
 from pyptx.diagnostics import SimulationError
+from pyptx.types import u32
 
 from .kernels import run
 
@@ -84,3 +87,22 @@ def test_an_mbarrier_that_nobody_arrives_at() -> None:
     (told,) = deadlock(INIT.format(count=1) + WAIT.format(label="$w", bar="bar+8", parity=0))
     assert "1 of 1 arrivals" in told
     assert "is an arrival missing, or the parity" in told
+
+
+@pytest.mark.parametrize("words", [64, 20_000])
+def test_traced_kernels_name_their_python(words: int) -> None:
+    """Static and dynamic shared memory, by the names that the author gave."""
+
+    @kernel(arch="sm_90a", in_specs=[], out_specs=[Tile(32, u32)], grid=1, block=32)
+    def k(out):
+        buffer = smem.alloc(u32, words)
+        full = smem.mbarrier(4)
+        with ptx.if_(ptx.special.tid.x() == 0):
+            ptx.mbarrier.init(full[1], 2)
+        ptx.bar.sync(0)
+        buffer[ptx.special.tid.x(),] = 1
+        ptx.mbarrier.wait(full[1], 0)
+        (ptx.pointer(out) + ptx.special.tid.x()).store(buffer[0,])
+
+    with pytest.raises(SimulationError, match=r"poll the mbarrier full\[1\] "):
+        simulate(k, np.zeros(32, np.uint32))
