@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import auto
+from functools import partialmethod
 from typing import Any
 
 from xdsl.context import Context
@@ -19,6 +20,7 @@ from xdsl.ir import Attribute, Dialect, Operation, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
+    OpDef,
     OptPropertyDef,
     irdl_attr_definition,
     irdl_op_definition,
@@ -174,11 +176,18 @@ def _verify_function(self: gpu.FuncOp) -> None:
         raise VerifyException("a kernel returns nothing")
 
 
+def _verify_as(op: IRDLOperation, definition: OpDef) -> None:
+    definition.verify(op)
+
+
 def _with(cls: type[IRDLOperation], *properties: str, **members: Any) -> type[IRDLOperation]:
     """The operation with more optional properties, which may be any attribute."""
     known = cls.get_irdl_definition()
     more: dict[str, Any] = {name: OptPropertyDef(AnyAttr()) for name in properties}
     definition = replace(known, properties={**known.properties, **more})
+    members.setdefault(
+        "verify_", partialmethod(_verify_as, definition)
+    )  # xDSL's own would verify the definition it was made with
     return type(cls.__name__, (cls,), {"get_irdl_definition": classmethod(lambda _: definition), **members})
 
 

@@ -25,7 +25,9 @@ def parsed(text: str) -> builtin.ModuleOp:
     register(context)
     for dialect in (builtin.Builtin, arith.Arith, cf.Cf, func.Func, scf.Scf):
         context.load_dialect(dialect)
-    return Parser(context, text).parse_module()
+    module = Parser(context, text).parse_module()
+    module.verify()
+    return module
 
 
 def lowered(text: str, **options: Any) -> str:
