@@ -7,6 +7,7 @@ the token count matches, else from the file's style.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
@@ -216,7 +217,9 @@ class _ModulePrinter:
         written = op.attributes.get("written")
         if isinstance(written, StringAttr):
             words = tuple(written.data.split(".")[1:])
-            if sorted(words) == sorted(canonical):
+            repeated = Counter(words)
+            repeated.subtract(canonical)  # some may be written twice (`add.sat.sat.s32`)
+            if all(n >= 0 for n in repeated.values()) and set(words) == set(canonical):
                 canonical = words
         root, *rest = op.opcode.split(".")
         tokens.append(root)

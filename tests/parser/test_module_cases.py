@@ -84,6 +84,7 @@ ODD_BUT_LEGAL = (
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+18446744073709551615]; ret;}\n",
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+5 % 3]; st.global.u32 [%d1], %r1; ret;}\n",
     ".entry k(){.shared .align 1U .b8 s[4]; .shared .align 0x10 .b8 t[18446744073709551617]; ret;}\n",
+    ".entry k() { .reg .u32 r; L: add.sat.sat.s32 r, r, r; bra.uni.uni L; ret.uni.uni; }\n",
     ".entry k() .maxntid 010, 0x2, 0b1 .minnctapersm 2U .maxnreg 040 {.reg .u32 r; mov.u32 r, %tid.y; ret;}\n",
 )
 
@@ -94,6 +95,7 @@ def test_the_tools_take_what_is_legal(body: str, command: str, tmp_path: Path) -
     file = tmp_path / "k.ptx"
     file.write_text(HEADER + body)
     assert main([command, str(file)]) == 0
+    assert pyptx.to_ptx(pyptx.parse(HEADER + body)) == HEADER + body
 
 
 def test_an_offset_with_a_remainder_survives_the_text_of_its_layout() -> None:
