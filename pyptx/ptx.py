@@ -1,6 +1,6 @@
 """The instructions of a traced kernel: `ptx.inst.add.u32(d, a, b)`, `with ptx.if_(p):`, `ptx.bar.sync(0)`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .compat import accept_former_names as _accept_former_names
 from .frontend.core.instructions import emit as _emit_text
@@ -48,7 +48,10 @@ from .frontend.memory.addresses import Cvta, addr, global_ptrs, param, var
 from .frontend.memory.pointers import Pointer, pointer
 from .frontend.module.operations import op
 
-special = Special()
+if TYPE_CHECKING:
+    from .frontend.core.inst_stubs import SpecialRegisters  # generated: every special register
+
+special = cast("SpecialRegisters", Special())
 cvta = Cvta()
 ctaid_x, ctaid_y = special.ctaid_x, special.ctaid_y
 

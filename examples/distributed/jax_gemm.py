@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def work(size: tuple[int, int, int], arch: str) -> float:
         return jax.make_array_from_callback(array.shape, NamedSharding(mesh, spec), lambda part: array[part])
 
     kernel = gemm.build(M // len(devices), N, K, arch=arch)
-    shard_map = getattr(jax, "shard_map", None) or jax.experimental.shard_map.shard_map
+    shard_map = getattr(jax, "shard_map", None) or import_module("jax.experimental.shard_map").shard_map
     product = jax.jit(shard_map(kernel, mesh=mesh, in_specs=(shared, everywhere), out_specs=shared))
     c = product(placed(a, shared), placed(b, everywhere))
 

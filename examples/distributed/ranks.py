@@ -68,10 +68,10 @@ def main(work: Work, parser: argparse.ArgumentParser) -> int:
     if options.ranked:
         error = work(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), options)
         return 0 if error <= LIMIT else 1
-    import torch.multiprocessing as processes
+    from torch.multiprocessing.spawn import spawn
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    processes.spawn(_child, (work, options.ranks, options), nprocs=options.ranks)
+    spawn(_child, (work, options.ranks, options), nprocs=options.ranks)
     return 0
 
 

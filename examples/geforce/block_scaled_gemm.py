@@ -89,7 +89,7 @@ def build(M: int, N: int, K: int, *, format: str = "mxfp8", arch: str = "sm_120a
     row_bytes, scale_bytes = K // chosen.per_byte, K // chosen.block
     tiles = row_bytes // DEPTH
     part = TILE * DEPTH  # bytes of A, or B, in a stage
-    multiply = ptx.inst
+    multiply: Any = ptx.inst
     for word in chosen.opcode.split("."):
         multiply = getattr(multiply, word)
 

@@ -50,7 +50,7 @@ def load(*parameters: Any) -> Any:
                 "for parts of an array: op.ld.param.u32(addr(array, 4))",
             )
         dtype = load_type(parameter.dtype, registers)
-        found.append(op.ld.param.__getattr__(dtype)(AddressOperand(parameter)))
+        found.append(getattr(op.ld.param, dtype)(AddressOperand(parameter)))
     return found[0] if len(found) == 1 else found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dialects.ptx.instruction import find_opcode
 from ...types import PtxType, from_name
@@ -184,5 +184,10 @@ class _Operations:
         return found
 
 
-op = _Operations()
+if TYPE_CHECKING:
+    from ..core.inst_stubs import Operations  # generated: every opcode with its help
+
+    op: Operations
+else:
+    op = _Operations()
 """Every PTX instruction as a function of its sources: `d = op.add.s32(a, b)`."""
