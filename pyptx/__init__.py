@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from .text import diagnose, parse, to_ptx
 
 
-_SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis".split()
+_SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis numerics".split()
 """Modules that are imported when somebody first names them."""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "pyptx"
 LAYERS = [
-    {"dialects"}, {"ssa"}, {"analysis"}, {"parser", "printer", "passes"}, {"frontend", "codegen"}, {"simulator", "runtime"},
+    {"numerics"}, {"dialects"}, {"ssa"}, {"analysis"}, {"parser", "printer", "passes"}, {"frontend", "codegen"}, {"simulator", "runtime"},
     {"tools"},
 ]  # fmt: skip
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}

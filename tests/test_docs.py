@@ -146,3 +146,11 @@ def test_pass_in_20_lines(tmp_path: Path) -> None:
         "\tld.param.u64 \t%rd1, [out];  // the layout of this line stays\n\tmov.u32 %r1, %tid.x;\n"
         "\t// eight bytes for each thread\n\tshl.b32 %r2, %r1, 3;\n\tst.global.u32 [%rd1], %r2;\n\tret;\n"
     )
+
+
+def test_sums_of_tensor_cores(tmp_path: Path) -> None:
+    """The losses of FP8 that the page shows, to as many digits."""
+    (program,) = [b for b in blocks("docs/simulator.md") if "numerics.dot" in b]
+    shown = re.findall(r"^(sm_\d+) ([\d.e-]+)$", (ROOT / "docs/simulator.md").read_text(), re.M)
+    printed = [line.split() for line in run(program, tmp_path).splitlines()]
+    assert shown and [(arch, float(x)) for arch, x in shown] == [(a, float(x)) for a, x in printed]

@@ -19,6 +19,7 @@ from ..diagnostics import SimulationError, did_you_mean
 from ..dialects.ptx.cluster import ClusterTryCancel
 from ..dialects.ptx.structure import EntryOp, ModuleOp
 from ..dialects.ptx.types import SCALAR_TYPES
+from ..numerics import quiet
 from . import decode as decoding
 from .arithmetic import Arithmetic
 from .endpoint import Endpoint, Members
@@ -28,7 +29,6 @@ from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communicati
 from .image import Image, align, build_image
 from .machine import Launch, Machine
 from .memory import Allocation, GlobalMemory
-from .numerics import quiet
 from .observe import Observer
 from .profile import Profile
 from .program import ARGUMENT_BASE, GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .numerics import formats
+from ..numerics import formats
 from .program import SHARED_BASE
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..dialects.ptx.instruction_descriptor import InstructionDescriptor
+from ..numerics import formats
 from .machine import Machine
 from .memory import address_of
-from .numerics import formats
 from .program import Address, Inst, Operand
 from .semantics.matrix import unpacked
 from .semantics.tcgen05 import descriptor_of

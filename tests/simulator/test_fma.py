@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import quiet
+from pyptx.numerics import quiet
 from pyptx.simulator.semantics.integer import fused_multiply_add
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pyptx.simulator import load
-from tests.simulator.numerics.reference import fma, round_exact
-from tests.simulator.numerics.small_floats import pack, rounded, values_of
+from tests.numerics.reference import fma, round_exact
+from tests.numerics.small_floats import pack, rounded, values_of
 
 COUNT = 256
 POISON = 0xA5A5A5A5A5A5A5A5

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.simulator.numerics.reference import round_exact
-from tests.simulator.numerics.small_floats import values_of
+from tests.numerics.reference import round_exact
+from tests.numerics.small_floats import values_of
 from tests.simulator.test_mixed_types import COUNT, bits, half_pairs, run, singles, values
 
 UE5M3 = np.array([(c & 7) / 8 * 2.0**-14 if c < 8 else (1 + (c & 7) / 8) * 2.0 ** ((c >> 3) - 15) for c in range(255)])

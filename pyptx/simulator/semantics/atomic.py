@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics import floating, half
 from ..machine import Machine
 from ..memory import Access
-from ..numerics import floating, half
 from ..program import Inst, Operand, Reg, Sink, Vec
 from .movement import space_of
 from .operands import HALVES

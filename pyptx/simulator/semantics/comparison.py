@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import floating, half, integer, native
+from ...numerics import floating, half, integer, native
 from ..program import Inst, Operand, Pair, Sink
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, lanewise
 from .registry import Pure, meaning

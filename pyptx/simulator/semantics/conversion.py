@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import convert, native
+from ...numerics import convert, native
 from ..program import Inst, Operand, Vec
 from .operands import Array
 from .registry import Pure, dtype_of, meaning

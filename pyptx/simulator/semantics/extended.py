@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..numerics import integer
+from ...numerics import integer
 from ..program import Inst
 from .operands import Array, Function
 from .registry import Pure, meaning

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics import formats
 from ..endpoint import Members
 from ..machine import Machine
 from ..memory import address_of, locate_span, span
-from ..numerics import formats
 from ..pending import Copy
 from ..program import Address, Inst, Operand
 from .atomic import update_for

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..numerics import approximate, floating, native
+from ...numerics import approximate, floating, native
 from ..program import Inst
 from .operands import HALVES, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning

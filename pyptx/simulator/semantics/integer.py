@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import alternate, approximate, floating, half, integer, native
+from ...numerics import alternate, approximate, floating, half, integer, native
 from ..program import Inst
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, approximated, float_options, lanewise, with_options
 from .registry import Pure, meaning

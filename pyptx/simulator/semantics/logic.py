@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..numerics import integer, native
+from ...numerics import integer, native
 from ..program import Imm, Inst, Pair
 from .operands import Array, lanewise
 from .registry import Pure, meaning

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.fragments import fragment
+from ...numerics import floating, formats
 from ..machine import Machine
 from ..memory import Access
-from ..numerics import floating, formats
 from ..program import Address, Inst, Operand, Reg, Sink, Vec
 from .movement import space_of
 from .registry import Action, Collective, Mask, meaning

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.fragments import fragment
+from ...numerics import formats
 from ..machine import Machine
-from ..numerics import formats
 from ..program import Imm, Inst, Operand, Reg, Vec
 from ..sparsity import place_nonzeros, quad_codes
 from .matrix import BITS, elements, inverse, multiplied, numbers, registers_of, rounded, write_registers

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from ...numerics import integer, native
 from ..machine import Machine
-from ..numerics import integer, native
 from ..program import Inst, Operand, Pair, Place, Reg, Special, Vec
 from .operands import Array, lanewise
 from .registry import Action, Mask, Pure, Step, dtype_of, meaning

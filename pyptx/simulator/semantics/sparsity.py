@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics.formats import FORMATS
 from ..machine import Machine
-from ..numerics.formats import FORMATS
 from ..program import Inst, Operand, Reg
 from .matrix import registers_of
 from .registry import Action, Mask, Step, meaning

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics import floating
 from ..machine import Machine
 from ..memory import Access, address_of, seen_by
-from ..numerics import floating
 from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..shared_operand import (
     Descriptor,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...diagnostics import SimulationError
+from ...numerics import sampling
 from ..machine import Machine
-from ..numerics import sampling
 from ..program import PARAMETER_BASE, Address, Imm, Inst, Operand, Pair, Place, Reg, Sink, Vec
 from ..texture import ADDRESSES, COMPARISONS, FILTERS, GEOMETRIES, OPAQUE, Sampler, Texture
 from .registry import Action, Mask, Pure, Step, meaning

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..numerics import video
+from ...numerics import video
 from ..program import Inst, Negative, Operand, Part
 from .registry import Pure, meaning
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics import floating
 from ..machine import Machine
-from ..numerics import floating
 from ..program import Imm, Inst, Not, Operand, Pair, Reg, Sink
 from .registry import Action, Collective, Mask, Step, meaning
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import approximate, half
+from pyptx.numerics import approximate, half
 
 INF, NAN = np.inf, np.nan
 TINY = np.float32(1e-40)

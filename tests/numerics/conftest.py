@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pyptx.simulator.numerics import quiet
+from pyptx.numerics import quiet
 
 settings.register_profile("numerics", deadline=None, derandomize=True)
 

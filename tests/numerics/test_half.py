@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import floating, half
-from tests.simulator.numerics.reference import MODES, fma, load, random_bits, same
+from pyptx.numerics import floating, half
+from tests.numerics.reference import MODES, fma, load, random_bits, same
 
 HOST = load("host_arith.json")["ops"]
 

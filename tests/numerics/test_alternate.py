@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import alternate
-from tests.simulator.numerics.small_floats import pack, rounded, values_of
+from pyptx.numerics import alternate
+from tests.numerics.small_floats import pack, rounded, values_of
 
 SMALL = ("e5m2x4", "e4m3x4", "e3m2x4", "e2m3x4", "e2m1x4", "e2m1p4x4", "ue8m0x4")
 RESULTS = ("e5m2x4", "e4m3x4")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyptx.simulator.numerics import floating
-from tests.simulator.numerics.reference import MODES, combine, fma, random_bits, round_exact, same
+from pyptx.numerics import floating
+from tests.numerics.reference import MODES, combine, fma, random_bits, round_exact, same
 
 TYPES = {"f32": (np.float32, np.uint32, 32), "f64": (np.float64, np.uint64, 64)}
 

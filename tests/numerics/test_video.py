@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import video
+from pyptx.numerics import video
 
 RNG = np.random.default_rng(1)
 EDGES = np.array([0, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x80FF7F01, 0x0180FE7F], np.uint32)

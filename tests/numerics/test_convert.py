@@ -4,8 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics.convert import convert, pack
-from tests.simulator.numerics.reference import FORMATS, MODES, load, random_bits, round_exact, same
+from pyptx.numerics.convert import convert, pack
+from tests.numerics.reference import FORMATS, MODES, load, random_bits, round_exact, same
 
 VECTORS = load("conversions.json")["conversions"]
 C_TYPES = {
@@ -237,7 +237,7 @@ def test_cvt_pack():
 
 
 def test_formats_of_the_reference_agree_with_ours():
-    from pyptx.simulator.numerics import formats
+    from pyptx.numerics import formats
 
     for name, (_, _, largest) in FORMATS.items():
         assert formats.FORMATS[name].max == float(largest)

@@ -1,5 +1,8 @@
 """Bit-exact arithmetic of PTX on NumPy arrays, without any knowledge of the IR.
 
+`dot` computes matrix products as the tensor cores of an architecture do; docs/simulator.md has its rules. The other modules are what
+the simulator is made of.
+
 Conventions, in all modules:
 
 - Arguments are arrays of at least one dimension; shapes broadcast as in NumPy. No function writes to its
@@ -11,9 +14,25 @@ Conventions, in all modules:
   :func:`quiet` (once around a whole simulation, not per operation: entering it costs as much as an addition).
 """
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from .tensor_cores.dot import dot
+
+__all__ = ["dot", "quiet"]
 
 
 def quiet() -> np.errstate:
     """Context manager that silences NumPy's floating-point warnings."""
     return np.errstate(all="ignore")
+
+
+def __getattr__(name: str) -> Any:
+    """`dot` is imported when first named: its modules use those of this package."""
+    if name != "dot":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .tensor_cores.dot import dot
+
+    return dot

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import formats
-from tests.simulator.numerics.reference import load
+from pyptx.numerics import formats
+from tests.numerics.reference import load
 
 TABLES = load("numeric_formats.json")["formats"]
 ML_DTYPES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.simulator.numerics.reference import load
+from tests.numerics.reference import load
 
 TABLES = load("numeric_formats.json")["formats"]
 BEYOND = {"e5m2": 65536.0, "e4m3": 480.0}

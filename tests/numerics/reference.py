@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-LAYOUTS = Path(__file__).parents[2] / "data" / "layouts"
+LAYOUTS = Path(__file__).parents[1] / "data" / "layouts"
 MODES = ("rn", "rz", "rm", "rp")
 # name: (mantissa bits, exponent of the smallest subnormal, largest finite number)
 FORMATS = {

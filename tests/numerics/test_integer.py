@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pyptx.simulator.numerics import integer
+from pyptx.numerics import integer
 
 TYPES = ["u16", "s16", "u32", "s32", "u64", "s64"]
 
