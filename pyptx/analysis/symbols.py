@@ -34,9 +34,19 @@ _REFERENCES = frozenset({"texref", "surfref", "samplerref"})
 class _Visible(ChainMap[str, Entity]):
     """A function's names before the module's, which are not copied: there may be as many as there are functions."""
 
+    def __init__(self, *maps: dict[str, Entity]):
+        super().__init__(*maps)
+        self.hidden: set[str] = set()
+        """The names of the module that labels hide."""
+
     def get(self, key: str, default: Any = None) -> Any:
         found = self.maps[0].get(key)
-        return found if found is not None else self.maps[1].get(key, default)
+        if found is not None:
+            return found
+        return default if key in self.hidden else self.maps[1].get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.maps[0] or (key in self.maps[1] and key not in self.hidden)
 
 
 class Names:
@@ -58,6 +68,8 @@ class Names:
         self._ranges: list[dict[str, int]] = [{}]
         self._passed: set[str] = set()
         """The labels so far: ptxas knows what they are, and takes others plus an offset for a number."""
+        self._hidden: list[set[str]] = [set()]
+        """The names of the module that the labels of each open scope hide."""
         self._own_labels: list[set[str]] = [set()]
         """Those of each open scope."""
 
@@ -68,6 +80,7 @@ class Names:
         self._own.append({})
         self._ranges.append({})
         self._own_labels.append(set())
+        self._hidden.append(set())
 
     def close(self) -> None:
         if len(self.path) == 1:
@@ -75,6 +88,7 @@ class Names:
         self.path.pop()
         self._ranges.pop()
         self._own_labels.pop()
+        self.visible.hidden -= self._hidden.pop()
         for name, hidden in self._own.pop().items():
             if hidden is None:
                 self.visible.pop(name, None)
@@ -150,14 +164,20 @@ class Names:
         if name in own:
             return Fault(f"{name} is declared twice in this scope: {self.visible[name].what} already", word=name)
         if name in self.visible:
-            own[name] = self.visible.pop(name)
+            own[name] = self.visible.maps[0].pop(name, None)
+            if name in self.visible.maps[1]:
+                self._hidden[-1].add(name)
+                self.visible.hidden.add(name)
         return None
 
     def _without_label(self, name: str) -> None:
         """The label that stood here is the name of a list."""
         self._own_labels[-1].discard(name)
         own = self._own[-1]
-        if name in own and name not in self.visible and (hidden := own.pop(name)) is not None:
+        if name in self._hidden[-1]:
+            self._hidden[-1].discard(name)
+            self.visible.hidden.discard(name)
+        if name in own and name not in self.visible.maps[0] and (hidden := own.pop(name)) is not None:
             self.visible[name] = hidden
 
     def has_label(self, name: str) -> bool:
