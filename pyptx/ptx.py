@@ -43,7 +43,7 @@ from .frontend.library.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or
 from .frontend.library.special import Special, sreg, target
 from .frontend.library.tcgen05 import tcgen05
 from .frontend.library.wgmma import wgmma
-from .frontend.lint.unknown_names import absent as _absent
+from .frontend.lint.unknown_names import unknown_name as _unknown_name
 from .frontend.memory.addresses import Cvta, addr, global_ptrs, param, var
 from .frontend.memory.pointers import Pointer, pointer
 from .frontend.module.operations import op
@@ -62,7 +62,7 @@ def _emit(opcode: str, mods: Any = (), operands: Any = (), pred: Any = None) -> 
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(_absent(name, __all__))
+    raise AttributeError(_unknown_name(name, __all__))
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,7 @@ from ...types import PtxType
 from .advice import refused, refused_value
 from .nonvalue import NotAValue, NoTruth
 from .raw import raw
-from .registers import NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary
+from .registers import Guard, NegPred, PipeRef, Reg, RegArray, SpecialReg, temporary
 from .spaces import pointer_problem
 from .trace import FINISHED, Trace, _current, current
 
@@ -99,7 +99,7 @@ class Opcode:
             found |= {word for form in known[0].forms if written <= form.tokens for word in form.tokens - written}
         return sorted(map(python_name, found))
 
-    def __call__(self, *operands: Any, pred: Any = None) -> Any:
+    def __call__(self, *operands: Any, pred: Guard = None) -> Any:
         trace = _current.get()
         if trace is None:
             current()
@@ -265,7 +265,7 @@ def python_name(word: str) -> str:
     return f"{word}_" if iskeyword(word) else f"_{word}" if word[0].isdigit() else word
 
 
-def emit(text: str, *operands: Any, pred: Any = None) -> Any:
+def emit(text: str, *operands: Any, pred: Guard = None) -> Any:
     """Emit the instruction of a PTX spelling."""
     return opcode(text)(*operands, pred=pred)
 

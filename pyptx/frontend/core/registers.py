@@ -20,7 +20,7 @@ from ...types import PtxType, b32, pred
 from .nonvalue import NotAValue, NoTruth, as_int
 from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, NotABool, OutOfRange, Trace, current
 
-__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
+__all__ = ["Guard", "NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
 
 class Emitter(Protocol):
@@ -371,6 +371,10 @@ class NegPred:
 
     def __or__(self, other: Any) -> PipeRef:
         return PipeRef(self, other)
+
+
+Guard = Reg | NegPred | None
+"""What `pred=` takes: a predicate register `p`, `~p`, or nothing."""
 
 
 class PipeRef(NoTruth):

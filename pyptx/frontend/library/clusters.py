@@ -6,7 +6,7 @@ from typing import Any
 
 from ...types import b32, u32
 from ..core.instructions import emit
-from ..core.registers import Reg, predicate, temporary
+from ..core.registers import Guard, Reg, predicate, temporary
 from ..core.trace import current
 from ..memory.shared import address_register
 from .mbarriers import cluster_arrive_remote
@@ -19,16 +19,16 @@ class Cluster:
     """The CTAs of a cluster."""
 
     @staticmethod
-    def arrive(*, aligned: bool = False, pred: Any = None) -> None:
+    def arrive(*, aligned: bool = False, pred: Guard = None) -> None:
         """`barrier.cluster.arrive{.aligned}`; aligned: all threads of the warp execute it together."""
         emit(f"barrier.cluster.arrive{'.aligned' if aligned else ''}", pred=pred)
 
     @staticmethod
-    def wait(*, aligned: bool = False, pred: Any = None) -> None:
+    def wait(*, aligned: bool = False, pred: Guard = None) -> None:
         """`barrier.cluster.wait{.aligned}`: wait for the arrival of all threads of the cluster."""
         emit(f"barrier.cluster.wait{'.aligned' if aligned else ''}", pred=pred)
 
-    def sync(self, *, aligned: bool = False, pred: Any = None) -> None:
+    def sync(self, *, aligned: bool = False, pred: Guard = None) -> None:
         """Arrive and wait."""
         self.arrive(aligned=aligned, pred=pred)
         self.wait(aligned=aligned, pred=pred)
@@ -44,7 +44,7 @@ class Cluster:
         return result
 
     @staticmethod
-    def map_shared_u32(addr: Any, cta: Any, *, pred: Any = None) -> Reg:
+    def map_shared_u32(addr: Any, cta: Any, *, pred: Guard = None) -> Reg:
         """`mapa.shared::cluster.u32`: the address of the same shared memory in CTA number `cta` of the cluster
         (b32).
         """
@@ -53,12 +53,12 @@ class Cluster:
         return result
 
     @staticmethod
-    def arrive_remote(addr: Any, cta: Any, count: int = 1, *, pred: Any = None) -> None:
+    def arrive_remote(addr: Any, cta: Any, count: int = 1, *, pred: Guard = None) -> None:
         """Arrive `count` times at the mbarrier that CTA number `cta` has at the same address."""
         cluster_arrive_remote(addr, cta, count, pred=pred)
 
     @staticmethod
-    def arrive_multicast(addr: Any, mask: Any, count: int = 1, *, pred: Any = None) -> None:
+    def arrive_multicast(addr: Any, mask: Any, count: int = 1, *, pred: Guard = None) -> None:
         """Arrive at the mbarrier of every CTA in a mask: an int (one arrival per set bit), or a register (ranks 0
         to 15 are tested).
         """

@@ -13,7 +13,7 @@ from ...diagnostics import PTXError
 from ...types import s32, u32
 from ..core.instructions import emit, move, opcode
 from ..core.nonvalue import NotAValue, as_int
-from ..core.registers import NegPred, Reg, predicate, temporary
+from ..core.registers import Guard, NegPred, Reg, predicate, temporary
 from ..core.trace import ClosedIf, Trace, current
 from ..lint.early_exit import leave_block
 from ..lint.rebinding import Before, Branch, before, check_end, check_loop, close_branch
@@ -37,12 +37,12 @@ def fresh_label(stem: str = "label") -> str:
     return f"$_{stem}_{current().count('label')}"
 
 
-def bra(target: str, *, pred: Any = None) -> None:
+def bra(target: str, *, pred: Guard = None) -> None:
     """Branch to a label, always or where `pred` (or `~p`) holds."""
     _BRA(_label_name(target), pred=pred)
 
 
-def ret(*, pred: Any = None) -> None:
+def ret(*, pred: Guard = None) -> None:
     """End the thread's run of the kernel."""
     emit("ret", pred=pred)
 
@@ -151,7 +151,7 @@ class _Else(_Block):
             trace.label(self.end)
 
 
-def if_(pred: Any) -> _If:
+def if_(pred: Reg | NegPred) -> _If:
     """`with ptx.if_(p):` runs the body in the threads where p (or `~p`) holds."""
     return _If(pred)
 
@@ -187,7 +187,7 @@ class _Loop(_Block):
                 _BRA(self.name, pred=pred)
 
 
-def loop(label: str, *, pred: Any = None) -> _Loop:
+def loop(label: str, *, pred: Guard = None) -> _Loop:
     """`with ptx.loop("name", pred=p):` repeats the body while p (or `~p`) holds at its end: do-while, so the body runs
     once at least. Without p it repeats always: leave with a branch.
 
@@ -266,12 +266,12 @@ def range_left(trace: Trace, place: int) -> PTXError:
     )
 
 
-def break_(*, pred: Any = None) -> None:
+def break_(*, pred: Guard = None) -> None:
     """Leave the innermost `range_` loop."""
     _BRA(_innermost()[1], pred=pred)
 
 
-def continue_(*, pred: Any = None) -> None:
+def continue_(*, pred: Guard = None) -> None:
     """Go on with the next round of the innermost `range_` loop."""
     trace = current()
     target = _innermost()[0]

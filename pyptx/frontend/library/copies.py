@@ -11,7 +11,7 @@ from typing import Any
 
 from ...types import PtxType, u16, u32
 from ..core.instructions import AddressOperand, emit
-from ..core.registers import Reg, RegArray, temporary
+from ..core.registers import Guard, Reg, RegArray, temporary
 from ..core.trace import current
 from ..lint.tensor_copies import note_copy
 from ..memory.parameters import TensorSpec
@@ -38,31 +38,31 @@ class CpAsync:
         self.bulk = Bulk()
 
     @staticmethod
-    def cg(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
+    def cg(dst: Any, src: Any, bytes: int = 16, *, pred: Guard = None) -> None:
         """`cp.async.cg.shared.global`: copy `bytes` (16, nothing else) from global to shared memory, past L1. For
         4 and 8 bytes take `ca`.
         """
         emit("cp.async.cg.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
 
     @staticmethod
-    def ca(dst: Any, src: Any, bytes: int = 16, *, pred: Any = None) -> None:
+    def ca(dst: Any, src: Any, bytes: int = 16, *, pred: Guard = None) -> None:
         """`cp.async.ca.shared.global`: copy `bytes` (4, 8 or 16) from global to shared memory, through L1."""
         emit("cp.async.ca.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
 
     @staticmethod
-    def commit_group(*, pred: Any = None) -> None:
+    def commit_group(*, pred: Guard = None) -> None:
         """Make a group of this thread's copies since the last group (it may be empty)."""
         emit("cp.async.commit_group", pred=pred)
 
     @staticmethod
-    def wait_group(n: int, *, pred: Any = None) -> None:
+    def wait_group(n: int, *, pred: Guard = None) -> None:
         """Wait until at most n (a constant) of this thread's newest groups are going on: 0 for all, `stages - 2` in a
         ring where `stages - 1` groups were started ahead.
         """
         emit("cp.async.wait_group", n, pred=pred)
 
     @staticmethod
-    def wait_all(*, pred: Any = None) -> None:
+    def wait_all(*, pred: Guard = None) -> None:
         """Wait for all copies of this thread, in groups or not."""
         emit("cp.async.wait_all", pred=pred)
 
@@ -82,7 +82,7 @@ class Bulk:
         self.tensor = TensorCopies(self.tensor_1d, self.tensor_2d, self.tensor_3d, self.tensor_4d, self.tensor_5d)
 
     @staticmethod
-    def load(dst: Any, src: Any, size: Any, mbar: Any, *, pred: Any = None) -> None:
+    def load(dst: Any, src: Any, size: Any, mbar: Any, *, pred: Guard = None) -> None:
         """Copy `size` bytes (a multiple of 16) from global to shared memory, both 16-byte aligned; `mbar` counts the
         bytes.
 
@@ -99,12 +99,12 @@ class Bulk:
         )
 
     @staticmethod
-    def store(dst: Any, src: Any, size: Any, *, pred: Any = None) -> None:
+    def store(dst: Any, src: Any, size: Any, *, pred: Guard = None) -> None:
         """Copy `size` bytes (a multiple of 16) from shared to global memory, in the bulk group."""
         emit("cp.async.bulk.global.shared::cta.bulk_group", bracketed(dst), bracketed(src), size, pred=pred)
 
     @staticmethod
-    def reduce(op: str, dtype: PtxType, dst: Any, src: Any, size: Any, *, pred: Any = None) -> None:
+    def reduce(op: str, dtype: PtxType, dst: Any, src: Any, size: Any, *, pred: Guard = None) -> None:
         """Combine `size` bytes of shared memory with global memory, element by element, in the bulk group. op: add, min,
         max, inc, dec, and, or, xor. PTX ISA 9.7.10.28.4.2.
         """
@@ -113,12 +113,12 @@ class Bulk:
         emit(words, bracketed(dst), bracketed(src), size, pred=pred)
 
     @staticmethod
-    def commit_group(*, pred: Any = None) -> None:
+    def commit_group(*, pred: Guard = None) -> None:
         """Make a group of this thread's bulk copies to global memory so far."""
         emit("cp.async.bulk.commit_group", pred=pred)
 
     @staticmethod
-    def wait_group(n: int, read: bool = False, *, pred: Any = None) -> None:
+    def wait_group(n: int, read: bool = False, *, pred: Guard = None) -> None:
         """Wait until at most n of this thread's newest bulk groups are going on; with `read`, only until their
         sources have been read.
         """
@@ -141,7 +141,7 @@ class TensorCopy:
 
     def __call__(
         self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, mbar: Any = None, cta_group: int = 1,
-        multicast_mask: Any = None, cache_hint: Any = None, pred: Any = None,
+        multicast_mask: Any = None, cache_hint: Any = None, pred: Guard = None,
     ) -> None:  # fmt: skip
         """Load a box of the tensor `src` to shared memory at `dst`, 128-byte aligned (a swizzled box more, as
         `smem.wgmma_tile` does); `mbar` counts the bytes of the whole box. Without `coord`, `src` has them:
@@ -154,7 +154,7 @@ class TensorCopy:
 
     def shared_cta_global_tile(
         self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, mbar: Any = None, cta_group: int = 1,
-        cache_hint: Any = None, pred: Any = None,
+        cache_hint: Any = None, pred: Guard = None,
     ) -> None:  # fmt: skip
         """Load a box to this CTA's shared memory (`.shared::cta`, PTX 8.6)."""
         _load(
@@ -162,13 +162,13 @@ class TensorCopy:
         )  # fmt: skip
 
     def store(
-        self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, cache_hint: Any = None, pred: Any = None
+        self, *, dst: Any, src: Any, coord: Sequence[Any] | None = None, cache_hint: Any = None, pred: Guard = None
     ) -> None:
         """Store shared memory at `src` to a box of the tensor `dst`, in the bulk group."""
         _store(self.rank, "", dst, src, coord, cache_hint, pred)
 
     def reduce(
-        self, op: str, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Any = None
+        self, op: str, *, dst: Any, src: Any, coord: Sequence[Any], cache_hint: Any = None, pred: Guard = None
     ) -> None:
         """Combine shared memory at `src` with a box of the tensor `dst`, in the bulk group. op: add, min, max, inc, dec,
         and, or, xor, for the tensor's element type. PTX ISA 9.7.10.28.5.4.
@@ -215,7 +215,7 @@ class TensorCopies:
         cta_group: int = 1,
         cache_hint: Any = None,
         multicast_mask: Any = None,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         _load(rank, ".tile", dst, src, coord, mbar, multicast_mask, cache_hint, cta_group=cta_group, pred=pred)
 
@@ -234,7 +234,7 @@ class TensorCopies:
     @staticmethod
     def _im2col(
         rank: int, dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any = None, offsets: Sequence[Any] | None = None,
-        cache_hint: Any = None, multicast_mask: Any = None, pred: Any = None,
+        cache_hint: Any = None, multicast_mask: Any = None, pred: Guard = None,
     ) -> None:  # fmt: skip
         offsets = [0] * (rank - 2) if offsets is None else offsets
         if len(offsets) != rank - 2:
@@ -250,14 +250,14 @@ class TensorCopies:
         mbar: Any = None,
         cache_hint: Any = None,
         multicast_mask: Any = None,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """Load four rows (sm_100): `coord` is the column and the four row numbers."""
         _load(2, ".tile::gather4", dst, src, coord, mbar, multicast_mask, cache_hint, coordinates=5, pred=pred)
 
     @staticmethod
     def scatter4_2d(
-        dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any = None, cache_hint: Any = None, pred: Any = None
+        dst: Any, src: Any, coord: Sequence[Any], *, mbar: Any = None, cache_hint: Any = None, pred: Guard = None
     ) -> None:
         """Store four rows (sm_100), in the bulk group: `coord` is the column and the four row numbers.
 
@@ -272,23 +272,23 @@ class TensorCopies:
             )
         _store(2, ".tile::scatter4", dst, src, coord, cache_hint, pred, coordinates=5)
 
-    def store_1d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+    def store_1d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Guard = None) -> None:
         """Store a box, in the bulk group."""
         _store(1, ".tile", dst, src, coord, cache_hint, pred)
 
-    def store_2d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+    def store_2d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Guard = None) -> None:
         """Store a box, in the bulk group."""
         _store(2, ".tile", dst, src, coord, cache_hint, pred)
 
-    def store_3d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+    def store_3d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Guard = None) -> None:
         """Store a box, in the bulk group."""
         _store(3, ".tile", dst, src, coord, cache_hint, pred)
 
-    def store_4d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+    def store_4d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Guard = None) -> None:
         """Store a box, in the bulk group."""
         _store(4, ".tile", dst, src, coord, cache_hint, pred)
 
-    def store_5d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Any = None) -> None:
+    def store_5d(self, dst: Any, src: Any, coord: Sequence[Any], *, cache_hint: Any = None, pred: Guard = None) -> None:
         """Store a box, in the bulk group."""
         _store(5, ".tile", dst, src, coord, cache_hint, pred)
 
@@ -314,7 +314,7 @@ def _map(tensor: Any, coord: Sequence[Any] | None, rank: int) -> AddressOperand:
 def _load(
     rank: int, mode: str, dst: Any, src: Any, coord: Sequence[Any] | None, mbar: Any, multicast_mask: Any, cache_hint: Any, *,
     cta_group: int = 1, space: str = "shared::cluster", offsets: Sequence[Any] | None = None, coordinates: int |
-    None = None, pred: Any = None,
+    None = None, pred: Guard = None,
 ) -> None:  # fmt: skip
     words = f"cp.async.bulk.tensor.{rank}d.{space}.global{mode}.{_BYTES}"
     tensor = _map(src, coord, coordinates or rank)
@@ -395,7 +395,7 @@ class Tma:
         coords: Sequence[Any] | None = None,
         *,
         issuer: Any = None,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """Load the box at (row, col), in elements, col a multiple of 64; `coords` gives the three coordinates (within
         the panel, row, panel) instead. `mbar` counts the bytes. `issuer` (or `pred`): the predicate of the issuing
@@ -406,7 +406,7 @@ class Tma:
     @staticmethod
     def load_3d_multicast(
         dst: Any, src: Any, row: Any = None, col: Any = None, mbar: Any = None, mask: Any = None,
-        coords: Sequence[Any] | None = None, *, issuer: Any = None, pred: Any = None,
+        coords: Sequence[Any] | None = None, *, issuer: Any = None, pred: Guard = None,
     ) -> None:  # fmt: skip
         """Load the box to every CTA of the cluster in `mask` (bit i: rank i), at the same offsets in shared memory;
         each CTA's own mbarrier at `mbar`'s offset counts the bytes. Otherwise as `load_3d`.
@@ -416,7 +416,7 @@ class Tma:
     @staticmethod
     def store_3d(
         dst: Any, src: Any, row: Any = None, col: Any = None, coords: Sequence[Any] | None = None, *,
-        issuer: Any = None, pred: Any = None,
+        issuer: Any = None, pred: Guard = None,
     ) -> None:  # fmt: skip
         """Store the box at (row, col), in the bulk group: `ptx.cp.async_.bulk.commit_group` and `wait_group` follow."""
         _store(3, ".tile", dst, src, _rank3(row, col, coords), None, _one_of(issuer, pred))

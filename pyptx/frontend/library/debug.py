@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from ...dialects.ptx.structure import LocOp
 from ..core.instructions import _path, spelled
 from ..core.lines import file_directive
+from ..core.registers import Guard
 from ..core.trace import current, tracing
 
 __all__ = ["Pipe", "file_", "intrinsic", "loc", "pipe", "pragma"]
@@ -81,7 +82,7 @@ class Pipe:
             raise AttributeError(name)
         return Pipe(self.value, (*self._words, spelled(name)))
 
-    def __call__(self, destination: Any, *operands: Any, pred: Any = None) -> Pipe:
+    def __call__(self, destination: Any, *operands: Any, pred: Guard = None) -> Pipe:
         path = _path(self._words)
         path(destination, self.value, *operands, pred=pred)
         return Pipe(destination)

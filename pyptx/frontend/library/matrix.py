@@ -7,14 +7,14 @@ from typing import Any
 
 from ...types import PtxType, b32, u32
 from ..core.instructions import AddressOperand, emit
-from ..core.registers import RegArray, temporary
+from ..core.registers import Guard, RegArray, temporary
 from ..core.trace import current
 from ..memory.shared import address_register, bracketed
 
 __all__ = ["ldmatrix", "mma", "stmatrix", "stmatrix_x4_trans_f32_bf16"]
 
 
-def ldmatrix(*, dst: Any, src: Any, layout: str = "x4", trans: bool = False, pred: Any = None) -> None:
+def ldmatrix(*, dst: Any, src: Any, layout: str = "x4", trans: bool = False, pred: Guard = None) -> None:
     """`ldmatrix.sync.aligned.m8n8.<layout>{.trans}.shared.b16`: load 1, 2 or 4 8x8 matrices of 16-bit elements.
 
     dst: as many b32 registers as matrices. src: shared address of a row; lanes 8i to 8i+7 give the rows of matrix i.
@@ -24,7 +24,7 @@ def ldmatrix(*, dst: Any, src: Any, layout: str = "x4", trans: bool = False, pre
 
 
 def stmatrix(
-    *, smem: Any, regs: Any, layout: str = "x4", trans: bool = False, shape: str = "m8n8", pred: Any = None
+    *, smem: Any, regs: Any, layout: str = "x4", trans: bool = False, shape: str = "m8n8", pred: Guard = None
 ) -> None:
     """`stmatrix.sync.aligned.<shape>.<layout>{.trans}.shared::cta.b16`: store 1, 2 or 4 8x8 matrices (sm_90); the
     reverse of `ldmatrix`.
@@ -97,7 +97,7 @@ class Mma:
     @staticmethod
     def sync(
         *, shape: Any, dtype_d: PtxType, dtype_a: PtxType, dtype_b: PtxType, dtype_c: PtxType | None = None, d: Any,
-        a: Any, b: Any, c: Any, a_layout: str = "row", b_layout: str = "col", pred: Any = None,
+        a: Any, b: Any, c: Any, a_layout: str = "row", b_layout: str = "col", pred: Guard = None,
     ) -> None:  # fmt: skip
         """`mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d>.<a>.<b>.<c>`: D = A * B + C by one warp.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...types import b64, u32
 from ..core.instructions import AddressOperand, emit, move
-from ..core.registers import NegPred, Reg, predicate, temporary
+from ..core.registers import Guard, NegPred, Reg, predicate, temporary
 from ..core.trace import current
 from ..memory.shared import address_register, bracketed
 from .control import bra
@@ -34,26 +34,26 @@ class Mbarrier:
     """
 
     @staticmethod
-    def init(mbar: Any, count: Any, *, pred: Any = None) -> None:
+    def init(mbar: Any, count: Any, *, pred: Guard = None) -> None:
         """`mbarrier.init.shared::cta.b64`: a phase ends after `count` arrivals. One thread does it; a fence and a
         barrier follow.
         """
         emit("mbarrier.init.shared::cta.b64", bracketed(mbar), count, pred=pred)
 
     @staticmethod
-    def inval(mbar: Any, *, pred: Any = None) -> None:
+    def inval(mbar: Any, *, pred: Guard = None) -> None:
         """`mbarrier.inval.shared.b64`: the memory may be used for something else."""
         emit("mbarrier.inval.shared.b64", bracketed(mbar), pred=pred)
 
     @staticmethod
-    def arrive(mbar: Any, *, pred: Any = None) -> Reg:
+    def arrive(mbar: Any, *, pred: Guard = None) -> Reg:
         """`mbarrier.arrive.shared.b64`: arrive once. Returns the state (b64) for `mbarrier.test_wait`."""
         state = temporary(current(), b64)
         emit("mbarrier.arrive.shared.b64", state, bracketed(mbar), pred=pred)
         return state
 
     @staticmethod
-    def arrive_expect_tx(mbar: Any, bytes: Any, *, pred: Any = None) -> Reg:
+    def arrive_expect_tx(mbar: Any, bytes: Any, *, pred: Guard = None) -> Reg:
         """`mbarrier.arrive.expect_tx.shared::cta.b64`: arrive once and expect `bytes` more from async copies.
         Returns the state.
         """
@@ -62,12 +62,12 @@ class Mbarrier:
         return state
 
     @staticmethod
-    def expect_tx(mbar: Any, bytes: Any, *, pred: Any = None) -> None:
+    def expect_tx(mbar: Any, bytes: Any, *, pred: Guard = None) -> None:
         """`mbarrier.expect_tx.relaxed.cta.shared.b64`: expect `bytes` more, without arriving."""
         emit("mbarrier.expect_tx.relaxed.cta.shared.b64", bracketed(mbar), bytes, pred=pred)
 
     @staticmethod
-    def try_wait(mbar: Any, phase: Any, *, parity: bool = True, pred: Any = None) -> Reg:
+    def try_wait(mbar: Any, phase: Any, *, parity: bool = True, pred: Guard = None) -> Reg:
         """`mbarrier.try_wait{.parity}.shared.b64`: whether the phase is complete, after waiting a while. Returns a
         predicate.
 
@@ -78,7 +78,7 @@ class Mbarrier:
         return done
 
     @staticmethod
-    def wait(mbar: Any, phase: Any, *, pred: Any = None) -> None:
+    def wait(mbar: Any, phase: Any, *, pred: Guard = None) -> None:
         """Wait until the phase of this parity is complete. Threads where `pred` does not hold do not wait."""
         trace = current()
         number = trace.count("label")
@@ -125,19 +125,19 @@ class PhasedMbarrier:
     def __ptx_address__(self) -> AddressOperand:
         return self._address
 
-    def init(self, count: Any, *, pred: Any = None) -> None:
+    def init(self, count: Any, *, pred: Guard = None) -> None:
         """As `ptx.mbarrier.init`."""
         mbarrier.init(self._address, count, pred=pred)
 
-    def arrive(self, *, pred: Any = None) -> Reg:
+    def arrive(self, *, pred: Guard = None) -> Reg:
         """As `ptx.mbarrier.arrive`."""
         return mbarrier.arrive(self._address, pred=pred)
 
-    def arrive_expect_tx(self, bytes: Any, *, pred: Any = None) -> Reg:
+    def arrive_expect_tx(self, bytes: Any, *, pred: Guard = None) -> Reg:
         """As `ptx.mbarrier.arrive_expect_tx`."""
         return mbarrier.arrive_expect_tx(self._address, bytes, pred=pred)
 
-    def wait(self, *, pred: Any = None) -> None:
+    def wait(self, *, pred: Guard = None) -> None:
         """Wait until the phase is complete; the next wait is for the one after it. Threads where `pred` does not hold
         neither wait nor go on to the next phase.
         """
@@ -166,23 +166,23 @@ class MbarrierSlot:
         """Its shared address in a u32 register."""
         return address_register(self.address)
 
-    def init(self, count: Any, *, pred: Any = None) -> None:
+    def init(self, count: Any, *, pred: Guard = None) -> None:
         """As `ptx.mbarrier.init`."""
         mbarrier.init(self.address, count, pred=pred)
 
-    def wait(self, phase: Any, *, pred: Any = None) -> None:
+    def wait(self, phase: Any, *, pred: Guard = None) -> None:
         """As `ptx.mbarrier.wait`."""
         mbarrier.wait(self.address, phase, pred=pred)
 
-    def arrive(self, *, pred: Any = None) -> Reg:
+    def arrive(self, *, pred: Guard = None) -> Reg:
         """As `ptx.mbarrier.arrive`."""
         return mbarrier.arrive(self.address, pred=pred)
 
-    def arrive_expect_tx(self, bytes: Any, *, pred: Any = None) -> Reg:
+    def arrive_expect_tx(self, bytes: Any, *, pred: Guard = None) -> Reg:
         """As `ptx.mbarrier.arrive_expect_tx`."""
         return mbarrier.arrive_expect_tx(self.address, bytes, pred=pred)
 
-    def arrive_remote(self, cta: Any, count: int = 1, *, pred: Any = None) -> None:
+    def arrive_remote(self, cta: Any, count: int = 1, *, pred: Guard = None) -> None:
         """Arrive at the mbarrier at the same offset in another CTA of the cluster."""
         cluster_arrive_remote(self.address, cta, count, pred=pred)
 
@@ -217,18 +217,18 @@ class MbarrierRing:
         emit("mad.lo.u32", address, stage, 8, self.base)
         return MbarrierSlot(address, self.byte_offset)
 
-    def init_all(self, count: Any, *, pred: Any = None) -> None:
+    def init_all(self, count: Any, *, pred: Guard = None) -> None:
         """Initialise every mbarrier with the same count."""
         for slot in self:
             slot.init(count, pred=pred)
 
-    def arrive_remote_all(self, cta: Any, count: int = 1, *, pred: Any = None) -> None:
+    def arrive_remote_all(self, cta: Any, count: int = 1, *, pred: Guard = None) -> None:
         """Arrive at every mbarrier of the ring in another CTA of the cluster."""
         for slot in self:
             slot.arrive_remote(cta, count, pred=pred)
 
 
-def cluster_arrive_remote(address: Any, cta: Any, count: int = 1, *, pred: Any = None) -> None:
+def cluster_arrive_remote(address: Any, cta: Any, count: int = 1, *, pred: Guard = None) -> None:
     """`mapa` and `mbarrier.arrive.release.cluster.shared::cluster.b64` in a `{ }` block of their own."""
     trace = current()
     local = address_register(address)

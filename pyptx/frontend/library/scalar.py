@@ -9,7 +9,7 @@ from typing import Any
 from ...types import PtxType
 from ..core.instructions import bits_of, emit, moved
 from ..core.operators import UNSIGNED
-from ..core.registers import NegPred, Reg, SpecialReg, checked_type, temporary
+from ..core.registers import Guard, NegPred, Reg, SpecialReg, checked_type, temporary
 from ..core.trace import current
 from ..memory.shared import bracketed, memory_type
 
@@ -50,7 +50,7 @@ def _number(dtype: PtxType) -> str:
     return UNSIGNED.get(dtype.name, dtype.name)
 
 
-def mov(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def mov(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`mov`: d, a."""
     checked_type(dtype, _FIRST)
     name = dtype.name
@@ -61,17 +61,17 @@ def mov(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
     return _operation(f"mov.{name}", dtype, 2, operands, pred)
 
 
-def add(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def add(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`add`: d, a, b."""
     return _operation(f"add.{_number(dtype)}", dtype, 3, operands, pred)
 
 
-def sub(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def sub(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`sub`: d, a, b."""
     return _operation(f"sub.{_number(dtype)}", dtype, 3, operands, pred)
 
 
-def mul(dtype: PtxType, *operands: Any, mode: str | None = None, pred: Any = None) -> Reg:
+def mul(dtype: PtxType, *operands: Any, mode: str | None = None, pred: Guard = None) -> Reg:
     """`mul`: d, a, b. Integers have a `mode`: "lo" (the default), "hi" or "wide" (d is twice as wide)."""
     checked_type(dtype, _FIRST)
     if not dtype.is_float and dtype.is_integer:
@@ -81,7 +81,7 @@ def mul(dtype: PtxType, *operands: Any, mode: str | None = None, pred: Any = Non
     return _operation(f"mul.{mode + '.' if mode else ''}{dtype.name}", dtype, 3, operands, pred)
 
 
-def mad(*operands: Any, mode: str = "lo", pred: Any = None) -> Reg:
+def mad(*operands: Any, mode: str = "lo", pred: Guard = None) -> Reg:
     """`mad`: dtype, d, a, b, c, or without d for a new one, or a, b, c alone. Integers have a `mode`: "lo", "hi" or
     "wide" (c and d are twice as wide).
 
@@ -109,45 +109,45 @@ def _doubled(dtype: PtxType) -> PtxType:
     return from_name(f"{_number(dtype)[0]}{2 * dtype.bits}")
 
 
-def shl(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def shl(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`shl`: d, a, amount."""
     return _operation(f"shl.{_bits(dtype)}", dtype, 3, operands, pred)
 
 
-def shr(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def shr(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`shr`: d, a, amount; arithmetic for signed types."""
     checked_type(dtype, _FIRST)
     return _operation(f"shr.{dtype.name}", dtype, 3, operands, pred)
 
 
-def and_(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def and_(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`and`: d, a, b, on the bits of the type."""
     return _operation(f"and.{_bits(dtype)}", dtype, 3, operands, pred)
 
 
-def or_(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def or_(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`or`: d, a, b, on the bits of the type."""
     return _operation(f"or.{_bits(dtype)}", dtype, 3, operands, pred)
 
 
-def xor_(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def xor_(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`xor`: d, a, b, on the bits of the type."""
     return _operation(f"xor.{_bits(dtype)}", dtype, 3, operands, pred)
 
 
-def not_(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def not_(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`not`: d, a, on the bits of the type."""
     return _operation(f"not.{_bits(dtype)}", dtype, 2, operands, pred)
 
 
-def selp(dtype: PtxType, *operands: Any, pred: Any = None) -> Reg:
+def selp(dtype: PtxType, *operands: Any, pred: Guard = None) -> Reg:
     """`selp`: d, a, b, p: a where p holds, else b. 16-bit floats and packed types are selected as bits."""
     checked_type(dtype, _FIRST)
     name = dtype.name if dtype.name in ("f32", "f64") or (dtype.is_integer and dtype.bits > 8) else f"b{dtype.bits}"
     return _operation(f"selp.{name}", dtype, 4, operands, pred)
 
 
-def setp(cmp: str, dtype: PtxType, p: Any, a: Any, b: Any, *, pred: Any = None, pred_negate: Any = False) -> Any:
+def setp(cmp: str, dtype: PtxType, p: Any, a: Any, b: Any, *, pred: Guard = None, pred_negate: Any = False) -> Any:
     """`setp.<cmp>`: p = a cmp b; p is a predicate or a pair `p | q`. `pred` guards the instruction, negated with
     `pred_negate=True`; a predicate as `pred_negate` is the guard itself.
     """
@@ -169,7 +169,7 @@ def cvt(
     rounding: str | None = None,
     ftz: bool = False,
     sat: bool = False,
-    pred: Any = None,
+    pred: Guard = None,
 ) -> Any:
     """`cvt`: dst = src converted from `src_t` to `dst_t`.
 
@@ -203,14 +203,14 @@ def _usual_rounding(dst: PtxType, src: PtxType) -> str | None:
 
 
 def ld(
-    dtype: PtxType, dst: Any, address: Any, *, space: str = "global", cache: str | None = None, pred: Any = None
+    dtype: PtxType, dst: Any, address: Any, *, space: str = "global", cache: str | None = None, pred: Guard = None
 ) -> Any:
     """`ld.<space>`: dst (a register, or a list of 2, 4 or 8 for a vector) from an address."""
     return emit(_access("ld", dtype, space, cache, dst), dst, bracketed(address), pred=pred)
 
 
 def st(
-    dtype: PtxType, address: Any, src: Any, *, space: str = "global", cache: str | None = None, pred: Any = None
+    dtype: PtxType, address: Any, src: Any, *, space: str = "global", cache: str | None = None, pred: Guard = None
 ) -> None:
     """`st.<space>`: src (a register, a number, or a list for a vector) to an address."""
     emit(_access("st", dtype, space, cache, src), bracketed(address), _constant(dtype, src), pred=pred)

@@ -7,7 +7,7 @@ from typing import Any
 from ...dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor
 from ...types import b32, u16
 from ..core.instructions import AddressOperand, emit
-from ..core.registers import Reg, RegArray, from_, temporary
+from ..core.registers import Guard, Reg, RegArray, from_, temporary
 from ..core.trace import current
 from ..memory.shared import address_register, bracketed
 from .copies import _half
@@ -31,7 +31,7 @@ class Tcgen05:
     """128-byte swizzle, 1024 bytes between groups of 8 rows, descriptor version 1."""
 
     @staticmethod
-    def alloc(addr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None, exclusive: bool = False) -> None:
+    def alloc(addr: Any, ncols: Any, *, cta_group: int = 1, pred: Guard = None, exclusive: bool = False) -> None:
         """Allocate `ncols` columns of tensor memory (a power of two from 32 to 512); its address is written to
         shared memory at `addr`. exclusive: a multiple of 32 up to all there are (576 on sm_107), while there is no other
         allocation.
@@ -40,13 +40,13 @@ class Tcgen05:
         emit(words, bracketed(addr), ncols, pred=pred)
 
     @staticmethod
-    def dealloc(taddr: Any, ncols: Any, *, cta_group: int = 1, pred: Any = None, exclusive: bool = False) -> None:
+    def dealloc(taddr: Any, ncols: Any, *, cta_group: int = 1, pred: Guard = None, exclusive: bool = False) -> None:
         """Free what `alloc` gave, `exclusive` if it was."""
         words = f"tcgen05.dealloc{'.exclusive' if exclusive else ''}.cta_group::{cta_group}.sync.aligned.b32"
         emit(words, taddr, ncols, pred=pred)
 
     @staticmethod
-    def relinquish_alloc_permit(*, cta_group: int = 1, pred: Any = None) -> None:
+    def relinquish_alloc_permit(*, cta_group: int = 1, pred: Guard = None) -> None:
         """Promise that this CTA allocates no more."""
         emit(f"tcgen05.relinquish_alloc_permit.cta_group::{cta_group}.sync.aligned", pred=pred)
 
@@ -55,7 +55,7 @@ class Tcgen05:
         d: Any, a_desc: Any, b_desc: Any, idesc: Any, *, cta_group: int = 1, kind: str = "f16",
         enable_input_d: Any = True, scale_d: Any = None, sparse: bool = False, ashift: bool = False,
         collector_a: str | None = None, a_is_tmem: bool = False, sparse_metadata: Any = None, pred_operand: Any = None,
-        scale_c: Any = None, pred: Any = None, collector_b: str | None = None, lut: Any = None,
+        scale_c: Any = None, pred: Guard = None, collector_b: str | None = None, lut: Any = None,
     ) -> None:  # fmt: skip
         """`tcgen05.mma`: D = A * B + D, or D = A * B, in tensor memory; issued by one thread.
 
@@ -92,22 +92,22 @@ class Tcgen05:
         emit(words, *operands, idesc, accumulate, *scale, pred=pred)
 
     @staticmethod
-    def fence_before_thread_sync(*, pred: Any = None) -> None:
+    def fence_before_thread_sync(*, pred: Guard = None) -> None:
         """Order the tcgen05 operations so far before a following barrier."""
         emit("tcgen05.fence::before_thread_sync", pred=pred)
 
     @staticmethod
-    def fence_after_thread_sync(*, pred: Any = None) -> None:
+    def fence_after_thread_sync(*, pred: Guard = None) -> None:
         """Order the following tcgen05 operations after a preceding barrier."""
         emit("tcgen05.fence::after_thread_sync", pred=pred)
 
     @staticmethod
-    def wait_ld(*, pred: Any = None) -> None:
+    def wait_ld(*, pred: Guard = None) -> None:
         """Wait for this thread's `ld`s; only then may their registers be read."""
         emit("tcgen05.wait::ld.sync.aligned", pred=pred)
 
     @staticmethod
-    def wait_st(*, pred: Any = None) -> None:
+    def wait_st(*, pred: Guard = None) -> None:
         """Wait for this thread's `st`s."""
         emit("tcgen05.wait::st.sync.aligned", pred=pred)
 
@@ -119,7 +119,7 @@ class Tcgen05:
         multicast: bool = False,
         multicast_mask: Any = None,
         space: str = "cluster",
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """Arrive at `mbar` when the async tcgen05 operations of this thread so far are complete; with a mask, in
         each of those CTAs.
@@ -148,7 +148,7 @@ class Tcgen05:
         count: int = 1,
         dtype: str = "b32",
         pack: bool = False,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """`tcgen05.ld.sync.aligned.<shape>.x<count>{.pack::16b}.b32`: load from tensor memory, by a warp; `wait_ld`
         must follow. Warp w reaches lanes 32*(w%4) to 32*(w%4)+31, which `taddr` names in its upper half.
@@ -168,7 +168,7 @@ class Tcgen05:
         count: int = 1,
         dtype: str = "b32",
         unpack: bool = False,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """`tcgen05.st.sync.aligned.<shape>.x<count>{.unpack::16b}.b32`: store to tensor memory, by a warp;
         `wait_st` must follow. Lanes, shapes and registers as for `ld`.
@@ -185,7 +185,7 @@ class Tcgen05:
         cta_group: int = 1,
         multicast: str | None = None,
         src_is_addr: bool | None = None,
-        pred: Any = None,
+        pred: Guard = None,
     ) -> None:
         """`tcgen05.cp`: copy from shared memory (descriptor `src`) to tensor memory.
 
@@ -201,7 +201,7 @@ class Tcgen05:
         emit(words, _tensor_memory(taddr), src, pred=pred)
 
     @staticmethod
-    def shift(taddr: Any, *, cta_group: int = 1, pred: Any = None) -> None:
+    def shift(taddr: Any, *, cta_group: int = 1, pred: Guard = None) -> None:
         """`tcgen05.shift.down`: move rows of a matrix in tensor memory down by one lane."""
         emit(f"tcgen05.shift.cta_group::{cta_group}.down", _tensor_memory(taddr), pred=pred)
 

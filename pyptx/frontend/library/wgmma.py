@@ -7,7 +7,7 @@ from typing import Any
 from ...types import PtxType, b32, b64
 from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from ..core.instructions import emit, move
-from ..core.registers import NegPred, Reg, RegArray, predicate, temporary
+from ..core.registers import Guard, NegPred, Reg, RegArray, predicate, temporary
 from ..core.trace import Trace, current
 from ..memory.shared import SharedAlloc, SharedSlice, address_register
 from .matrix import extents, shape_name
@@ -100,7 +100,7 @@ class Wgmma:
     def mma_async(
         self, *, shape: Any, dtype_d: PtxType, dtype_a: PtxType, dtype_b: PtxType, d: Any, a: Any, b: Any,
         scale_d: Any = False, scale_a: int = 1, scale_b: int = 1, trans_a: int = 0, trans_b: int = 0,
-        a_k_offset: Any = 0, b_k_offset: Any = 0, pred: Any = None,
+        a_k_offset: Any = 0, b_k_offset: Any = 0, pred: Guard = None,
     ) -> None:  # fmt: skip
         """`wgmma.mma_async.sync.aligned`: D = A * B, or D = A * B + D with `scale_d`, by one warpgroup.
 
@@ -167,19 +167,19 @@ class Wgmma:
         )  # fmt: skip
 
     @staticmethod
-    def fence(*, pred: Any = None) -> None:
+    def fence(*, pred: Guard = None) -> None:
         """`wgmma.fence.sync.aligned`: order register accesses before the following wgmmas. Before the first one, and
         whenever registers of D (or of A) were written in between.
         """
         emit("wgmma.fence.sync.aligned", pred=pred)
 
     @staticmethod
-    def commit_group(*, pred: Any = None) -> None:
+    def commit_group(*, pred: Guard = None) -> None:
         """`wgmma.commit_group.sync.aligned`: make a group of the wgmmas so far."""
         emit("wgmma.commit_group.sync.aligned", pred=pred)
 
     @staticmethod
-    def wait_group(n: int, *, pred: Any = None) -> None:
+    def wait_group(n: int, *, pred: Guard = None) -> None:
         """`wgmma.wait_group.sync.aligned n`: wait until at most n (a constant) of the newest groups are going on. 0
         before D is read; 1 keeps the newest running while the stage of the one before is given back.
         """

@@ -25,7 +25,7 @@ def cuda_name(name: str) -> str | None:
     return _CUDA.get(name.strip("_"))
 
 
-def absent(name: str, known: Iterable[str]) -> str:
+def unknown_name(name: str, known: Iterable[str]) -> str:
     """What an AttributeError says about a name that the module `pyptx.ptx` does not have."""
     text = f"module 'pyptx.ptx' has no attribute {name!r}"
     cuda = cuda_name(name)

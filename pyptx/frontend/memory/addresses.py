@@ -8,7 +8,7 @@ from ...dialects.ptx.structure import VariableOp
 from ...types import PtxType, b64, u64
 from ..core.instructions import AddressOperand, emit
 from ..core.nonvalue import as_int
-from ..core.registers import Reg, RegArray, temporary
+from ..core.registers import Guard, Reg, RegArray, temporary
 from ..core.trace import current, declaration_shape
 from .shared import address_register, bracketed, memory_type
 
@@ -130,14 +130,14 @@ class Cvta:
     """`ptx.cvta`: generic addresses to addresses of a state space."""
 
     @staticmethod
-    def param(src: Any, dst: Reg | None = None, *, pred: Any = None) -> Reg:
+    def param(src: Any, dst: Reg | None = None, *, pred: Guard = None) -> Reg:
         """`cvta.param.u64`: the generic address of a parameter (its name or a register with its address)."""
         result = dst if dst is not None else temporary(current(), u64)
         emit("cvta.param.u64", result, src, pred=pred)
         return result
 
     @staticmethod
-    def to_global(src: Any, dst: Reg | None = None, *, pred: Any = None) -> Reg:
+    def to_global(src: Any, dst: Reg | None = None, *, pred: Guard = None) -> Reg:
         """`cvta.to.global.u64`: the global address behind a generic one."""
         result = dst if dst is not None else temporary(current(), u64)
         emit("cvta.to.global.u64", result, src, pred=pred)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from ...types import PtxType, b64, s32, u64
 from ..core.instructions import AddressOperand, bits_of, emit, move, moved
-from ..core.registers import Reg, RegArray, SpecialReg, array, temporary
+from ..core.registers import Guard, Reg, RegArray, SpecialReg, array, temporary
 from ..core.trace import current
 from .addresses import global_ptrs
 from .parameters import TensorSpec
@@ -129,7 +129,7 @@ class Pointer:
 
     # ---------------------------------------------------------------------------------------------------------- memory
 
-    def load(self, at: int = 0, *, vec: int = 1, modifiers: str = "", dst: Any = None, pred: Any = None) -> Any:
+    def load(self, at: int = 0, *, vec: int = 1, modifiers: str = "", dst: Any = None, pred: Guard = None) -> Any:
         """`ld` of the element `at` elements further (a Python int), or of `vec` (2, 4, 8) neighbours as a register
         array.
 
@@ -140,7 +140,7 @@ class Pointer:
         emit(self._spelled("ld", modifiers, dst), dst, self._at(self._constant(at)), pred=pred)
         return dst
 
-    def store(self, value: Any, at: int = 0, *, modifiers: str = "", pred: Any = None) -> None:
+    def store(self, value: Any, at: int = 0, *, modifiers: str = "", pred: Guard = None) -> None:
         """`st` of a register, a number, or a list of 2, 4 or 8 for a vector, `at` elements further. One instruction."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = bits_of(self.dtype, value)

@@ -30,7 +30,7 @@ from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from ..core.advice import refused_value, store_problem
 from ..core.instructions import AddressOperand, bits_of, emit, move
 from ..core.nonvalue import NotAValue, NoTruth, as_int
-from ..core.registers import Reg, checked_type, temporary
+from ..core.registers import Guard, Reg, checked_type, temporary
 from ..core.trace import OutOfRange, Trace, current, declaration_shape
 
 STATIC_LIMIT = 48 * 1024
@@ -512,7 +512,7 @@ def store(dtype: PtxType, address: Any, value: Any) -> None:
     emit_store(f"st.shared.{memory_type(dtype)}", dtype, bracketed(address), value)
 
 
-def emit_store(text: str, dtype: PtxType, address: Any, value: Any, pred: Any = None) -> None:
+def emit_store(text: str, dtype: PtxType, address: Any, value: Any, pred: Guard = None) -> None:
     """The `st` of a value as a type. PTXError, with how to convert, for a register of another."""
     problem = store_problem(dtype, value)
     if problem is not None:

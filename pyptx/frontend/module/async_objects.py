@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.instructions import AddressOperand, opcode
-from ..core.registers import NegPred
+from ..core.registers import Guard, NegPred
 from ..core.trace import current
 from .values import Loop, Value, op
 
@@ -49,23 +49,23 @@ class Mbarrier:
     def _emit(self, method: str, *operands: Any, pred: Any) -> None:
         opcode(MBARRIER_METHODS[method][0].format(space=self.space))(*operands, pred=pred)
 
-    def init(self, count: Any, *, pred: Any = None) -> None:
+    def init(self, count: Any, *, pred: Guard = None) -> None:
         """A phase ends after `count` arrivals."""
         self._emit("init", self.address, count, pred=pred)
 
-    def inval(self, *, pred: Any = None) -> None:
+    def inval(self, *, pred: Guard = None) -> None:
         """The memory may be used for something else."""
         self._emit("inval", self.address, pred=pred)
 
-    def expect_tx(self, bytes: Any, *, pred: Any = None) -> None:
+    def expect_tx(self, bytes: Any, *, pred: Guard = None) -> None:
         """Expect `bytes` more from copies, without arriving."""
         self._emit("expect_tx", self.address, bytes, pred=pred)
 
-    def arrive_expect_tx(self, bytes: Any, *, pred: Any = None) -> None:
+    def arrive_expect_tx(self, bytes: Any, *, pred: Guard = None) -> None:
         """Arrive, and expect `bytes` more from copies; the state is not kept."""
         self._emit("arrive_expect_tx", None, self.address, bytes, pred=pred)
 
-    def arrive(self, *, state: bool = True, pred: Any = None) -> Value | None:
+    def arrive(self, *, state: bool = True, pred: Guard = None) -> Value | None:
         """Arrive once. The state (b64) of the phase, for `wait(state, how="")`; with state=False it is not kept."""
         if not state:
             self._emit("arrive", None, self.address, pred=pred)
@@ -117,7 +117,7 @@ class _Tma:
 
     def load(
         self, dst: Any, tensor: Any, at: Sequence[Any], barrier: Any, multicast: Any = None, policy: Any = None, *,
-        space: str = "shared::cluster", mode: str = "", pred: Any = None,
+        space: str = "shared::cluster", mode: str = "", pred: Guard = None,
     ) -> None:  # fmt: skip
         """Copy the box of a tensor map at these coordinates (fastest dimension first) to shared memory; the mbarrier
         counts its bytes. multicast: mask of the CTAs of the cluster that get it. PTX ISA 9.7.10.28.5.3.
@@ -127,7 +127,7 @@ class _Tma:
         opcode(text)(_address(dst), _box(tensor, at), _address(barrier), *more, pred=pred)
 
     def store(
-        self, tensor: Any, at: Sequence[Any], src: Any, policy: Any = None, *, mode: str = "", pred: Any = None
+        self, tensor: Any, at: Sequence[Any], src: Any, policy: Any = None, *, mode: str = "", pred: Guard = None
     ) -> None:
         """Copy a box from shared memory to these coordinates of a tensor map, in the thread's bulk group."""
         more = [] if policy is None else [policy]

@@ -133,7 +133,6 @@ class Module:
         self.calls = calls
         self._items: list[Operation | Function] = []
         self._lead = lead
-        self._tail = ""
         self._built: BuiltinModule | None = None
         self._unwritten: list[Diagnostic] = []
         self._text: str | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...dialects.ptx.instruction import find_opcode
 from ...types import PtxType, from_name
 from ..core.instructions import Opcode, opcode, python_name, spelled
-from ..core.registers import PipeRef, Reg, temporary
+from ..core.registers import Guard, PipeRef, Reg, temporary
 from ..core.results import element_type, operator_type, pair_types, result_type, written
 from ..core.trace import Trace, current
 from .statements import pair
@@ -104,7 +104,7 @@ class ValueOpcode:
     def __repr__(self) -> str:
         return "op." + ".".join(map(python_name, self._words))
 
-    def __call__(self, *operands: Any, into: Any = None, pred: Any = None) -> Any:
+    def __call__(self, *operands: Any, into: Any = None, pred: Guard = None) -> Any:
         trace = current()
         result: Any = self._results(trace, len(operands), into)
         written: Any = result

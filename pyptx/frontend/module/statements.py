@@ -26,7 +26,7 @@ from ...dialects.ptx.syntax import Layout
 from ...ssa.statement import Kind, Shape
 from ..core import declarations as spelling
 from ..core.instructions import AddressOperand, Opcode, spelled
-from ..core.registers import PipeRef, Reg
+from ..core.registers import Guard, PipeRef, Reg
 from ..core.trace import current
 from .trace import ModuleTrace, Registers, type_of
 
@@ -238,7 +238,7 @@ class ExactOpcode(Opcode):
             raise AttributeError(name)
         return _exact((*self._words, *spelled(name).split(".")))
 
-    def __call__(self, *operands: Any, pred: Any = None) -> Any:
+    def __call__(self, *operands: Any, pred: Guard = None) -> Any:
         trace = _trace()
         judge, trace.check = trace.check, _accept
         try:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from ...ssa.statement import Reg as Variable
 from ...types import PtxType, from_name
 from ..core.instructions import inst
-from ..core.registers import NegPred
+from ..core.registers import Guard, NegPred, Reg
 from ..core.results import operator_type
 from ..core.trace import current
 from ..lint.early_exit import leave_block
@@ -92,7 +92,7 @@ class Block:
     def __enter__(self) -> Self:
         return self
 
-    def leave(self, pred: Any = None, *, uni: bool = False) -> None:
+    def leave(self, pred: Guard = None, *, uni: bool = False) -> None:
         self.end = self.end or self._label("end")
         _branch(self.end, pred, uni)
 
@@ -118,7 +118,7 @@ class Loop(Block):
         _trace().label(self.start)
         return self
 
-    def again(self, pred: Any = None, *, uni: bool = False) -> None:
+    def again(self, pred: Guard = None, *, uni: bool = False) -> None:
         _branch(self.start, pred, uni)
 
 
@@ -175,7 +175,7 @@ def loop() -> Loop:
     return Loop()
 
 
-def if_(pred: Any, *, uni: bool = False) -> If:
+def if_(pred: Reg | NegPred, *, uni: bool = False) -> If:
     """`@!p bra` past the block."""
     return If(pred, uni)
 
