@@ -230,6 +230,7 @@ def operand(rows: int, K: int, format: str, rng: np.random.Generator) -> tuple[n
     """A random operand: its bytes, the bytes of its scales, and its values in float64."""
     chosen = FORMATS[format]
     blocks = (rows, K // chosen.block)
+    data: np.ndarray
     if format == "mxfp8":
         elements = rng.standard_normal((rows, K)).astype(ml_dtypes.float8_e4m3fn)
         data = elements.view(np.uint8)
