@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .. import codegen
-    from ..runtime import call, ptxas, raw, tensor_map, torch_ops
+    from ..runtime import call, ptxas, raw, tensor_map, torch_launch, torch_ops
     from ..runtime.ptxas import PtxasResult, ResourceUsage, SassLine
     from ..tools.report import kernel as report
     from ..tools.report.kernel import KernelReport
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KernelReport", "PtxasResult", "ResourceUsage", "SassLine", "call", "codegen", "imported", "ptxas", "raw", "report",
-    "tensor_map", "torch_ops",
+    "tensor_map", "torch_launch", "torch_ops",
 ]  # fmt: skip
 
 _WHERE = {
@@ -28,6 +28,7 @@ _WHERE = {
     "raw": "..runtime.raw",
     "report": "..tools.report.kernel",
     "tensor_map": "..runtime.tensor_map",
+    "torch_launch": "..runtime.torch_launch",
     "torch_ops": "..runtime.torch_ops",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,9 +61,23 @@ class LoadedKernel:
         """Launch with arguments in parameter order: GPU tensors through the driver, on `stream` or torch's current one;
         CPU arrays on the simulator, changed in place. Options: see `pyptx.runtime.raw.launch_entry`.
         """
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_dynamo_compiling():
+            from ..runtime.torch_launch import launch_traced
+
+            return launch_traced(self, grid, block, args, {"stream": stream, **options})
         from ..runtime.raw import launch_loaded
 
         launch_loaded(self, grid, block, args, stream=stream, **options)
+
+    def _torch_launch(self, kinds: str) -> str:
+        """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
+        from ..printer.ptx import print_module
+        from ..runtime.torch_launch import operator_name
+
+        return operator_name(self, print_module(self.module), kinds)
+
+    _torch_launch._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
     def simulate(
         self,

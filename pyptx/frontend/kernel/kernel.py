@@ -494,7 +494,26 @@ class Kernel:
         simulator, changed in place. Options: cluster, smem, cooperative, programmatic, device, and `template`, a dict
         of template parameters and dimensions. See `pyptx.runtime.raw.launch_entry`.
         """
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_dynamo_compiling():
+            return deferred.torch_launch.launch_traced(self, grid, block, args, {"stream": stream, **options})
         deferred.raw.launch_kernel(self, grid, block, args, stream=stream, **options)
+
+    def _torch_launch(self, kinds: str) -> str:
+        """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
+        return deferred.torch_launch.operator_name(self, self.ptx(), kinds)
+
+    _torch_launch._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
+    def op(self, *, into: bool = False, **template: Any) -> Any:
+        """Its torch operator, for `torch.library.opcheck` and for graphs that are edited: `opcheck(kernel.op(), (x, y))`.
+
+        `template`: the template parameters and dimensions that are fixed; `into`: the one that writes to given outputs.
+        """
+        import torch
+
+        name = self._torch_operator(tuple(sorted(template.items())), (), into)
+        return getattr(torch.ops.pyptx, name).default
 
     def _torch_operator(self, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
         """The name of its operator in `torch.ops.pyptx`. TorchDynamo runs this while it traces, as it is marked."""
