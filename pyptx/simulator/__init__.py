@@ -65,6 +65,7 @@ def simulate(
     profile: bool = False,
     observers: Sequence[Observer] = (),
     accumulate: str = "exact",
+    arch: str | None = None,
     approx: str = "rounded",
     engine: str | None = None,
     schedules: int | None = None,
@@ -94,7 +95,7 @@ def simulate(
     fill `Report.profile`; `observers`: more, such as a `Timeline`.
 
     What PTX leaves open in arithmetic: `accumulate="random"` sums the products of matrix multiplications in random
-    groups and order, `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
+    groups and order, `"hardware"` as the tensor cores of `arch` do (None: the module's target; docs/simulator.md), `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
     defaults `"exact"` and `"rounded"` are as precise as can be.
 
     `engine`: `"numpy"`; `"jit"`, which compiles runs of straight-line instructions with llvmlite (the extra `jit`);
@@ -142,6 +143,7 @@ def simulate(
         observers=watchers(observers, trace, on_instruction, on_store, threads),
         profile=profile,
         accumulate=accumulate,
+        arch=arch,
         approx=approx,
         engine=engine,
         schedules=schedules,

@@ -127,6 +127,7 @@ def simulate_entry(
     observers: Sequence[Observer] = (),
     profile: bool = False,
     accumulate: str = "exact",
+    arch: str | None = None,
     approx: str = "rounded",
     engine: str | None = None,
     cooperative: bool = False,
@@ -170,7 +171,7 @@ def simulate_entry(
 
     def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
         """An engine for at most so many CTAs at once."""
-        arithmetic = Arithmetic(accumulate, approx, first.seed)
+        arithmetic = Arithmetic(accumulate, approx, first.seed, arch or program.target)
         ctas = min(part, _batch_size(program, launch))
         machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, arithmetic)
         machine.shared_names.add(named)

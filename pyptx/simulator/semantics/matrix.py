@@ -70,10 +70,20 @@ def numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
             return formats.decode(patterns.astype(dtype), kind)
 
 
-def multiplied(machine: Machine, x: np.ndarray, y: np.ndarray, z: np.ndarray, kind: str, rounding: Any) -> np.ndarray:
-    """x @ y + z for an accumulator of type `kind`: in f64 a chain of fma along K, from z on."""
+def multiplied(
+    machine: Machine,
+    x: np.ndarray,
+    y: np.ndarray,
+    z: np.ndarray,
+    types: tuple[str, str, str],
+    rounding: Any,
+    sparse: bool = False,
+) -> np.ndarray:
+    """x @ y + z for the types of D, A and B: in f64 a chain of fma along K, from z on."""
+    kind = types[0]
     if kind != "f64":
-        return machine.arithmetic.product(x, y, kind) + z
+        total = machine.arithmetic.summed("mma", types, x, y, z, sparse)
+        return machine.arithmetic.product(x, y, kind) + z if total is None else total
     total = z
     for i in machine.arithmetic.order(x.shape[-1]):
         left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])

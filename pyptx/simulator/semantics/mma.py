@@ -79,7 +79,9 @@ def _bind(machine: Machine, inst: Inst, sparse: bool) -> Action:
         if flips:
             total = x @ (1 - y) + (1 - x) @ y + z
         else:
-            total = multiplied(machine, x, y, z, dtype, inst.rounding)
+            # factors are multiplied in: such a product has no operands of the types left
+            types = (dtype, atype, btype) if scales is None else (dtype, "", "")
+            total = multiplied(machine, x, y, z, types, inst.rounding, expand is not None)
         bits = rounded(total, dtype, clamp).reshape(machine.warps, m * n)
         values = bits[:, out_of_d]  # (warps, 32, values)
         if dbits == 16:
@@ -182,7 +184,9 @@ def _bind_quads(machine: Machine, inst: Inst) -> Action:
         x = by_threads(values(a, abits, atype), alayout)
         y = by_threads(values(b, abits, btype), "row" if blayout == "col" else "col")
         z = spread(values(c, BITS[ctype], ctype), ctype)
-        total = machine.arithmetic.product(x, y.transpose(0, 1, 3, 2), dtype) + z
+        total = machine.arithmetic.summed("mma", (dtype, atype, btype), x, y.transpose(0, 1, 3, 2), z)
+        if total is None:
+            total = machine.arithmetic.product(x, y.transpose(0, 1, 3, 2), dtype) + z
         bits = rounded(np.ascontiguousarray(total), dtype, False)
         if dtype == "f32":
             parts = bits.reshape(machine.warps, 4, 2, 2, 2, 2, 2, 2)  # row 4, 2, 1; column 4, 2, 1

@@ -9,6 +9,7 @@ unless the operand was changed in between, which is a mistake of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from ..tensor_core_operands import (
     shifted,
 )
 from ..tensor_memory import accumulator_places, tensor_memory, touched
+from .matrix import rounded
 from .registry import Action, Step, meaning
 from .tcgen05 import each, pair_of
 from .tensor_copy import scalar
@@ -87,12 +89,16 @@ def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
             z = y if table is None else looked_up(this, table, cta, y)
             if scales is not None:
                 x, z = (scaled(this, s, cta, v, which) for s, v, which in zip(scales, (x, z), "AB", strict=True))
-            product = machine.arithmetic.product(x, z.T, shape.d)
+            how = None
+            if scales is None:
+                how = machine.arithmetic.sum_of("tcgen05", (shape.d, shape.a, shape.b), shape.k, sparse)
+            product = machine.arithmetic.product(x, z.T, shape.d) if how is None else np.zeros(0)
             if shape.negate:
-                product = -product
+                product, x = -product, -x
             keep = None if disabled is None else _disabled(machine, disabled, lane, i)
             shift = 0 if divide is None else int(divide.value)
-            _accumulate(this, d, cta, product, accumulate, shift, keep)
+            fused = None if how is None else partial(how.values, x, z.T)
+            _accumulate(this, d, cta, product, fused, accumulate, shift, keep)
 
     return each(machine, issue)
 
@@ -151,7 +157,14 @@ def _disabled(machine: Machine, operand: Vec, lane: int, number: int) -> Array:
 
 
 def _accumulate(
-    issue: Issue, d: Operand, cta: int, product: Array, accumulate: bool, shift: int, keep: Array | None
+    issue: Issue,
+    d: Operand,
+    cta: int,
+    product: Array,
+    fused: Callable[[Array], Array] | None,
+    accumulate: bool,
+    shift: int,
+    keep: Array | None,
 ) -> None:
     machine, inst, lane, shape, rows = issue.machine, issue.inst, issue.lane, issue.shape, issue.rows
     where = address_of(machine, d, lane)
@@ -168,7 +181,12 @@ def _accumulate(
     data = memory.data[cta]
     whole = rows == 128
     old = data[:, column : column + shape.n] if whole else data[lanes, column + columns]
-    if shape.d == "s32":
+    if fused is not None:
+        half = shape.d == "f16"
+        before = (old.astype(np.uint16).view(np.float16) if half else old.view(np.float32)).astype(np.float64)
+        before = before * 2.0**-shift if accumulate else np.zeros_like(before)
+        new = rounded(fused(before), shape.d, False)
+    elif shape.d == "s32":
         total = product.astype(np.int64)
         if accumulate:
             total = total + old.view(np.int32)

@@ -15,6 +15,7 @@ from ..machine import Machine
 from ..program import Imm, Inst, Not, Operand, Reg, Sink, Vec
 from ..shared_operand import OperandError, chunk_addresses, hopper_descriptor, numbers, read_patterns, tell_operand
 from ..sparsity import place_nonzeros, quad_codes
+from .matrix import rounded
 from .registry import Action, Collective, Mask, Step, meaning
 
 Array = Any
@@ -139,6 +140,8 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     k_a = k // 2 if sparse else k
     metadata_row = None if metadata is None else machine.source(metadata, "b32", whole=True)
 
+    how = machine.arithmetic.sum_of("wgmma", (dtype, atype, btype), k, sparse)
+
     def operand(which: Operand, lane: int, rows: int, depth: int, bits: int, kind: str, mn_major: bool) -> Array:
         descriptor = hopper_descriptor(_uniform(machine, which, lane, "u64"))
         cta = int(machine.cta_of_lane[lane])
@@ -161,11 +164,17 @@ def _bind(machine: Machine, inst: Inst) -> Action:
                 assert selector is not None
                 x = place_nonzeros(x, metadata_codes(metadata_row[first : first + 128], selector, abits), abits)
             y = operand(b, first, n, k, bbits, btype, turned_b)
+            accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
+            registers = accumulator.view(first)
+            if how is not None:
+                before = _matrix(registers, dtype) if accumulate else np.zeros((64, n))
+                total = how.values(-x if negative else x, y.T, before)
+                registers[...] = _registers(rounded(total, dtype, False), dtype)
+                accumulator.put(first, registers)
+                continue
             product = machine.arithmetic.product(x, y.T, dtype)
             if negative:
                 np.negative(product, product)
-            accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
-            registers = accumulator.view(first)
             if half:
                 _add_half(registers, product, accumulate)
             else:
@@ -188,6 +197,28 @@ def accumulators(matrix: Array) -> Array:
     values (n/8, m/8, n%2), the others lanes (m/16, m%8, n/2%4).
     """
     return matrix.reshape(4, 2, 8, -1, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+
+
+def _matrix(registers: Array, kind: str) -> Array:
+    """D, (64, n) as float64, from the accumulators."""
+    if kind == "f32":
+        return _back(np.ascontiguousarray(registers).view(np.float32).reshape(-1, 2, 2, 4, 8, 4)).astype(np.float64)
+    halves = np.ascontiguousarray(registers).view(np.float16).reshape(-1, 2, 4, 8, 4, 2)
+    return _back(halves.transpose(0, 1, 5, 2, 3, 4)).astype(np.float64)
+
+
+def _back(parts: Array) -> Array:
+    """What `accumulators` took apart."""
+    return parts.transpose(3, 1, 4, 0, 5, 2).reshape(64, -1)
+
+
+def _registers(bits: Array, kind: str) -> Array:
+    """The accumulators from bit patterns of D, (64, n), a word each."""
+    parts = accumulators(bits)
+    if kind == "f32":
+        return parts.reshape(-1, 128)
+    low, high = parts[:, :, 0], parts[:, :, 1]
+    return (low | high << np.uint32(16)).reshape(-1, 128)
 
 
 def _add_half(registers: Array, product: Array, accumulate: int) -> None:

@@ -170,7 +170,7 @@ def _bind_mma(machine: Machine, inst: Inst) -> Action:
         if inst.has("xor"):
             total = x @ (1 - y) + (1 - x) @ y + z
         else:
-            total = multiplied(machine, x, y, z, dtype, inst.rounding)
+            total = multiplied(machine, x, y, z, (dtype, atype, btype), inst.rounding)
         if inst.has("satfinite") and dtype in ("f16", "f32"):
             most = 65504.0 if dtype == "f16" else float(np.finfo(np.float32).max)
             total = np.where(np.isnan(total), 0.0, np.clip(total, -most, most))
