@@ -99,6 +99,11 @@ def _given_scalars(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for _, name in getattr(kernel, "raw_params", ()) if name in kwargs)
 
 
+def overload(name: str) -> Any:
+    """The operator that `operator_name` names."""
+    return getattr(torch.ops.pyptx, name).default
+
+
 def operator_name(
     kernel: Any,
     static: tuple[tuple[str, Any], ...] = (),

@@ -510,10 +510,7 @@ class Kernel:
 
         `template`: the template parameters and dimensions that are fixed; `into`: the one that writes to given outputs.
         """
-        import torch
-
-        name = self._torch_operator(tuple(sorted(template.items())), (), into)
-        return getattr(torch.ops.pyptx, name).default
+        return deferred.torch_ops.overload(self._torch_operator(tuple(sorted(template.items())), (), into))
 
     def _torch_operator(self, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:
         """The name of its operator in `torch.ops.pyptx`. TorchDynamo runs this while it traces, as it is marked."""
