@@ -32,9 +32,10 @@ pytest: $(VENV)/.stamp-test ## the Python tests (ARGS="-k name")
 lit: $(VENV)/.stamp-test ## the lit and filecheck tests of the dialect, the passes and the tools
 	$(BIN)/lit --order=lexical -j $(JOBS) -sv tests/filecheck $(ARGS)
 
-lint: $(VENV)/.stamp-test ## ruff: rules and formatting
+lint: $(VENV)/.stamp-test ## ruff: rules and formatting; codespell
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell pyptx docs examples benchmarks tests README.md CONTRIBUTING.md CHANGELOG.md
 
 typecheck: $(VENV)/.stamp-test ## basedpyright, strict, on pyptx/
 	$(BIN)/basedpyright --pythonpath $(BIN)/python

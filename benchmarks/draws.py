@@ -65,7 +65,7 @@ WORDS = (
     " matrix::D matrix::scaleA matrix::scaleB matrix::sparseMetadata maxabs mbarrier mbarrier::meet_tx::bytes mma"
     " multicast no_allocate s8.s4 safeadd scratch shift st tex"
 ).split()
-"""Modifiers that ptxas 13.5 knows and no form of ours has: internal ones, and what is no modifier anywhere else."""
+"""Modifiers that ptxas 13.5 knows and no form of ours has: internal ones, and what is not a modifier anywhere else."""
 
 
 @cache

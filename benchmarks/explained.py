@@ -98,7 +98,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "ptxas skips the checks of .target and of an array's index where the sampler is a register, a texture reference or a function",
     ),
     Explained(
-        "index beside a sampler in unified mode",
+        "index next to a sampler in unified mode",
         False,
         r"^(@!?%\w+ )?(tex|tld4)\S*\.a(1d|2d|cube).*\[[\w%]+, ?%\w+, \{",
         r"Vector with elements of different types",
@@ -181,7 +181,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"\{(_, )*[-!~(]*(\.\w+\)-?)?(\d|WARP_SZ)",
         r"of one type|and the register is|is read as|not the special register",
-        "behind a leading constant ptxas does not look at the sizes of the registers",
+        "after a leading constant ptxas does not look at the sizes of the registers",
     ),
     Explained(
         "constant for packed 8-bit floats",
@@ -265,7 +265,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         rf"^(@!?%\w+ )?({_FRAGMENTS})",
         r"the elements of operand \w+ must be of one type|operand c must be \.f32, and",
-        "what may stand side by side in braces depends on what ptxas read before, and behind a constant on nothing",
+        "what may stand side by side in braces depends on what ptxas read before, and after a constant on nothing",
     ),
     Explained(
         "negated element",
@@ -391,7 +391,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"movmatrix",
         r"must be \.b32, not the symbol|must be a register, not a constant",
-        "movmatrix takes constants, which are no row of a matrix",
+        "movmatrix takes constants, which are not a row of a matrix",
     ),
     Explained(
         "address as a polynomial",
@@ -426,7 +426,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"[{,] ?%\w+\.\w+",
         r"register has no element",
-        "in braces ptxas does not look at the selector or element behind a register",
+        "in braces ptxas does not look at the selector or element after a register",
     ),
     Explained(
         "sink in a packed source",
@@ -447,7 +447,7 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"multimem\.\S+ \[%[a-z]",
         r"must be \.u64 or wider, and %\w+ is not",
-        "32 bits are no address of multimem",
+        "32 bits are not an address of multimem",
     ),
     Explained(
         "symbol as an index",

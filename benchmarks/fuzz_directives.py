@@ -58,9 +58,11 @@ EXPLAINED: tuple[Explained, ...] = (
         True,
         r"(\w+): \.branchtargets [^;]*\b\1\b",
         r"^label \w+ is not defined",
-        "it is no label",
+        "it is not a label",
     ),
-    Explained("unified memory", False, r"\.unified", r"--compile-only", "whether -c is given is no matter of the text"),
+    Explained(
+        "unified memory", False, r"\.unified", r"--compile-only", "whether -c is given is not a matter of the text"
+    ),
     Explained(
         "a type alone",
         True,

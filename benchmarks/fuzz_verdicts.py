@@ -104,7 +104,7 @@ def rounds(
     """Endless rounds of `size` instructions on one (version, target): how many there were, how many ptxas accepted, the
     disagreements.
 
-    Where they disagree, ptxas is asked again with that instruction alone in the file: behind others a few of its
+    Where they disagree, ptxas is asked again with that instruction alone in the file: after others a few of its
     answers depend on what it read before (vset, texture reads with a sampler).
     """
     pairs = [(v, t) for v in VERSIONS for t in TARGETS if FIRST_PTX[t] <= parse_version(v)]

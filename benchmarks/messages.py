@@ -1,11 +1,11 @@
-"""The most common things that ptxas says against small mistakes, and what we say beside it.
+"""The most common things that ptxas says against small mistakes, and what we say next to it.
 
-    python -m benchmarks.messages [--rounds 28] [--seed 1] [--top 60] [--beside 0]
+    python -m benchmarks.messages [--rounds 28] [--seed 1] [--top 60] [--compare 0]
 
 A mistake is a probed instruction of `isa/` or a line of a real file that ptxas accepts, edited once (see
 `draws.Draw.mutate`), or one that is legal elsewhere, put under this version and target. Prints the kinds of ptxas's
 first message, most common first, with the place in `tests/filecheck/errors` that has one of that kind: the table of
-docs/verdicts.md. `--beside N` prints N mistakes of each kind with both messages.
+docs/verdicts.md. `--compare N` prints N mistakes of each kind with both messages.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=28)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--top", type=int, default=60)
-    arguments.add_argument("--beside", type=int, default=0, help="mistakes to print with both messages, of each kind")
+    arguments.add_argument("--compare", type=int, default=0, help="mistakes to print with both messages, of each kind")
     options = arguments.parse_args()
     kinds: dict[str, list[tuple[str, str, str, str]]] = defaultdict(list)
     for version, target, line, said in mistakes(options.seed, options.rounds):
@@ -99,7 +99,7 @@ def main() -> None:
     choose = random.Random(options.seed)
     for rank, (kind, many) in enumerate(count.most_common(options.top), 1):
         print(f"| {rank} | {kind} | {many} | {places.get(kind, '')} |")
-        for version, target, line, said in choose.sample(kinds[kind], min(options.beside, many)):
+        for version, target, line, said in choose.sample(kinds[kind], min(options.compare, many)):
             print(
                 f"    {version} {target}  {line}\n      ptxas: {said}\n      pyptx: {ours([line], version, target)[0][:1]}"
             )

@@ -4,7 +4,7 @@
 
 The fuzzer edits instructions with modifiers of our own forms, so it cannot find what the dialect has never heard of. This
 goes the other way: it takes a few instructions of each form, adds each word of `draws.known_words`, or puts it in the
-place of each modifier, puts each of `OPERANDS` before, behind or in the place of each operand, leaves each operand out, and compares the
+place of each modifier, puts each of `OPERANDS` before, after or in the place of each operand, leaves each operand out, and compares the
 verdicts at the newest version. Prints the differences by opcode and message.
 """
 
@@ -53,7 +53,7 @@ def with_operands(line: str) -> Iterator[str]:
 
 
 def with_words(line: str, opcode: str, new: list[str]) -> Iterator[str]:
-    """The line with each word added behind its modifiers, or in the place of one of them."""
+    """The line with each word added after its modifiers, or in the place of one of them."""
     head, gap, tail = line.partition(" ")
     head, end = (head.rstrip(";"), ";") if not gap else (head, "")
     own = head[len(opcode) :].split(".")[1:]

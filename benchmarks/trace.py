@@ -1,4 +1,4 @@
-"""Tracing a kernel to verified PTX text: lines/s of the examples (with ptxas's time beside it) and by size, and the cost of a
+"""Tracing a kernel to verified PTX text: lines/s of the examples (with ptxas's time next to it) and by size, and the cost of a
 second call with the same specialisation.
 
 python -m benchmarks.trace

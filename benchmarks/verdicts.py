@@ -43,7 +43,7 @@ _OPCODE = re.compile(r"(?:@!?[%\w]+\s+)?(\w+)")
 
 
 def table_folder() -> Path:
-    """Where the verdict table lies: in the project, else beside it."""
+    """Where the verdict table lies: in the project, else next to it."""
     for folder in (ROOT / "tests/data/isa", ROOT.parent / "shared/isa"):
         if (folder / "verdicts.tsv.gz").exists():
             return folder

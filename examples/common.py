@@ -83,7 +83,9 @@ class Row:
     def __init__(self, N: int, dtype: PtxType):
         self.width = per_vector(dtype)
         if N < self.width or N % self.width:
-            raise ValueError(f"rows are read in 16-byte vectors of {self.width} elements, and N = {N} is no multiple")
+            raise ValueError(
+                f"rows are read in 16-byte vectors of {self.width} elements, and N = {N} is not a multiple"
+            )
         vectors = N // self.width
         # 64 values per thread at most: they live in registers from the one read to the one write
         needed = -(-vectors // (64 // self.width))

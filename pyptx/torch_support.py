@@ -34,7 +34,7 @@ def extract_input_shapes(inputs: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def call_kernel_via_torch(kernel: Any, *tensors: Any, **kwargs: Any) -> Any:
-    """`kernel(*tensors, **kwargs)`. TypeError for arguments that are no torch tensors."""
+    """`kernel(*tensors, **kwargs)`. TypeError for arguments that are not a torch tensors."""
     for value in tensors:
         if not is_torch_tensor(value):
             raise TypeError(f"call_kernel_via_torch takes torch tensors, not {type(value).__name__}")

@@ -70,7 +70,7 @@ _ALL = {t.name: t for t in list(globals().values()) if isinstance(t, PtxType)}
 
 
 def from_name(name: str) -> PtxType:
-    """`"bf16"` or `".bf16"` -> bf16. ValueError for a name that is no type."""
+    """`"bf16"` or `".bf16"` -> bf16. ValueError for a name that is not a type."""
     found = _ALL.get(name.removeprefix("."))
     if found is None:
         raise ValueError(f"unknown PTX type {name!r}; known: {', '.join(_ALL)}")

@@ -1,4 +1,4 @@
-"""What all tests share: the corpus beside the project, the GPU, and how Hypothesis runs."""
+"""What all tests share: the corpus next to the project, the GPU, and how Hypothesis runs."""
 
 from __future__ import annotations
 

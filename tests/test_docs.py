@@ -133,7 +133,7 @@ def test_guide_passes(tmp_path: Path) -> None:
 
 
 def tools() -> dict[str, str]:
-    """An environment in which the tools beside this interpreter run this checkout's pyptx."""
+    """An environment in which the tools next to this interpreter run this checkout's pyptx."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 

@@ -249,7 +249,7 @@ def error_of(found: Any, wanted: Any) -> float:
     )
 
 
-# --- launch: host time of one launch, beside torch's own
+# --- launch: host time of one launch, next to torch's own
 
 
 def launches(run: Run, *, slow: bool) -> Iterator[Check]:
@@ -717,7 +717,7 @@ def main() -> int:
             check = found[index]
             tell(begin=index, limit=check.limit)
             row = guarded(check)
-            if run.fake:  # what a driver that does nothing was timed at is no result
+            if run.fake:  # what a driver that does nothing was timed at is not a result
                 row.value = row.baseline = row.ratio = None
                 row.note = "" if row.unit else row.note
                 row.status = "not checked" if row.status == "ok" else row.status

@@ -8,7 +8,7 @@
 The checks are in `checks.py`, the most telling first, and run in a process of their own. One that hangs is stopped after
 its time, one that loses the CUDA context is reported, and another process goes on with the next: no check can take the
 others with it. What time does not allow is listed as not run. The table comes last; `$OUT/gpu.json` is written anew after
-every check. README.md beside this file has the command for a lent machine.
+every check. README.md next to this file has the command for a lent machine.
 """
 
 from __future__ import annotations

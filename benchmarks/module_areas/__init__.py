@@ -1,6 +1,6 @@
 """Generators of random modules, an area of the PTX manual each. They know the grammar and nothing of pyptx's verdicts.
 
-An area is a function `(Draw) -> str` that draws the text behind the header, legal more often than not; `AREAS` has them
+An area is a function `(Draw) -> str` that draws the text after the header, legal more often than not; `AREAS` has them
 by name. What a module is edited to afterwards is `edits.edited`.
 """
 

@@ -3,7 +3,7 @@
 A (M, K), B (N, K) and C (M, N) are row-major. A CTA of 8 warps (2 x 4) makes a 128 x 256 tile of C, a warp 64 x 64 of
 it, in steps of 32 columns of K: 24 KB a stage, 4 stages.
 
-What makes it fast, beside the pipeline of `gemm_pipelined`:
+What makes it fast, next to the pipeline of `gemm_pipelined`:
 - `ldmatrix.x4` reads a 16 x 16 fragment at once. Rows are 64 bytes apart, and the 16-byte chunk c of row r lies at
   chunk c ^ (r/2 & 3): the 8 rows of a matrix lie in all 32 banks.
 - Fragments are double buffered: those of the next 16 columns are read while the 32 mma of these run. The barrier for

@@ -65,7 +65,7 @@ def plan(
     if N % 8 or K % 8:
         raise ValueError(f"N and K must be multiples of 8, as TMA needs rows of 16-byte multiples: N = {N}, K = {K}")
     if sms < ctas or sms % ctas:
-        raise ValueError(f"CTAs come in pairs: sms = {sms} is no multiple of 2")
+        raise ValueError(f"CTAs come in pairs: sms = {sms} is not a multiple of 2")
     stages = 6 if pair else 4
     stage_a, stage_b = ROWS * DEPTH * 2, WIDTH // ctas * DEPTH * 2
     steps = -(-K // DEPTH)

@@ -8,7 +8,7 @@ whole warp, which finds the address in shared memory; the warp that allocates fr
 `mma`, `cp` and `shift` are issued by one thread and run on their own; `commit` makes an mbarrier tell when those that
 the thread issued so far have ended. `ld` and `st` are issued by warps and end with `wait::ld` and `wait::st`. Where one
 thread's accesses follow another's, the barrier between them needs `fence::before_thread_sync` in front and
-`fence::after_thread_sync` behind; a commit stands for the fence in front.
+`fence::after_thread_sync` after; a commit stands for the fence in front.
 
     python -m examples.blackwell.primitives
 

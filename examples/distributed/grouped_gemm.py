@@ -5,7 +5,7 @@
     torchrun --nnodes 4 --nproc-per-node 8 --rdzv-endpoint HOST:29500 -m examples.distributed.grouped_gemm --ranked
 
 Every rank has tokens for all experts, those of one expert padded to blocks of 256 rows. The blocks go to the rank of
-their expert by all_to_all, with the expert's number beside each; `grouped_gemm` takes them in any order, so nothing is
+their expert by all_to_all, with the expert's number next to each; `grouped_gemm` takes them in any order, so nothing is
 sorted on arrival; the results go back the same way. One object serves Hopper and Blackwell: a launch takes the kernel of
 the rank's GPU, so the ranks may even differ.
 

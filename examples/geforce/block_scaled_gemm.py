@@ -17,7 +17,7 @@ bytes its 8 x 16-byte matrices are just what the fragments need. With lane = 4*g
     scales of A: lanes t = 2s (row g) and 2s+1 (row g+8) of the quad, s the thread selector (0 or 1)
     scales of B: lane t = s (column g), s the thread selector (0 to 3)
 So the lanes of a quad hold the scales of two blocks of 16 rows, and of four blocks of 8 columns, and no load is wasted:
-the selectors choose. One word has 4 scales: those of 4 instructions with mxfp8, where the byte selector goes round, and
+the selectors choose. One word has 4 scales: those of 4 instructions with mxfp8, where the byte selector repeats, and
 of one with nvfp4.
 
     python -m examples.geforce.block_scaled_gemm --size 256

@@ -81,7 +81,7 @@ class Plan:
                 f"N must be a multiple of 8 and K of {unit}, as TMA needs rows of 16-byte multiples: N = {N}, K = {K}"
             )
         if sms < CLUSTER or sms % CLUSTER:
-            raise ValueError(f"CTAs come in clusters of {CLUSTER}: sms = {sms} is no multiple")
+            raise ValueError(f"CTAs come in clusters of {CLUSTER}: sms = {sms} is not a multiple")
         self.dtype = dtype
         self.depth = ROW_BYTES // dtype.bytes
         self.steps = -(-K // self.depth)

@@ -35,7 +35,7 @@ def build(B: int, N: int, *, dtype: PtxType = f32, arch: str = "sm_90a") -> Kern
     width = per_vector(dtype)
     vectors, rest = divmod(B * N, width)
     if rest:
-        raise ValueError(f"elements are read in 16-byte vectors of {width}, and B*N = {B * N} is no multiple")
+        raise ValueError(f"elements are read in 16-byte vectors of {width}, and B*N = {B * N} is not a multiple")
     per_cta = THREADS * VECTORS
 
     @kernel(

@@ -244,7 +244,7 @@ def _hides(scopes: Sequence[Sequence[DeclarationAttr]], value: SSAValue) -> bool
 
 
 def _is_named(op: Operation, place: int) -> bool:
-    """Whether the text of an instruction names its operand, or its result (counted behind the operands)."""
+    """Whether the text of an instruction names its operand, or its result (counted after the operands)."""
     instruction = cast(Instruction, op)
     roles = [r.role for r in registers(instruction.layout)]
     reads = roles.count("$")

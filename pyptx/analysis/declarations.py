@@ -113,7 +113,7 @@ def _head_fault(
                 word=word,
             )
         elif pointer:
-            return Fault(f"{word} may not stand behind .ptr", word=word)
+            return Fault(f"{word} may not follow .ptr", word=word)
         else:
             type_words.append(word)
             if place == "entry param" and at + 2 == len(head) and head[at] == ".align":
@@ -217,7 +217,7 @@ def _declaration_faults(
 
 
 def _sizes(tail: Sequence[str]) -> Sequence[str]:
-    """The leading `[4][8]` or `<10>` of what stands behind a name."""
+    """The leading `[4][8]` or `<10>` of what follows a name."""
     end = 0
     while end < len(tail) and tail[end] in ("[", "<"):
         close = "]" if tail[end] == "[" else ">"
@@ -249,7 +249,7 @@ def _item_faults(
     array = tail[:1] == ("[",)
     if not _IDENTIFIER(name) and not (name == "_" and place.endswith(("param", "return"))):
         yield Fault(
-            f"{name!r} is no name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name
+            f"{name!r} is not a name", "letters, digits, _ and $; more than one where it starts with _ or $", word=name
         )
     if name == "_" and place in ("func param", "func return"):
         yield Fault("a parameter needs a name", word="_")
@@ -267,7 +267,7 @@ def _item_faults(
         yield Fault("only the first size of an array may be left out", word=name)
     behind = tail[len(_sizes(tail)) if array else 3 * (tail[:1] == ("<",)) :]
     if behind and (behind[0] != "=" or tail[:1] == ("<",)):
-        yield Fault(f"{behind[0]!r} may not stand behind {name}: a comma or the end is expected", word=behind[0])
+        yield Fault(f"{behind[0]!r} may not follow {name}: a comma or the end is expected", word=behind[0])
         return
     empty = tuple(tail[-3:]) == ("=", "{", "}")
     if "=" not in tail or empty:
@@ -333,7 +333,7 @@ def function_faults(
                 or head[i - 1] != ".func"
                 or not re.fullmatch(r"\( \.unified \( \w+ , \w+ \) \)", " ".join(head[i + 1 :]))
             ):
-                yield Fault(".attribute(.unified(high, low)) may stand behind .func", word=word)
+                yield Fault(".attribute(.unified(high, low)) may follow .func", word=word)
             elif (problem := judge_directive(word, (".unified",), place, version, target)) is not None:
                 yield Fault(problem.message, problem.hint, word=word)
             break
@@ -431,7 +431,7 @@ def _directive_faults(
     order = [FUNCTION_ORDER[n] for n in names if n in FUNCTION_ORDER]
     twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
     if place.startswith("func") and twice is not None:
-        yield Fault(f"{twice} may stand only once behind a .func", word=twice)
+        yield Fault(f"{twice} may stand only once after a .func", word=twice)
     elif place.startswith("func") and order != sorted(order):
         yield Fault(f"the directives of a .func have an order: {' '.join(FUNCTION_ORDER)}", word=names[0])
     problem = judge_together(names)
@@ -486,7 +486,7 @@ def _is_parameter(words: Sequence[str]) -> bool:
 
 
 def _odd_number(words: Sequence[str]) -> bool:
-    """Whether a number stands where none goes: not behind `.align`, not in brackets."""
+    """Whether a number stands where none goes: not after `.align`, not in brackets."""
     return any(w[0].isdecimal() and (i == 0 or words[i - 1] not in (".align", "[")) for i, w in enumerate(words))
 
 

@@ -116,7 +116,7 @@ class ModuleRules:
         yield from names.declare(declaration, "argument" if space == "param" else space)
 
     def label_list(self, names: Names, label: str, words: Sequence[str]) -> Iterator[Fault]:
-        """`.branchtargets`, `.calltargets` or `.callprototype` behind a label."""
+        """`.branchtargets`, `.calltargets` or `.callprototype` after a label."""
         signature = None
         if words[0] == ".callprototype":
             try:

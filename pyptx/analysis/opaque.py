@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?)U?").fullmatch
 
 
 def opaque_faults(name: str, kind: str, array: bool, words: Sequence[str]) -> Iterator[Fault]:
-    """What is wrong with `{ width = 8, addr_mode_0 = wrap }`, the tokens behind the `=` of a reference."""
+    """What is wrong with `{ width = 8, addr_mode_0 = wrap }`, the tokens after the `=` of a reference."""
     text = "".join(words)
     shape = re.sub(r"\w+=-?[\w.]+", "f", text)  # each field as one letter
     if array:

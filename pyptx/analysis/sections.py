@@ -86,7 +86,7 @@ def _is_name(word: str) -> bool:
 
 
 def _fits(value: int, negative: bool, bits: int) -> bool:
-    """Whether a number of 64 bits, or its negative, may stand behind a type of so many bits. ptxas looks at the low 32
+    """Whether a number of 64 bits, or its negative, may follow a type of so many bits. ptxas looks at the low 32
     bits of what is not negative. (A -0 alone it takes for .b64 only.)
     """
     if negative:

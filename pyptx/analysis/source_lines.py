@@ -34,7 +34,7 @@ class SourceLines:
             yield Fault(".file takes a number below 2**32 and one name", FILE, word=".file")
         elif len(more) not in (0, 2, 4) or {*more[::2]} - {","} or None in [_number(w, 65) for w in more[1::2]]:
             yield Fault(
-                "behind the name of a .file stand its time and size, whole numbers",
+                "after the name of a .file stand its time and size, whole numbers",
                 f"{FILE}, 1700000000, 4096",
                 word=".file",
             )
@@ -80,7 +80,7 @@ class SourceLines:
         outer = tuple([_number(w, 32) for w in words[4:]])
         right = len(outer) == 3 and None not in outer and _LABEL(words[1])
         if not right or (words[0], words[2], words[3]) != ("function_name", ",", "inlined_at"):
-            yield Fault("behind its numbers a .loc has function_name and inlined_at", LOC, word=".loc")
+            yield Fault("after its numbers a .loc has function_name and inlined_at", LOC, word=".loc")
             return
         problem = judge_directive(".loc", ("function_name",), "func body", self.version, self.target)
         if problem is not None:

@@ -200,7 +200,7 @@ class Names:
         return Fault(f"label {name} is not defined in this function", operand=operand, untried=hint)
 
     def table(self, label: str, directive: str, words: Sequence[str], signature: Signature | None) -> Iterator[Fault]:
-        """`label: .branchtargets L0, L1` or another list behind a label."""
+        """`label: .branchtargets L0, L1` or another list after a label."""
         names = [w for w in words if w not in (",", ";")]
         if directive != ".callprototype" and names and not _is_list(words):
             yield Fault(f"{directive} takes names with commas between them", word=directive)

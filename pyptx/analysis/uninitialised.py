@@ -20,7 +20,7 @@ def uninitialised_reads(cfg: CFG, threads: Threads) -> list[Finding]:
     """One finding per reading op, for all its registers of a kind: a warning where no path writes the register, a note where some
     path does not.
 
-    What a guarded instruction keeps of an unwritten register is no read; if it is read under the same guard,
+    What a guarded instruction keeps of an unwritten register is not a read; if it is read under the same guard,
     it is initialised.
     """
     never: set[SSAValue] = set()

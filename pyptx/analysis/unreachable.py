@@ -19,7 +19,7 @@ def unreachable_blocks(cfg: CFG, tree: Dominators) -> list[int]:
 
 
 def unreachable_code(cfg: CFG, tree: Dominators) -> list[Finding]:
-    """One note per run of unreachable blocks; a lone `ret` or branch, which compilers leave behind, is not
+    """One note per run of unreachable blocks; a lone `ret` or branch, which compilers leave after, is not
     worth one."""
     found: list[Finding] = []
     previous = -2

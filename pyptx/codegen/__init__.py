@@ -38,7 +38,7 @@ def ptx_to_python(
     (with sugar; None: its own name, demangled). `allow_unknown` carries instructions that pyptx does not know through; without it, they are errors.
     `runnable` adds a `main` that runs the kernels on the simulator with small inputs.
 
-    PTXError, with every problem and its place, for text that is no PTX.
+    PTXError, with every problem and its place, for text that is not PTX.
     """
     text, path = source_of(source)
     return text_to_python(

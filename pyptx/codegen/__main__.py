@@ -10,7 +10,7 @@ from .command import add_arguments, run
 
 
 def main() -> int:
-    """Exit status 0, 1 for text that is no PTX (nothing is written then), 2 for an unreadable file."""
+    """Exit status 0, 1 for text that is not PTX (nothing is written then), 2 for an unreadable file."""
     parser = argparse.ArgumentParser(prog="python -m pyptx.codegen", description="PTX to Python that gives it back.")
     add_arguments(parser)
     try:

@@ -96,7 +96,7 @@ def _words(shape: Shape) -> tuple[str, ...]:
 
 
 def _operands(layout: Sequence[Operand]) -> tuple[str, Operand, list[str], str] | None:
-    """(result, function, arguments, prototype) of a call instruction, by name; None if one is no plain parameter."""
+    """(result, function, arguments, prototype) of a call instruction, by name; None if one is not a plain parameter."""
     rest = list(layout)
     result = _names(rest.pop(0)) if isinstance(rest[0], Arguments) else []
     function = rest.pop(0)

@@ -258,7 +258,7 @@ class _Reader:
         found.elements = max(found.elements, moved * 8 // SCALAR_TYPES[named].bits)
 
     def _share(self) -> None:
-        """Split the bytes that an mbarrier expects among the copies behind it."""
+        """Split the bytes that an mbarrier expects among the copies after it."""
         loads = [(name, shape) for name, shape in self.copies if any("mbarrier" in m for m in shape.modifiers)]
         if loads and self.expected:
             for name, _ in loads:

@@ -1,4 +1,4 @@
-"""Lines of Python broken as `ruff format` breaks them: at the last bracket, one argument a line with a comma behind."""
+"""Lines of Python broken as `ruff format` breaks them: at the last bracket, one argument a line with a comma after."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _split(indent: int, text: str) -> list[str]:
 
 
 def _depths(text: str) -> Iterator[tuple[int, str, int]]:
-    """The characters outside of string literals, each with its place and how many brackets are open behind it."""
+    """The characters outside of string literals, each with its place and how many brackets are open after it."""
     depth, quote, escaped = 0, "", False
     for i, c in enumerate(text):
         if quote:

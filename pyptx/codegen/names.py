@@ -42,7 +42,7 @@ class NameTable:
 
 
 def identifier(text: str) -> str:
-    """`text` as an ASCII identifier that is no keyword or builtin: `%rd` -> `rd`, `class` -> `class_`."""
+    """`text` as an ASCII identifier that is not a keyword or builtin: `%rd` -> `rd`, `class` -> `class_`."""
     name = _OTHER.sub("_", text.lstrip("%$"))
     if not name or name[0].isdigit():
         name = "_" + name

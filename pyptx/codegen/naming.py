@@ -40,7 +40,7 @@ def demangled(symbol: str) -> str:
         return symbol
     nested = symbol[2] == "N"
     rest, found = symbol[2:].lstrip("NK"), ""
-    while nested or not found:  # behind a name that is not nested stand the types of parameters
+    while nested or not found:  # after a name that is not nested stand the types of parameters
         digits = re.match(r"[1-9]\d*", rest)
         if digits is None:
             break
@@ -54,7 +54,7 @@ def demangled(symbol: str) -> str:
 
 def local_name(symbol: str) -> str:
     """The own name of a variable in an Itanium-mangled symbol (`_ZZ6reducePfE4tile` -> `tile`), else the symbol."""
-    if not re.match(r"_Z(?:Z|N|L|\d)", symbol):  # `_ZTV1D` is no D
+    if not re.match(r"_Z(?:Z|N|L|\d)", symbol):  # `_ZTV1D` is not a D
         return symbol
     for at in range(len(symbol) - 2, 1, -1):  # the last component: a number, and as many characters
         digits = re.match(r"[1-9]\d*", symbol[at:])

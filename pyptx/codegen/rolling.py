@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _ROW = re.compile(r"(.+)\[(\d+)\]")
 MAX_LISTS = 4
-"""A loop that collects more results than that is no easier to read."""
+"""A loop that collects more results than that is not an easier to read."""
 OR_NONE = " or None"
-"""Behind an offset that is 0 once: none is written then."""
+"""After an offset that is 0 once: none is written then."""
 MIXED = "mixed"
 """The type of a variable that stands for values of several types: no operator takes it."""
 
@@ -357,7 +357,7 @@ class Rolled:
         return [f.line(f"{', '.join(self.list_names.values())} = {empty}"), *lines]
 
     def _bind(self, names: dict[int, str]) -> None:
-        """What the registers of all rounds are called behind the loop."""
+        """What the registers of all rounds are called after the loop."""
         f, repeat = self.function, self.repeat
         for place, regs in repeat.fresh.items():
             first = regs[0]

@@ -139,7 +139,7 @@ class Runnable:
                 if own.handle:
                     lines.append(f"{argument} = {self._image(own)}")
                 elif own.rank or symbol in tensors.values():
-                    pass  # behind the tensors
+                    pass  # after the tensors
                 elif tail:
                     members, value = self._structure(argument, declared.size(), found.members.get(symbol, {}))
                     rows += members
@@ -285,7 +285,7 @@ def _dynamic_shared(source: ModuleText) -> int:
 
 
 def _sizes(words: tuple[str, ...], *directives: str) -> str:
-    """The numbers behind the first of the directives that is there, as a tuple; empty if none is."""
+    """The numbers after the first of the directives that is there, as a tuple; empty if none is."""
     for directive in directives:
         if directive in words:
             sizes: list[str] = []

@@ -1,6 +1,6 @@
 """Blocks, loops and conditions from the branches of a function, in the order of its text.
 
-A label that is branched to from before ends a block, one that is branched to from behind starts a loop; blocks and
+A label that is branched to from before ends a block, one that is branched to from after starts a loop; blocks and
 loops are stretched until they nest (nothing moves: only where their `with` begins or ends). What does not nest, a
 branch into the middle of a loop, keeps its label.
 """

@@ -327,7 +327,7 @@ class SugarFunction(FunctionWriter):
         self.symbol_uses: dict[str, int] = {}
         self.makes: dict[int, tuple[Reg, ...]] = {}
         self.forced: dict[Reg, str] = {}  # names that loops want
-        self.nested_not: set[Reg] = set()  # registers that are needed behind the loop which makes them
+        self.nested_not: set[Reg] = set()  # registers that are needed after the loop which makes them
         self.vectors: dict[tuple[Reg, ...], str] = {}
         self.flat = False  # nothing is nested just now
         self.popped: list[Line] = []  # the lines that went into the latest
@@ -560,7 +560,7 @@ class SugarFunction(FunctionWriter):
         return structure.regions
 
     def _leaves(self, label: int) -> bool:
-        """Whether the function is left right behind a label: a branch back to it makes no loop."""
+        """Whether the function is left right after a label: a branch back to it makes no loop."""
         for shape, _, _, _, _ in self.statements[label + 1 :]:
             if shape.kind == Kind.TERMINATOR:
                 return shape.guard < 0 and shape.instruction is not None and shape.instruction.returns
@@ -569,7 +569,7 @@ class SugarFunction(FunctionWriter):
         return False
 
     def _declare_early(self) -> list[Line]:
-        """Registers whose first mention is no plain definition."""
+        """Registers whose first mention is not a plain definition."""
         seen: set[Reg] = set(self.bound)
         early: list[Reg] = []
         for at, (shape, regs, _, _, _) in enumerate(self.statements):
@@ -799,7 +799,7 @@ class SugarFunction(FunctionWriter):
             self.write_statement(shape, regs, name)
 
     def write_statement(self, shape: Shape, regs: Sequence[Reg], name: str) -> None:
-        """Write a statement that is no label; without nesting others into it where the line would be too long."""
+        """Write a statement that is not a label; without nesting others into it where the line would be too long."""
         self.popped = []
         if shape.op_class is LocOp and self.lines and self.lines[-1].depth == self.depth:
             self._location(self._statement(shape, name))

@@ -56,7 +56,7 @@ def read_declaration(tokens: list[Token], start: int, end: int) -> DeclarationAt
             at = close
             continue
         if token in ("[", "=") and head and tokens[at - 1][0] == "mod":
-            raise SyntaxProblem(f"{head[-1]} is no name: names begin with a letter, _, $ or %", at - 1)
+            raise SyntaxProblem(f"{head[-1]} is not a name: names begin with a letter, _, $ or %", at - 1)
         if kind not in ("mod", "num"):
             raise SyntaxProblem(f"unexpected {token!r} in a declaration", at)
         head.append(token)
@@ -111,7 +111,7 @@ def read_header(tokens: list[Token], start: int, end: int) -> Header:
 
 
 def _closed(tokens: list[Token], at: int) -> int:
-    """Index behind the parenthesis that closes the one at `at`."""
+    """Index after the parenthesis that closes the one at `at`."""
     close = matching(tokens, at)
     if tokens[close - 1][1] != ")":
         raise SyntaxProblem(f"expected ')', found {tokens[close - 1][1]!r}", close - 1)

@@ -47,7 +47,7 @@ def until(tokens: list[Token], at: int, stop: str) -> int:
 
 
 def matching(tokens: list[Token], at: int) -> int:
-    """Index behind the bracket that closes the one at `at`."""
+    """Index after the bracket that closes the one at `at`."""
     depth = 0
     while at < len(tokens):
         token = tokens[at][1]
@@ -95,7 +95,7 @@ def section_end(tokens: list[Token], at: int) -> int:
         if tokens[i][1] == "{":
             end = matching(tokens, i)
             if any(token == ".source_begin" for _, token in tokens[i:end]):
-                break  # the brackets behind it are the program's
+                break  # the brackets after it are the program's
             return end
     raise Incomplete
 

@@ -444,7 +444,7 @@ def _renamed(start: int, end: int, old: str, new: str) -> Change:
 
 
 def _statements(text: str) -> list[str]:
-    """A text of instructions, cut behind its semicolons."""
+    """A text of instructions, cut after its semicolons."""
     parts = [p for p in re.split(r"(?<=;)", text) if p.strip()]
     return parts or [text]
 

@@ -51,7 +51,7 @@ def read_instruction(
     is_special: Callable[[str], bool],
     gaps: list[str] | None = None,
 ) -> InstructionText:
-    """Read tokens `[start, end)`, without the semicolon. SyntaxProblem where they are no instruction."""
+    """Read tokens `[start, end)`, without the semicolon. SyntaxProblem where they are not an instruction."""
     at = start
     guard, guard_register = "", None
     if tokens[at][1] == "@":
@@ -144,7 +144,7 @@ the layout, its registers and their classes.
 def instruction_text(text: str, register_class: Callable[[str], str | None]) -> tuple[InstructionText, tuple[str, ...]]:
     """Read one instruction from text (`add.u32 %r1, %r2, 3;`); `register_class` knows the declared registers.
 
-    Returns the reading and the register classes in text order. SyntaxProblem where it is no instruction.
+    Returns the reading and the register classes in text order. SyntaxProblem where it is not an instruction.
     """
     head, _, operands = text.partition(" ")
     root, *words = head.split(".")

@@ -2,7 +2,7 @@
 distinct shape.
 
 A line is looked up by its pieces; on a miss it is tokenised and read statement by statement. Statements may span lines
-and lines may hold several statements. Text that is no PTX is reported with its place, and reading goes on behind the
+and lines may hold several statements. Text that is not PTX is reported with its place, and reading goes on after the
 next `;` or line.
 """
 
@@ -88,7 +88,7 @@ class Issue:
 
 @dataclass(slots=True)
 class ModuleText:
-    """What was read: module-level statements and functions in order, the text behind the last statement, and the
+    """What was read: module-level statements and functions in order, the text after the last statement, and the
     issues.
     """
 
@@ -117,7 +117,7 @@ def _ending(line: str) -> tuple[int, bool, bool, bool]:
 
 
 def _goes_on_as_source(line: str, inside: bool) -> bool:
-    """Whether a program that a section holds goes on behind this line."""
+    """Whether a program that a section holds goes on after this line."""
     begin, end = line.rfind(".source_begin"), line.rfind(".source_end")
     return begin > end if max(begin, end) >= 0 else inside
 
@@ -292,7 +292,7 @@ class Reader:
         self.opened += balance
         if self.commented:
             return False
-        # what ends without a semicolon may end behind a comment
+        # what ends without a semicolon may end after a comment
         return ends or (self.opened <= 0 and (closes or (ended and length >= self.next_try)))
 
     def _quick(self, line: str, names: list[str], number: int) -> bool:
@@ -547,7 +547,7 @@ class Reader:
             at = min(max(problem.position, start), end - 1)
             if at > start and "\n" in gaps[at - start] and words[at - start] != ";":
                 # what is wrong starts a line: the line before it was not ended
-                message = f"expected ';' behind {words[at - start - 1]!r}"
+                message = f"expected ';' after {words[at - start - 1]!r}"
                 column = position.column(at - 1) + len(words[at - start - 1])
                 self._issue(message, position.line(at - 1), column)
             else:
@@ -830,7 +830,7 @@ class Reader:
             module.version = module.version or value
         elif what == "target":
             if words[2::2] != [","] * len(words[2::2]) or len(words) % 2 or not _IDENTIFIER(value):
-                raise SyntaxProblem(".target is a target such as sm_90a, and words behind commas", start + 1)
+                raise SyntaxProblem(".target is a target such as sm_90a, and words after commas", start + 1)
             repeated = bool(module.target)
             if not repeated:
                 module.target = target_meant(value)

@@ -41,7 +41,7 @@ class Definition:
     shape: Shape | None
     head: Head | None = None
     line: int = 0
-    """Behind the first of its text."""
+    """After the first of its text."""
 
 
 _definitions: Memo[str, Definition] = Memo()
@@ -68,7 +68,7 @@ class Event:
     shape: Shape
     registers: tuple[int | str, ...]
     line: int
-    """Behind the chunk's first."""
+    """After the chunk's first."""
     name: str
     before: tuple[int, ...] = ()
     """Places of the free names before it on its line: its column depends on their lengths."""

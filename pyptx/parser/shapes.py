@@ -1,4 +1,4 @@
-"""Shapes of the statements that are no instructions."""
+"""Shapes of the statements that are not instructions."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class _Assigner:
             block = owner.parent_block()
             assert block is not None
             after: Operation = owner
-            if isinstance(owner, ParameterOp):  # the copy must stand behind the declarations
+            if isinstance(owner, ParameterOp):  # the copy must follow the declarations
                 while isinstance(after.next_op, (UndefOp, ParameterOp, RegisterOp, LabelOp)):
                     after = after.next_op
             block.insert_op_after(move, after)
@@ -295,7 +295,7 @@ def _in_scope(function: FunctionOp, block: Block) -> bool:
 
 
 def _end_properly(last: Block) -> None:
-    """A function that ends by falling off its end returns there, before more blocks come behind it."""
+    """A function that ends by falling off its end returns there, before more blocks come after it."""
     op = last.last_op
     if isinstance(op, FallOp) and not op.successors:
         op.detach()

@@ -2,7 +2,7 @@
 
 One statement a line; tabs for indentation, one more in each `{ }` scope; operands of instructions in a column
 of their own; one parameter and one directive of a kernel a line; labels at the margin; at most one blank line
-in a row, one before each function. Comments keep their places: before a statement, inside it, or behind it.
+in a row, one before each function. Comments keep their places: before a statement, inside it, or after it.
 Modifiers go in the manual's order.
 """
 
@@ -151,7 +151,7 @@ def _behind(gap: str) -> str:
 
 
 def _with_comments(op: Operation, gaps: list[str], indent: str) -> list[str]:
-    """Put the comments inside and behind the statement into its new gaps."""
+    """Put the comments inside and after the statement into its new gaps."""
     old = op.attributes.get("gaps")
     if not isinstance(old, TokensAttr) or len(old.data) != len(gaps):
         return gaps
@@ -205,7 +205,7 @@ def _structural_gaps(op: Structural, tokens: Sequence[str], indent: str) -> list
 
 
 def _spread(tokens: Sequence[str], column: int, indent: str) -> list[str]:
-    """The gaps between tokens on one line, broken behind commas where it gets too long."""
+    """The gaps between tokens on one line, broken after commas where it gets too long."""
     gaps: list[str] = []
     column += len(tokens[0]) if tokens else 0
     for i in range(1, len(tokens)):

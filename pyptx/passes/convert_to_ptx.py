@@ -32,7 +32,7 @@ class ConvertToPTX(ModulePass):
     Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`, `ptx-dce` before
     that if you like. Parameters: a memref is the pointer to its first element and then one integer of index size per
     `?` of its shape; it must be contiguous or strided by constants. Memory space 3 is shared memory. `vector.load` and
-    `vector.store` want addresses aligned to the largest power of two that divides a row of the vector. Host code beside the `gpu.module` is left as it is.
+    `vector.store` want addresses aligned to the largest power of two that divides a row of the vector. Host code next to the `gpu.module` is left as it is.
     `LoweringError`, naming the operation, where something has no lowering.
     """
 

@@ -24,7 +24,7 @@ class CopyPropagation(FunctionPass):
 
     Contract: only unguarded moves of one register into another of the same class (`mov.b32` from an `.f32` to
     a `.b32` register is a conversion and stays). A use that fixes the register (block argument, tied operand,
-    returned register) keeps the move. So does a use behind a point where a's register is overwritten, or in a
+    returned register) keeps the move. So does a use after a point where a's register is overwritten, or in a
     scope that declares a register of its name, if a's register is itself fixed; other sources get a new register (see `ptx-assign-registers`). Idempotent.
     """
 

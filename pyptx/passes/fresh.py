@@ -81,7 +81,7 @@ class FreshNames(Names):
         self.add_module(function.parent_op()).add_function(function)
 
     def name(self, stem: str) -> str:
-        """A free name: the stem itself, else with a number behind it. It is taken from now on."""
+        """A free name: the stem itself, else with a number after it. It is taken from now on."""
         name, n = stem, 0
         while not self.is_free(name):
             name, n = f"{stem}_{n}" if stem[-1:].isdigit() else f"{stem}{n}", n + 1

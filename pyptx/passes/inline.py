@@ -70,7 +70,7 @@ def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
         if not calls:
             continue
         local, names, before = Names().add_function(caller), FreshNames(caller), done
-        for call in reversed(calls):  # what stands behind a call moves to a block of its own: the last call's first
+        for call in reversed(calls):  # what follows a call moves to a block of its own: the last call's first
             callee = defined.get(_called(call) or "")
             if callee is None or callee.symbol in recursive or not _may_inline(caller, call, callee, max_instructions):
                 continue
@@ -285,7 +285,7 @@ class _Inliner:
         erase(parameters)
 
     def _splice(self) -> Block:
-        """Split the caller's block behind the call and put the body between the halves."""
+        """Split the caller's block after the call and put the body between the halves."""
         block = self.call.parent_block()
         assert block is not None
         region = self.caller.regions[0]
@@ -307,7 +307,7 @@ class _Inliner:
         return continuation
 
     def _return(self, continuation: Block) -> None:
-        """Turn the body's returns into branches behind the call, the last into falling through."""
+        """Turn the body's returns into branches after the call, the last into falling through."""
         labelled = False
         for block in self.inlined:
             last = block.last_op

@@ -68,7 +68,7 @@ def _version(text: str) -> tuple[int, int]:
     try:
         version = parse_version(text)
     except ValueError:
-        raise RetargetError(Diagnostic("error", f"{text!r} is no PTX version", hint="such as 8.7")) from None
+        raise RetargetError(Diagnostic("error", f"{text!r} is not a PTX version", hint="such as 8.7")) from None
     if version > NEWEST_PTX:
         raise RetargetError(
             Diagnostic("error", f"PTX {text} is not known", hint=f"the newest is {version_text(NEWEST_PTX)}")

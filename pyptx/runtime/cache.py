@@ -1,6 +1,6 @@
 """The disk cache of compiled kernels: one file per entry, safe with many processes, bounded in size.
 
-A file is written beside its final name and renamed into place, so that a reader sees a whole entry or none. It carries
+A file is written next to its final name and renamed into place, so that a reader sees a whole entry or none. It carries
 a digest of its contents: what does not match (a torn disk, another program's file) is deleted and compiled again.
 Code from the cache runs on the GPU with the rights of the user, so a directory that others can write is refused.
 """
@@ -95,7 +95,7 @@ class DiskCache:
     """Compiled kernels by key (a hex digest) in a directory, which is made if need be, private to the user.
 
     `max_bytes`: what it may take on disk; the entries least recently used go first. Raises CacheRefused where the
-    directory, or one that it is in, can be written by others. A full or read-only disk is no error: entries are then
+    directory, or one that it is in, can be written by others. A full or read-only disk is not an error: entries are then
     not kept.
     """
 

@@ -69,10 +69,10 @@ def register_sharding(kernel: Any, *, parallel: Sequence[str] = (), summed: Sequ
             raise ValueError(f"{_name(kernel)} has no symbolic dimension {dim!r} among its inputs'; it has: {known}")
     for dim in rule.parallel:
         if not all(dim in o for o in outputs):
-            raise ValueError(f"{_name(kernel)}: {dim} is not in every output, so the outputs are no parts along it")
+            raise ValueError(f"{_name(kernel)}: {dim} is not in every output, so the outputs are not parts along it")
     for dim in rule.summed:
         if any(dim in o for o in outputs):
-            raise ValueError(f"{_name(kernel)}: the outputs have {dim}, so they are no sums over it")
+            raise ValueError(f"{_name(kernel)}: the outputs have {dim}, so they are not sums over it")
     kernel._cubin_handles["sharding"] = rule
     for name in operators_of(kernel):
         apply(kernel, name)

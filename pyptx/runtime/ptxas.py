@@ -352,7 +352,7 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*$")
 
 
 def sass_with_lines(cubin: bytes) -> dict[str, tuple[SassLine, ...]]:
-    """SASS of each function, instruction by instruction, with the PTX line behind each.
+    """SASS of each function, instruction by instruction, with the PTX line after each.
 
     Lines are known only for what was assembled with `options=("-lineinfo",)`; else they are None.
     Needs nvdisasm. Trailing padding (`NOP` and the self-branch after the last instruction) is kept.

@@ -3,7 +3,7 @@
 A launch with `max_steps` runs so many steps (instructions issued). Without, three things end it:
 
 - proof: only one group of threads can run, and it comes to a place where registers, memory and barriers are as they were
-  when it was there before, so that it will come there for ever;
+  when it was there before, so that it will come there forever;
 - quiet: for a million steps and some seconds nothing was stored, copied, exchanged or arrived at;
 - three million steps.
 """

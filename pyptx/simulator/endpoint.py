@@ -1,4 +1,4 @@
-"""Logical endpoints of the fabric (PTX ISA 9.7.11, `fabric.*`), looped back: the memory behind them is an array here."""
+"""Logical endpoints of the fabric (PTX ISA 9.7.11, `fabric.*`), looped back: the memory reached through them is an array here."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Endpoint:
 
     def __init__(self, *arrays: Any):
         if not arrays:
-            raise SimulationError("an endpoint has an array behind it, a multicast endpoint several")
+            raise SimulationError("an endpoint has an array reached through it, a multicast endpoint several")
         self.arrays = arrays
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An endpoint of a launch: where the memories behind it lie, and how many bytes each has."""
+    """An endpoint of a launch: where the memories reached through it lie, and how many bytes each has."""
 
     bases: tuple[int, ...]
     size: int

@@ -6,7 +6,7 @@ run without masks. Otherwise the group at the lowest segment runs first, which b
 where their paths meet.
 A group that polls memory (a loop around an atomic, volatile or acquiring access, or a try_wait) gives way to
 the others after each round,
-and no group waits for ever, so threads make progress independently of each other (PTX ISA 3.1).
+and no group waits forever, so threads make progress independently of each other (PTX ISA 3.1).
 """
 
 from __future__ import annotations
@@ -535,7 +535,7 @@ class Engine:
         if isinstance(target, (Place, Name)):
             function = next((f for f in self.program.functions if f.name == target.name), None)
             if function is None:
-                self.machine.fault(inst, f"{target.name} is no function")
+                self.machine.fault(inst, f"{target.name} is not a function")
             self._call_function(segment, inst, function.number, returns, arguments, mask)
             return
         pointer = np.broadcast_to(self.machine.source(target, "u64"), self.machine.lanes)

@@ -176,7 +176,7 @@ class Explorer:
             self.broken |= any(f.severity == "error" for f in found)
         elif fault is not None:
             if engine.scheduler.level == "lane":
-                return found  # lanes that fell behind their warp by a phase of an mbarrier: code relies on it
+                return found  # lanes that fell after their warp by a phase of an mbarrier: code relies on it
             self.broken = True
             found = [_as_finding(fault, schedule)]
         elif complete and self.exact and (different := self._different(schedule)) is not None:

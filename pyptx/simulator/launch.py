@@ -489,7 +489,7 @@ def _place_in_owner(array: np.ndarray) -> int:
 
 
 def as_array(value: Any, what: str) -> np.ndarray | None:
-    """An argument's memory as a contiguous NumPy array, or None if it is no array. SimulationError for one
+    """An argument's memory as a contiguous NumPy array, or None if it is not an array. SimulationError for one
     that cannot be used.
     """
     torch: Any = sys.modules.get("torch")

@@ -241,7 +241,7 @@ class Access:
         m = self.machine
         rows = self._rows(m.lane_numbers, m.local.shape[1])
         start = window + LOCAL_BASE - self.offset
-        # the local array starts at LOCAL_BASE, so that 0 is no valid address
+        # the local array starts at LOCAL_BASE, so that 0 is not a valid address
         return Window(
             self._typed(m.local.reshape(-1)),
             start,

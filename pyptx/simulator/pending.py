@@ -51,7 +51,7 @@ class Copy:
     written_rows: tuple[Array, int] | None = None
     done: bool = False
     fetches: bool = False
-    """Of a fabric operation: whether it reads memory behind the fabric."""
+    """Of a fabric operation: whether it reads memory reached through the fabric."""
     time: int = 0
     """When it was issued, in the sanitizer's time."""
 

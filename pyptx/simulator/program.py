@@ -116,7 +116,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that is no variable: a called function, a prototype, a list of labels."""
+    """A name that is not a variable: a called function, a prototype, a list of labels."""
 
     name: str
 
@@ -210,7 +210,7 @@ class Inst:
 
     @property
     def copies(self) -> bool:
-        """Whether this is no instruction of the text, but brings registers to where a block expects them."""
+        """Whether this is not an instruction of the text, but brings registers to where a block expects them."""
         return self.opcode == "copies"
 
     @property

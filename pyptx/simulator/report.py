@@ -44,7 +44,7 @@ class Report:
 
     @property
     def errors(self) -> list[Diagnostic]:
-        """The findings that are no warnings: what may go wrong on a GPU. A warning works on the GPUs and with the ptxas
+        """The findings that are not warnings: what may go wrong on a GPU. A warning works on the GPUs and with the ptxas
         that there are, and the manual does not promise it.
         """
         return [f for f in self.findings if f.severity == "error"]

@@ -2,7 +2,7 @@
 ASPLOS 2010).
 
 Each lane is of one of three classes, early, middle and late; the lanes of the first class that can run do, up to where they
-wait, poll in vain or end. At a few steps, drawn in advance, the class that runs falls behind the others, also between two
+wait, poll in vain or end. At a few steps, drawn in advance, the class that runs falls after the others, also between two
 instructions. What a class is differs from schedule to schedule: a CTA, a warp, lanes of a warp. Asynchronous operations
 complete at once, at some later step, or only when nothing else can run.
 

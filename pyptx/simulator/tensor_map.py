@@ -116,7 +116,7 @@ class TensorMap:
 
     @staticmethod
     def decode(raw: bytes) -> TensorMap | None:
-        """What 128 bytes say, or None if they are no tensor map."""
+        """What 128 bytes say, or None if they are not a tensor map."""
         fields = _LAYOUT.unpack(raw)
         if fields[0] != _MAGIC or fields[2] >= len(_TYPE_NAMES) or fields[3] > 4 or fields[4] > 2:
             return None

@@ -131,7 +131,7 @@ class _Image:
         return self.shape[GEOMETRIES[self.geometry][0] - 1] if "ms" in self.geometry else 1
 
     def query(self, name: str, level: int = 0) -> int | None:
-        """The answer to `txq` or `suq`, or None if this is no property of it."""
+        """The answer to `txq` or `suq`, or None if this is not a property of it."""
         _, depth, height, width, channels = self.levels[min(level, len(self.levels) - 1)].shape
         spatial = GEOMETRIES[self.geometry][1]
         layers = self.levels[0].shape[0] // (6 if "cube" in self.geometry else self.samples)

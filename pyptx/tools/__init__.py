@@ -1,1 +1,1 @@
-"""The command line: `pyptx`, `pyptx-opt`, and the NVIDIA tools behind them."""
+"""The command line: `pyptx`, `pyptx-opt`, and the NVIDIA tools after them."""

@@ -121,7 +121,7 @@ def _names(owner: Any) -> Iterator[str]:
 
 
 def _is_inner(value: Any) -> bool:
-    """A method for the tracer: it takes the trace. A property without docstring is no news either."""
+    """A method for the tracer: it takes the trace. A property without docstring is not a news either."""
     if isinstance(value, property):
         return not value.__doc__
     return inspect.isfunction(value) and "Trace" in value.__annotations__.values()

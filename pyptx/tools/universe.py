@@ -74,7 +74,7 @@ class PTXFrontend(Frontend):
 
 
 class IllegalText(ParseError):
-    """Text that is no PTX. It reads as `pyptx check` puts it: xDSL's own picture would repeat the line, with a caret that
+    """Text that is not PTX. It reads as `pyptx check` puts it: xDSL's own picture would repeat the line, with a caret that
     takes a tab for one column.
     """
 

@@ -251,7 +251,7 @@ def test_division_by_a_constant(factor: int, shift: int, divisor: int) -> None:
 
 
 def test_names_and_pairs_and_what_is_no_loop() -> None:
-    """A function's name ends before the types of its parameters; a jump back to `ret` is no loop; a shuffle's pair."""
+    """A function's name ends before the types of its parameters; a jump back to `ret` is not a loop; a shuffle's pair."""
     assert demangled("_Z2mk3Big6float4scb") == "mk"
     assert demangled("_ZN3foo3barEi") == "bar"
     text = kernel(

@@ -37,7 +37,7 @@ def test_a_program_runs_as_the_file_does(sugar: bool) -> None:
 
 
 def test_an_edited_program_runs() -> None:
-    """The tour's edit: a ReLU behind the multiply-add."""
+    """The tour's edit: a ReLU after the multiply-add."""
     program = ptx_to_python(KERNELS, sugar=True)
     store = "inst.st.global_.f32(addr(ptr), x)"
     assert program.count(store) >= 1

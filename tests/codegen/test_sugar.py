@@ -206,7 +206,7 @@ def test_many_parameters_are_repeated_words() -> None:
 
 
 def test_unrolled_code_becomes_a_loop() -> None:
-    """Several statements a round, strides, a chain that goes from round to round, and results needed behind it."""
+    """Several statements a round, strides, a chain that goes from round to round, and results needed after it."""
     rounds = "".join(
         f"ld.global.f32 %f{2 * i + 1}, [%rd1{f'+{4 * i}' if i else ''}];\nfma.rn.f32 %f{2 * i + 2}, %f{2 * i + 1}, "
         f"%f{2 * i + 1}, %f{2 * i};\nst.shared.f32 [%rd2+{8 * i + 16}], %f{2 * i + 2};\n"
@@ -242,7 +242,7 @@ def test_what_does_not_follow_the_rule_is_not_rolled() -> None:
 def test_random_repeats_keep_every_instruction(
     body: list[tuple[str, int, int, int]], rounds: int, step: int, uses: set[int]
 ) -> None:
-    """Stretches of random statements, registers counted up by random steps, results read anywhere behind them."""
+    """Stretches of random statements, registers counted up by random steps, results read anywhere after them."""
     lines: list[str] = []
     for i in range(rounds):
         for opcode, d, a, b in body:

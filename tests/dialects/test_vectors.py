@@ -41,6 +41,6 @@ def test_pairs_in_braces_are_judged_as_ptxas_judges_them() -> None:
     theirs, mine = asked(lines, "9.5", "sm_90a"), ours(lines, "9.5", "sm_90a")
     assert sum(not refused for refused in theirs) > 200
     wrong = [(line, t[:1], m[:1]) for line, t, m in zip(lines, theirs, mine, strict=True) if bool(t) != bool(m)]
-    behind = "vector that starts with a constant"  # ptxas does not look at what is behind
+    behind = "vector that starts with a constant"  # ptxas does not look at what is after
     wrong = [w for w in wrong if (e := explanation(_disagreement(*w))) is None or e.kind != behind]
     assert not wrong, "\n".join(f"{line} ptxas: {t} pyptx: {m}" for line, t, m in wrong)

@@ -46,9 +46,9 @@ def test_rows(example: ModuleType) -> None:
 
 @pytest.mark.parametrize("example", [rms_norm_sm90, layer_norm_sm90, softmax_sm90])
 def test_rows_refuse_what_they_cannot_do(example: ModuleType) -> None:
-    with pytest.raises(ValueError, match="vectors of 4 elements, and N = 66 is no multiple"):
+    with pytest.raises(ValueError, match="vectors of 4 elements, and N = 66 is not a multiple"):
         example.build(4, 66)
-    with pytest.raises(ValueError, match="vectors of 8 elements, and N = 68 is no multiple"):
+    with pytest.raises(ValueError, match="vectors of 8 elements, and N = 68 is not a multiple"):
         example.build(4, 68, dtype=bf16)
     with pytest.raises(ValueError, match="N = 65792 does not fit"):
         example.build(4, 65_792)

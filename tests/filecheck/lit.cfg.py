@@ -16,7 +16,7 @@ config.test_source_root = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(config.test_source_root))
 config.test_exec_root = os.path.join(root, "build", "lit")
 
-# The tools beside the running interpreter: pyptx-opt, pyptx, filecheck, not others of that name.
+# The tools next to the running interpreter: pyptx-opt, pyptx, filecheck, not others of that name.
 bin_dir = os.path.dirname(os.path.abspath(sys.executable))
 config.environment["PATH"] = os.pathsep.join([bin_dir, os.environ.get("PATH", "")])
 config.environment["PYTHONPATH"] = root

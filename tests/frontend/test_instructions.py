@@ -73,7 +73,11 @@ def test_what_is_no_operand_is_said():
     def given(wrong):
         return lambda: ptx.inst.mov.u32(reg.scalar(u32), wrong).name
 
-    for wrong, message in ((object(), "object is no operand"), ("a b", "no PTX operand"), ({}, "dict is no operand")):
+    for wrong, message in (
+        (object(), "object is not an operand"),
+        ("a b", "no PTX operand"),
+        ({}, "dict is not an operand"),
+    ):
         with pytest.raises(PTXError, match=message):
             ptx_of(given(wrong))
     with pytest.raises(PTXError, match="pred= takes a predicate"):

@@ -105,7 +105,7 @@ def test_special_registers_are_called(function: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("use", [lambda x: x[0], lambda x: x + 1, lambda x: x.__setitem__(0, 1.0), lambda x: x < 3])
 def test_tensors_are_not_arrays(use: Callable[[Any], Any]) -> None:
-    with pytest.raises(PTXError, match=r"x, a tensor, is no value to compute with(.|\n)*ptx.pointer\(x\)"):
+    with pytest.raises(PTXError, match=r"x, a tensor, is not a value to compute with(.|\n)*ptx.pointer\(x\)"):
         kernel(in_specs=[Tile("N", f32)], out_specs=[])(lambda x: use(x)).ptx(N=4)
 
 
@@ -348,7 +348,7 @@ def test_arguments_of_the_wrong_kind(use: Callable[[], Any], message: str) -> No
         (lambda: reg.array(f32, 4) == 0.0, "compute with its elements"),
         (lambda: reg.scalar(f32) == reg.array(f32, 4), "compute with its elements"),
         (lambda: smem.alloc(f32, (4, 4))[0] != 0, "all indices together load an element"),
-        (lambda: ptx.addr(reg.scalar(u64)) == 0, "an address in brackets is no value"),
+        (lambda: ptx.addr(reg.scalar(u64)) == 0, "an address in brackets is not a value"),
         (lambda: bool(ptx.elect_sync(None, reg.scalar(pred))), "with ptx.if_(p):"),
     ],
 )

@@ -87,7 +87,7 @@ def _ignore(_: object) -> None:
 
 
 def test_a_float_is_no_integer():
-    with pytest.raises(PTXError, match="is no value of type u32"):
+    with pytest.raises(PTXError, match="is not a value of type u32"):
         ptx_of(lambda: _ignore(reg.scalar(u32, init=1.5)))
 
 

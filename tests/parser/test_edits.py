@@ -100,7 +100,7 @@ NUMBER = r"-?(?:0[fFdDxX][0-9a-fA-F]+U?|\d+\.\d+(?:[eE][-+]?\d+)?|\d+U?)"
 
 
 def bumped_line(line: str) -> str:
-    """Replace every constant operand on a line by 77: numbers behind an opcode, outside brackets and names."""
+    """Replace every constant operand on a line by 77: numbers after an opcode, outside brackets and names."""
     code, comment, tail = line.partition("//")
     return "".join(bumped_statement(s) for s in re.findall(r"[^;]*;?", code)) + comment + tail
 

@@ -220,6 +220,6 @@ def test_a_missing_modifier_is_named_with_all_that_would_do() -> None:
 def test_a_variable_needs_a_name_that_is_one() -> None:
     """`.str`, as LLVM lets it through: ptxas stops at it, too."""
     found = one(".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 1 .b8 .str[11];\n")
-    assert found.message.startswith(".str is no name")
+    assert found.message.startswith(".str is not a name")
     assert found.location is not None
     assert found.location.split(":")[1:3] == ["4", "31"]

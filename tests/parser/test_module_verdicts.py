@@ -20,7 +20,7 @@ STRICTER = (
     (".reg .b32;", "a declaration needs a name"),
     ("\n.target sm_90\nret", ".target stands at the head of a module"),
     (".version 8.10", "ptxas reads it as 8.1"),
-    ("param::func.b32", "a register is no parameter"),
+    ("param::func.b32", "a register is not a parameter"),
     ("L: .branchtargets L;", "a list cannot list itself"),
 )
 """What ptxas lets through and we report, with the reason (docs/verdicts.md has them too)."""

@@ -58,7 +58,7 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(text: str) -> object:
-    """All that reading says: the statements with their lines and columns, the text behind, the issues; and the diagnostics."""
+    """All that reading says: the statements with their lines and columns, the text after, the issues; and the diagnostics."""
     found = Reader(text).read()
     return statements(text), found.tail, found.issues, [d.render() for d in pyptx.diagnose(text)]
 
@@ -114,7 +114,7 @@ def test_varied_files(path: Path) -> None:
 
 
 def test_marks_in_the_text_are_no_registers() -> None:
-    """A control character in a string or comment is no place of a register."""
+    """A control character in a string or comment is not a place of a register."""
     body = '\t.reg .b32 %r<9>;\n\t.pragma "{}";\n\t{{ mov.u32 %r1, %r2; }} // {}\n\tret;\n'
     for a, b in (("%r1", "x"), ("\1", "\1"), ("\1\1", "%r2"), ("\0", "%tid"), ("x", "\1")):
         text = HEAD + ENTRY + body.format(a, b) + "}\n"

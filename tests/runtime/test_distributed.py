@@ -119,7 +119,7 @@ def test_shardings_that_cannot_be() -> None:
 
     with pytest.raises(ValueError, match="scaled_sum has no symbolic dimension 'N' among its inputs'; it has: B"):
         register_sharding(scaled_sum(), parallel=("N",))
-    with pytest.raises(ValueError, match="the outputs have N, so they are no sums over it"):
+    with pytest.raises(ValueError, match="the outputs have N, so they are not sums over it"):
         register_sharding(add(), summed=("N",))
     with pytest.raises(ValueError, match="N is not in every output"):
         register_sharding(row_sums(), parallel=("N",))

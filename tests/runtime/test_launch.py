@@ -58,7 +58,7 @@ def test_every_call_is_a_launch_with_its_own_arguments(fake: FakeDriver, launche
         assert [pointer(p) for p in fake.parameters()[:3]] == [x.data_ptr(), w.data_ptr(), y.data_ptr()]
         assert struct.unpack("<f", fake.parameters()[3]) == (scale,)
     assert len(fake.launches) == 4
-    assert fake.lines.count("module sm_90") == 1  # rows are no part of the code
+    assert fake.lines.count("module sm_90") == 1  # rows are not a part of the code
 
 
 def test_out(fake: FakeDriver, launcher: str) -> None:

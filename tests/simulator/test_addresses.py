@@ -120,7 +120,7 @@ def test_endless_recursion(functions: str) -> None:
 
 
 def test_long_chains_of_calls() -> None:
-    """A chain of functions deeper than Python's stack is no recursion."""
+    """A chain of functions deeper than Python's stack is not a recursion."""
     chain = "".join(f".func f{i} ()\n{{\n call.uni f{i - 1};\n ret;\n}}\n" for i in range(1, 1500))
     text = f"{HEAD}.func f0 ()\n{{\n ret;\n}}\n{chain}.visible .entry k(.param .u64 out)\n{{\n call.uni f1499;\n ret;\n}}\n"
     assert load(text)["k"].simulate(np.zeros(1), grid=1, block=1).opcodes["call"] == 1500

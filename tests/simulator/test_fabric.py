@@ -1,4 +1,4 @@
-"""fabric.*: memory behind endpoints, looped back to arrays; and what mbarriers report."""
+"""fabric.*: memory reached through endpoints, looped back to arrays; and what mbarriers report."""
 
 from __future__ import annotations
 
@@ -256,8 +256,8 @@ PUT = f"fabric.try_put.async.shared::cta.{TX16}.b128 [%r20, %rd6], [%r3], 512, [
     [
         (f"mov.u64 %rd6, 0; {PUT}", 1, "was not submitted"),
         (f"mov.u64 %rd6, 8; {PUT} fabric.submit;", 1, "must be a multiple of 16"),
-        (f"mov.u64 %rd6, 16; {PUT} fabric.submit;", 1, "there are 512 bytes behind the endpoint"),
-        (f"mov.u64 %rd6, 0; add.u32 %r20, %r20, 1; {PUT} fabric.submit;", 1, "2 is no endpoint"),
+        (f"mov.u64 %rd6, 16; {PUT} fabric.submit;", 1, "there are 512 bytes after the endpoint"),
+        (f"mov.u64 %rd6, 0; add.u32 %r20, %r20, 1; {PUT} fabric.submit;", 1, "2 is not an endpoint"),
         (f"mov.u64 %rd6, 0; {PUT} fabric.submit;", 2, "several memories"),
         (f"mov.u64 %rd6, 0; mbarrier.init.shared::cta.b64 [bar+-0], 1; {PUT} fabric.submit;", 1, "layout::v1"),
     ],
@@ -272,7 +272,7 @@ def test_what_goes_wrong(body: str, endpoint: int, message: str) -> None:
 def test_endpoints_are_checked() -> None:
     k = kernel("", 0)
     rest = (words(), np.zeros(129, np.uint32), bytes(128))
-    with pytest.raises(SimulationError, match="an array behind it"):
+    with pytest.raises(SimulationError, match="an array reached through it"):
         Endpoint()
     with pytest.raises(SimulationError, match="writable arrays of one size"):
         k.simulate(Endpoint(np.zeros(4), np.zeros(5)), *rest, grid=1, block=128)

@@ -1,4 +1,4 @@
-"""Output of nvcc runs, compared with NumPy versions of the CUDA sources beside it (corpus/hard/cu)."""
+"""Output of nvcc runs, compared with NumPy versions of the CUDA sources next to it (corpus/hard/cu)."""
 
 from __future__ import annotations
 

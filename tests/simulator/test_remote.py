@@ -138,7 +138,7 @@ def test_bulk_load_past_the_ends_of_an_array() -> None:
     ],
 )  # fmt: skip
 def test_multimem_on_one_device(load_: str, store_: str, dtype: Any) -> None:
-    """One memory stands behind the address: reading is a load, reducing into it an addition."""
+    """One memory follows the address: reading is a load, reducing into it an addition."""
     source = np.random.default_rng().integers(0, 30, 64 if dtype == ml_dtypes.bfloat16 else 32).astype(dtype)
     out = np.random.default_rng().integers(0, 30, source.size).astype(dtype)
     want = source if ".st." in store_ else (source + out).astype(dtype)

@@ -124,7 +124,7 @@ def test_decompress(bits: int, index: int, kept: int, size: int, repeat: int) ->
     rng = np.random.default_rng()
     places = [[int(p) for _ in range(repeat) for p in rng.permutation(size)[:kept]] for _ in range(32)]
     elements = rng.integers(0, 1 << bits, (32, kept * repeat)).tolist()
-    junk = rng.integers(0, 1 << 32, (32, meta + few), np.uint32)  # bits behind the last element do not matter
+    junk = rng.integers(0, 1 << 32, (32, meta + few), np.uint32)  # bits after the last element do not matter
     for row, p, e in zip(junk, places, elements, strict=True):
         for first, values, width, words in ((0, p, index, meta), (meta, e, bits, few)):
             keep = sum(((1 << width) - 1) << width * i for i in range(len(values)))

@@ -546,7 +546,7 @@ def test_tensormap_replace() -> None:
 
 
 def test_class_of_the_allocation() -> None:
-    """What was said of it last, beside the address or alone; the rest of the map stays."""
+    """What was said of it last, next to the address or alone; the rest of the map stays."""
     array = np.arange(64, dtype=np.int32).reshape(2, 32)
     edits = ("global_address.alloc_large", "global_address.alloc_same", "alloc_small", "alloc_large", "global_address")
     words = "".join(f"ld.param.b64 %rd4, [m+{i}]; st.shared.b64 [box+{i}], %rd4;" for i in range(0, 128, 8))
@@ -650,7 +650,7 @@ def test_what_is_no_tensor_map() -> None:
 
 def overriding(copy: str, size: int) -> LoadedKernel:
     """`k(map, tensor, out)`: a copy of the box with the tensor's address in %rd3, its new extents in the lower halves of
-    16-bit registers, stride and the stride's high bits beside it.
+    16-bit registers, stride and the stride's high bits next to it.
     """
     return assembled(f""".version 9.5
 .target sm_107a

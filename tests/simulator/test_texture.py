@@ -396,7 +396,7 @@ def test_bad_reads_name_their_place() -> None:
     xy = points(2, (2, 2), False)
     with pytest.raises(SimulationError, match=r"geometry 1d, not 2d \(instruction `tex"):
         run(k, Texture(np.zeros(4, np.float32)), *xy)
-    with pytest.raises(SimulationError, match=r"0x7b is no handle of a \.texref"):
+    with pytest.raises(SimulationError, match=r"0x7b is not a handle of a \.texref"):
         run(k, 123, *xy)
 
 

@@ -1,6 +1,6 @@
 """Kernels that Triton compiled (corpus/triton, sources in corpus/triton_src), run with arguments and compared with NumPy.
 
-Sizes cross tiles: rows and columns are no multiples of a block. They are multiples of 16, which the kernels were
+Sizes cross tiles: rows and columns are not multiples of a block. They are multiples of 16, which the kernels were
 compiled for.
 """
 

@@ -194,7 +194,7 @@ def test_unreadable_ptx_is_no_difference(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(("name", "other"), [("add", "sub"), ("ret", "exit"), ("min", "max")])
 def test_names_spelled_like_opcodes(name: str, other: str) -> None:
-    """A label, variable or parameter `add` is no opcode, and the opcode `add` is no name."""
+    """A label, variable or parameter `add` is not an opcode, and the opcode `add` is not a name."""
     operation = {"ret": "@%p1 {0}", "exit": "@%p1 {0}"}.get(name, "{0}.s32 %r1, %r1, %r2").format
     a = KERNEL.replace("LOOP", name).replace("mov.u32 %r2, 1;", f"mov.u32 %r2, 1;\n\t{operation(name)};")
     b = KERNEL.replace("LOOP", other).replace("mov.u32 %r2, 1;", f"mov.u32 %r2, 1;\n\t{operation(other)};")

@@ -141,7 +141,7 @@ def _print_properties(printer: Printer, properties: dict[str, Attribute]) -> Non
 
 
 def _print_rest(printer: Printer, op: Instruction, values: list[SSAValue]) -> None:
-    """The operands behind those of the list: the guard, tied and silent values, what goes to the successors."""
+    """The operands after those of the list: the guard, tied and silent values, what goes to the successors."""
     silent = _silent_reads(op.properties)
     if op.guard and len(values) > silent:
         printer.print_string(" if " if op.guard == "@" else " unless ")

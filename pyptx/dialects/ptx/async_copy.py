@@ -241,7 +241,7 @@ class CpAsyncBulk(Instruction):
 
 @instruction
 class MultimemCpAsyncBulk(Instruction):
-    """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
+    """Copy a run of bytes from shared memory to all memories reached through a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
     `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group. The
@@ -318,7 +318,7 @@ class CpReduceAsyncBulk(Instruction):
 
 @instruction
 class MultimemCpReduceAsyncBulk(Instruction):
-    """Combine a run of elements in shared memory into all memories behind a multimem address, asynchronously.
+    """Combine a run of elements in shared memory into all memories reached through a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16. Completes
     through the bulk group. Operations and types are those of `cp.reduce.async.bulk` to global memory.

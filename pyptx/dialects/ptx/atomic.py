@@ -229,7 +229,7 @@ _TINY = {"vec": PACKETS, "type": FP8, "ptx": "8.6", "sm": FP8_TARGETS}
 
 @instruction
 class MultimemLoadReduce(Instruction):
-    """Load from all the memories behind a multimem address and reduce the values to one.
+    """Load from all the memories reached through a multimem address and reduce the values to one.
 
     Operands: d, or `{...}` of `.vec`; a, a multimem address. `.acc` is the precision in which small floats
     are summed.
@@ -255,7 +255,7 @@ class MultimemLoadReduce(Instruction):
 
 @instruction
 class MultimemStore(Instruction):
-    """Store to all the memories behind a multimem address.
+    """Store to all the memories reached through a multimem address.
 
     Operands: a, the address; b, or `{...}` of `.vec`.
     """
@@ -277,7 +277,7 @@ class MultimemStore(Instruction):
 
 @instruction
 class MultimemRed(Instruction):
-    """Combine all the memories behind a multimem address with b. Operands: a; b, or `{...}` of `.vec`."""
+    """Combine all the memories reached through a multimem address with b. Operands: a; b, or `{...}` of `.vec`."""
 
     name = "ptx.multimem.red"
     section = "9.7.10.15"
@@ -297,7 +297,7 @@ class MultimemRed(Instruction):
 
 @instruction
 class MultimemStoreAsync(Instruction):
-    """Store to all the memories behind a multimem address without waiting. Operands: a, the address; b."""
+    """Store to all the memories reached through a multimem address without waiting. Operands: a, the address; b."""
 
     name = "ptx.multimem.st.async"
     section = "9.7.10.13"
@@ -318,7 +318,7 @@ class MultimemStoreAsync(Instruction):
 
 @instruction
 class MultimemRedAsync(Instruction):
-    """Add b to all the memories behind a multimem address without waiting. Operands: a, the address; b."""
+    """Add b to all the memories reached through a multimem address without waiting. Operands: a, the address; b."""
 
     name = "ptx.multimem.red.async"
     section = "9.7.15.8"

@@ -201,7 +201,7 @@ def is_directive(word: str) -> bool:
 def judge_directive(name: str, arguments: Sequence[str], place: str, version: Version, target: str) -> Problem | None:
     """Why a directive (`.maxntid`, `.reg`, `.pragma`, `.weak`, ...) is not legal in a place, or None."""
     if place not in PLACES:
-        raise ValueError(f"{place!r} is no place of a directive: {', '.join(PLACES)}")
+        raise ValueError(f"{place!r} is not a place of a directive: {', '.join(PLACES)}")
     if name in DECLARATIONS:
         return _declaration(name, arguments, place, version, target)
     if name == ".align":

@@ -1,7 +1,7 @@
 """Fabric instructions: copies, reductions and atomics on the memory of another GPU, addressed through a
 fabric endpoint.
 
-An address in the fabric is `[endpoint, a]`: a .b32 endpoint and a .b64 address behind it (with
+An address in the fabric is `[endpoint, a]`: a .b32 endpoint and a .b64 address after it (with
 `.counted::bytes` a third part, the .b64 counter that counts the bytes there). All of them are attempts: the
 mbarrier in shared memory that counts completion also gets a report of whether they succeeded
 (`.mbarrier::report::fabric`, see `mbarrier.test_wait`). `submit` starts what was issued so far.
@@ -75,7 +75,7 @@ def _tensors(opcode: str, middle: str, tail: str, before: str, after: str, **slo
 
 
 class FabricOperation(Instruction):
-    """What the operations on memory behind the fabric share."""
+    """What the operations on memory reached through the fabric share."""
 
     effect = "order"
     access_bytes = 16
@@ -132,7 +132,7 @@ class FabricWait(Instruction):
 
 @instruction
 class FabricTryGet(FabricOperation):
-    """Copy a run of bytes from memory behind the fabric to shared memory, asynchronously.
+    """Copy a run of bytes from memory reached through the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the source; size in bytes; mbar, the mbarrier that
     counts the bytes and gets the report; policy, with `.L2::cache_hint`.
@@ -150,7 +150,7 @@ class FabricTryGet(FabricOperation):
 
 @instruction
 class FabricTryGetTensor(FabricTensorOperation):
-    """Copy a box of a tensor behind the fabric to shared memory, asynchronously.
+    """Copy a box of a tensor reached through the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[map, endpoint, base, {c...}]`, the tensor map, the endpoint, the
     tensor's address there and the coordinates of the box (extents, strides and their high bits too where they
@@ -166,12 +166,12 @@ class FabricTryGetTensor(FabricTensorOperation):
 
 @instruction
 class FabricTryPut(FabricOperation):
-    """Copy a run of bytes from shared memory to memory behind the fabric, asynchronously.
+    """Copy a run of bytes from shared memory to memory reached through the fabric, asynchronously.
 
     Operands: `[endpoint, a]`, the destination, with `.counted::bytes` `[endpoint, a, counter]`; src, in
     shared memory; size in bytes; mbar, the mbarrier that counts 16-byte chunks and gets the report; mask,
     with `.cp_mask`, a bit for each byte of a chunk that is written; policy, with `.L2::cache_hint`.
-    `.multimem` writes to all memories behind a multimem address.
+    `.multimem` writes to all memories reached through a multimem address.
     """
 
     name = "ptx.fabric.try_put.async"
@@ -187,7 +187,7 @@ class FabricTryPut(FabricOperation):
 
 @instruction
 class FabricTryPutTensor(FabricTensorOperation):
-    """Copy a box from shared memory into a tensor behind the fabric, asynchronously.
+    """Copy a box from shared memory into a tensor reached through the fabric, asynchronously.
 
     Operands: `[map, endpoint, base, {c...}]` as for `fabric.try_get.async.tensor`, with `.counted::bytes` a
     counter after base; src, in shared memory; size in bytes; mbar, the mbarrier that counts 16-byte chunks
@@ -208,7 +208,7 @@ class FabricTryPutTensor(FabricTensorOperation):
 
 @instruction
 class FabricTryRed(FabricOperation):
-    """Combine a run of elements in shared memory into memory behind the fabric, asynchronously.
+    """Combine a run of elements in shared memory into memory reached through the fabric, asynchronously.
 
     Operands as for `fabric.try_put.async`, without a mask: `[endpoint, a]` or `[endpoint, a, counter]`, src,
     size, mbar, policy. Each element is updated atomically, relaxed at `.sys` scope.
@@ -229,7 +229,7 @@ class FabricTryRed(FabricOperation):
 
 @instruction
 class FabricTryRedTensor(FabricTensorOperation):
-    """Combine a box in shared memory into a tensor behind the fabric, asynchronously: tensor = tensor op box.
+    """Combine a box in shared memory into a tensor reached through the fabric, asynchronously: tensor = tensor op box.
 
     Operands as for `fabric.try_put.async.tensor`. The map gives the element type.
     """
@@ -249,7 +249,7 @@ class FabricTryRedTensor(FabricTensorOperation):
 
 @instruction
 class FabricTryPullred(FabricOperation):
-    """Combine the elements of all memories behind a multimem address into shared memory, asynchronously, as a
+    """Combine the elements of all memories reached through a multimem address into shared memory, asynchronously, as a
     warp.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the multimem source; size in bytes; mbar, the mbarrier
@@ -271,7 +271,7 @@ class FabricTryPullred(FabricOperation):
 
 @instruction
 class FabricTryAtom(FabricOperation):
-    """An atomic operation on memory behind the fabric, asynchronously: the old value goes to shared memory.
+    """An atomic operation on memory reached through the fabric, asynchronously: the old value goes to shared memory.
 
     Operands: `[endpoint, a]`, the place; dst, where the old value goes in shared memory; src, where the
     operands are (two for `.cas`); mbar, the mbarrier that counts completion and gets the report; policy, with

@@ -633,7 +633,7 @@ class _OperandMatcher:
         elif isinstance(index, SpecialRegister):
             special = SPECIAL_REGISTERS.get(index.name)
             if special is None or special.elements or special.predicate:
-                return f"{index.name} is no index"
+                return f"{index.name} is not an index"
             self.needs.append((index.name, special.need))
         elif not isinstance(index, Immediate):
             return f"the index in operand {spec.name} must be a constant or a register, not {_KINDS.get(type(index), 'this')}"
@@ -677,13 +677,13 @@ class _OperandMatcher:
             if base.is_float:
                 return f"the address in operand {spec.name} must be an integer"
             if (problem := constant_problem(base.text)) is not None:
-                return f"the address in operand {spec.name} is no constant: {problem}"
+                return f"the address in operand {spec.name} is not a constant: {problem}"
         elif isinstance(base, SpecialRegister) and "%" not in spec.parts[0].flags:
             found = SPECIAL_REGISTERS.get(base.name)
             if wanted:
                 return f"the address in operand {spec.name} must be a register or a variable, not {base.name}"
             if found is None or found.elements or found.bits == (1,):
-                return f"{base.name} is no address"
+                return f"{base.name} is not an address"
             least = SCALAR_TYPES.get(spec.parts[0].type)
             if least is not None and own_bits(base.name) < least.bits:
                 return f"the address in operand {spec.name} must be .{least.name} or wider, and {base.name} is not"
@@ -786,7 +786,7 @@ class _OperandMatcher:
                 members.append("b64" if own_bits(element.name) == 64 else "b32")
             elif isinstance(element, Immediate):
                 if (problem := constant_problem(element.text)) is not None:
-                    return f"operand {spec.name}: {element.text} is no constant: {problem}"
+                    return f"operand {spec.name}: {element.text} is not a constant: {problem}"
                 members.append("float32" if element.is_single else "float" if element.is_float else "int")
             else:
                 places.pop()
@@ -806,7 +806,7 @@ class _OperandMatcher:
         if bits == 32 and "int" in members:
             return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
         if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
-            return f"operand {spec.name}: behind a floating-point constant registers have the size of .{wanted}, not of .{common}"
+            return f"operand {spec.name}: after a floating-point constant registers have the size of .{wanted}, not of .{common}"
         if any(isinstance(e, Immediate) for e in given):
             for e in given:
                 if isinstance(e, SpecialRegister) and ("." in e.name or SPECIAL_REGISTERS[e.name].predicate):
@@ -933,7 +933,7 @@ class _OperandMatcher:
         register_class = self.classes[self.at]
         self.at += 1
         selector = self.form.selectors.get(spec.name)
-        if operand.member and self.form.selectors:  # there are no elements of vectors beside selectors
+        if operand.member and self.form.selectors:  # there are no elements of vectors next to selectors
             if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
                 legal = f"it may have {_selectors(selector)}" if selector else "it is read whole"
                 return f"operand {spec.name} has no part {operand.member}: {legal}"
@@ -976,7 +976,7 @@ class _OperandMatcher:
         ):  # ptxas gives it 64 bits
             return f"operand {spec.name} must be a register, not an integer constant"
         if not operand.text.isalnum() and (problem := constant_problem(operand.text)) is not None:
-            return f"operand {spec.name}: {operand.text} is no constant: {problem}"
+            return f"operand {spec.name}: {operand.text} is not a constant: {problem}"
         if wanted == "imm":
             if operand.is_float:
                 return f"operand {spec.name} must be an integer constant"
@@ -1022,7 +1022,7 @@ class _OperandMatcher:
 
 
 def _offset_problem(offset: str) -> str | None:
-    """Why what stands behind an address (`+8`) is no offset, or None."""
+    """Why what follows an address (`+8`) is not an offset, or None."""
     if offset[0] == "-":
         return f"an offset is added, write +{offset}"
     if offset[1:].isdecimal():
@@ -1049,7 +1049,7 @@ def _bits_of(register_class: str) -> int:
 def _common_class(members: Sequence[str], apart: int = 0) -> str | None:
     """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
 
-    Registers have one size. Neighbours must be alike, those behind the first `apart` ones: the same type, both integers,
+    Registers have one size. Neighbours must be alike, those after the first `apart` ones: the same type, both integers,
     both floats, or one of them of a bit type. Where the types differ, the vector is of the bit type. Constants alone
     stay `int`, `float` or `float32`.
     """

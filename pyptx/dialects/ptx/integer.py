@@ -396,7 +396,7 @@ class Clz(Instruction):
 
 @instruction
 class Bfind(Instruction):
-    """Bit position of the highest bit of a that is no sign or leading zero, or 0xffffffff if there is none.
+    """Bit position of the highest bit of a that is not a sign or leading zero, or 0xffffffff if there is none.
 
     The result is 32 bits wide.
 

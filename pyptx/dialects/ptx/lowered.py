@@ -15,8 +15,8 @@ def single_constant(use: Use) -> str | None:
 
 
 def no_displaced_symbol(use: Use) -> str | None:
-    """An address plus an offset is no operand."""
+    """An address plus an offset is not an operand."""
     for operand in use.layout:
         if isinstance(operand, Symbol) and operand.offset:
-            return f"{operand.name}{operand.offset} is no operand of {use.form.opcode}: move it to a register"
+            return f"{operand.name}{operand.offset} is not an operand of {use.form.opcode}: move it to a register"
     return None

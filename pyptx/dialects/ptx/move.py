@@ -11,7 +11,7 @@ BITS = "b16 b32 b64"
 
 
 def whole_vector(use: Use) -> str | None:
-    """A register is no source for several elements."""
+    """A register is not a source for several elements."""
     if isinstance(use.operand("a"), Register):
         return f"operand a of mov.{use.slots['vec']} must be a vector in braces"
     return None

@@ -1,4 +1,4 @@
-"""Everything of a PTX module that is no instruction: module, functions, variables, registers, labels, scopes,
+"""Everything of a PTX module that is not an instruction: module, functions, variables, registers, labels, scopes,
 directives.
 
 Each op states its tokens (`tokens()`), from which the printer writes it; how the file laid them out is trivia: the
@@ -35,7 +35,7 @@ Tokens = tuple[str, ...]
 
 
 def print_text(printer: Printer, text: str) -> None:
-    """A string literal of any text, bytes that are no UTF-8 included."""
+    """A string literal of any text, bytes that are not UTF-8 included."""
     printer.print_bytes_literal(text.encode("utf-8", "surrogateescape"))
 
 
@@ -52,7 +52,7 @@ def _print_strings(printer: Printer, words: Sequence[str]) -> None:
 
 @irdl_attr_definition
 class TextAttr(Data[str]):
-    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or behind the last one (`tail`), as written."""
+    """`#ptx.text<"...">`: comments and blank lines before an op (`lead`) or after the last one (`tail`), as written."""
 
     name: ClassVar[str] = "ptx.text"
 
@@ -216,7 +216,7 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
 
 
 def extents(tail: Sequence[str]) -> list[int | None]:
-    """The sizes in `[4][8]` or `<10>` behind a name; None for `[]`. ValueError where a bracket is malformed."""
+    """The sizes in `[4][8]` or `<10>` after a name; None for `[]`. ValueError where a bracket is malformed."""
     found: list[int | None] = []
     at = 0
     while at < len(tail) and tail[at] in ("[", "<"):

@@ -96,7 +96,7 @@ class Immediate:
 
     @property
     def value(self) -> int | float:
-        """Its value: an int, or a float for floating-point spellings. ValueError if it is no constant expression."""
+        """Its value: an int, or a float for floating-point spellings. ValueError if it is not a constant expression."""
         return evaluate(self.text)
 
     @property
@@ -215,7 +215,7 @@ def lex(text: str) -> tuple[list[tuple[str, str]], list[str]]:
     """
     pieces = _PIECES(text)
     if not pieces[-1][0] and len(pieces) > 1 and not any(pieces[-2][1:]):
-        pieces.pop()  # behind a gap at the end the empty end is found once more
+        pieces.pop()  # after a gap at the end the empty end is found once more
     gaps = [gap for gap, _, _ in pieces]
     pieces.pop()
     return [_tokens[token] if token else ("num", fraction) for _, token, fraction in pieces], gaps
@@ -700,7 +700,7 @@ def _evaluated(text: str) -> tuple[int | float, str | None]:
 
     def whole(value: float) -> int:
         if isinstance(value, float):
-            problems.append(f"an operator of integers, or an integer beside it, meets {value}")
+            problems.append(f"an operator of integers, or an integer next to it, meets {value}")
         return int(value)
 
     def binary(level: int) -> int | float:
@@ -733,7 +733,7 @@ def _evaluated(text: str) -> tuple[int | float, str | None]:
 
     value = binary(0)
     if position != len(tokens):
-        raise ValueError(f"{tokens[position]!r} is no operator")
+        raise ValueError(f"{tokens[position]!r} is not an operator")
     return value, problems[0] if problems else None
 
 
@@ -780,7 +780,7 @@ def _whole(digits: str, base: int) -> int:
     try:
         value = int(digits, base)
     except ValueError:
-        raise ValueError(f"{digits} is no number of base {base}") from None
+        raise ValueError(f"{digits} is not a number of base {base}") from None
     if value // base >> 63:
         raise OverflowError(f"{digits} does not fit in 64 bits")
     return value & _M64

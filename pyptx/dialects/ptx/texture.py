@@ -75,7 +75,7 @@ def _coordinates(use: Use) -> str | None:
 
 
 _NO_FLOATS = {"f16x2", "pred"}
-"""Registers that are no 32 bits of a coordinate, unless others stand beside them."""
+"""Registers that are not a 32 bits of a coordinate, unless others are next to them."""
 
 
 def _moved(coordinates: Vector, classes: list[str], first: int) -> str | None:
@@ -105,7 +105,7 @@ def _sampled(
     """One line of syntax in its three spellings: no sampler, a sampler in a register, a `.samplerref`.
 
     In the unified mode a sampler in a register goes with the geometries in `handle` only (probed with ptxas
-    13.5, one instruction per file: behind others its answer depends on what it read before).
+    13.5, one instruction per file: after others its answer depends on what it read before).
     """
     head = ".".join((opcode, *slots))
     separate = {

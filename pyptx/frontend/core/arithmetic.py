@@ -279,7 +279,7 @@ def _as_wide(trace: Trace, left: Reg, right: Reg) -> tuple[Reg, Reg]:
 def _widened(trace: Trace, value: Reg) -> Reg:
     """A 32-bit integer as 64 bits: sign-extended when its type is signed."""
     if value.dtype.is_float:
-        raise trace.error(f"a {value.dtype} register is no index", "convert it to an integer with ptx.cvt")
+        raise trace.error(f"a {value.dtype} register is not an index", "convert it to an integer with ptx.cvt")
     signed = value.dtype.is_signed
     wide = value.fresh(trace, s64 if signed else u64)
     opcode("cvt.s64.s32" if signed else "cvt.u64.u32")(wide, value)

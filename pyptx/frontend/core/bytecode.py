@@ -203,7 +203,7 @@ def _is_named_function(found: Sequence[dis.Instruction], at: int) -> bool:
 
 
 def _read(found: Sequence[dis.Instruction], at: int, key: str) -> Reading:
-    """What becomes of the value that an instruction reads, as far as the instructions behind it show."""
+    """What becomes of the value that an instruction reads, as far as the instructions after it show."""
     for i in found[at + 1 : at + 12]:
         if i.opname.startswith("POP_JUMP") or i.opname in ("FORMAT_VALUE", "FORMAT_SIMPLE"):
             return "decide"

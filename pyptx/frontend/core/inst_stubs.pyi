@@ -556,7 +556,7 @@ class _bfi(Generic[_Call]):
     __call__: _Call
 
 class _bfind(Generic[_Call]):
-    """Bit position of the highest bit of a that is no sign or leading zero, or 0xffffffff if there is none.
+    """Bit position of the highest bit of a that is not a sign or leading zero, or 0xffffffff if there is none.
 
     The result is 32 bits wide.
 
@@ -1488,7 +1488,7 @@ class _fabric_submit(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_atom_async(Generic[_Call]):
-    """An atomic operation on memory behind the fabric, asynchronously: the old value goes to shared memory.
+    """An atomic operation on memory reached through the fabric, asynchronously: the old value goes to shared memory.
 
     Operands: `[endpoint, a]`, the place; dst, where the old value goes in shared memory; src, where the
     operands are (two for `.cas`); mbar, the mbarrier that counts completion and gets the report; policy, with
@@ -1531,7 +1531,7 @@ class _fabric_try_atom(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_get_async_tensor(Generic[_Call]):
-    """Copy a box of a tensor behind the fabric to shared memory, asynchronously.
+    """Copy a box of a tensor reached through the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[map, endpoint, base, {c...}]`, the tensor map, the endpoint, the
     tensor's address there and the coordinates of the box (extents, strides and their high bits too where they
@@ -1564,7 +1564,7 @@ class _fabric_try_get_async_tensor(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_get_async(Generic[_Call]):
-    """Copy a run of bytes from memory behind the fabric to shared memory, asynchronously.
+    """Copy a run of bytes from memory reached through the fabric to shared memory, asynchronously.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the source; size in bytes; mbar, the mbarrier that
     counts the bytes and gets the report; policy, with `.L2::cache_hint`.
@@ -1589,7 +1589,7 @@ class _fabric_try_get(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_pullred_async(Generic[_Call]):
-    """Combine the elements of all memories behind a multimem address into shared memory, asynchronously, as a
+    """Combine the elements of all memories reached through a multimem address into shared memory, asynchronously, as a
     warp.
 
     Operands: dst, in shared memory; `[endpoint, a]`, the multimem source; size in bytes; mbar, the mbarrier
@@ -1636,7 +1636,7 @@ class _fabric_try_pullred(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_put_async_tensor(Generic[_Call]):
-    """Copy a box from shared memory into a tensor behind the fabric, asynchronously.
+    """Copy a box from shared memory into a tensor reached through the fabric, asynchronously.
 
     Operands: `[map, endpoint, base, {c...}]` as for `fabric.try_get.async.tensor`, with `.counted::bytes` a
     counter after base; src, in shared memory; size in bytes; mbar, the mbarrier that counts 16-byte chunks
@@ -1673,12 +1673,12 @@ class _fabric_try_put_async_tensor(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_put_async(Generic[_Call]):
-    """Copy a run of bytes from shared memory to memory behind the fabric, asynchronously.
+    """Copy a run of bytes from shared memory to memory reached through the fabric, asynchronously.
 
     Operands: `[endpoint, a]`, the destination, with `.counted::bytes` `[endpoint, a, counter]`; src, in
     shared memory; size in bytes; mbar, the mbarrier that counts 16-byte chunks and gets the report; mask,
     with `.cp_mask`, a bit for each byte of a chunk that is written; policy, with `.L2::cache_hint`.
-    `.multimem` writes to all memories behind a multimem address.
+    `.multimem` writes to all memories reached through a multimem address.
 
         fabric.try_put.async{.multimem}.space.completion.report{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar]{, policy:u64}
         fabric.try_put.async{.multimem}.space.completion.report.cp_mask{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar], mask:u16{, policy:u64}
@@ -1705,7 +1705,7 @@ class _fabric_try_put(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_red_async_tensor(Generic[_Call]):
-    """Combine a box in shared memory into a tensor behind the fabric, asynchronously: tensor = tensor op box.
+    """Combine a box in shared memory into a tensor reached through the fabric, asynchronously: tensor = tensor op box.
 
     Operands as for `fabric.try_put.async.tensor`. The map gives the element type.
 
@@ -1745,7 +1745,7 @@ class _fabric_try_red_async_tensor(Generic[_Call]):
     __call__: _Call
 
 class _fabric_try_red_async(Generic[_Call]):
-    """Combine a run of elements in shared memory into memory behind the fabric, asynchronously.
+    """Combine a run of elements in shared memory into memory reached through the fabric, asynchronously.
 
     Operands as for `fabric.try_put.async`, without a mask: `[endpoint, a]` or `[endpoint, a, counter]`, src,
     size, mbar, policy. Each element is updated atomically, relaxed at `.sys` scope.
@@ -2868,7 +2868,7 @@ class _mul24(Generic[_Call]):
     __call__: _Call
 
 class _multimem_cp_async_bulk(Generic[_Call]):
-    """Copy a run of bytes from shared memory to all memories behind a multimem address, asynchronously.
+    """Copy a run of bytes from shared memory to all memories reached through a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
     `.cp_mask`, a bit for each byte of a 16-byte chunk that is written. Completes through the bulk group. The
@@ -2900,7 +2900,7 @@ class _multimem_cp_async(Generic[_Call]):
     __call__: _Call
 
 class _multimem_cp_reduce_async_bulk(Generic[_Call]):
-    """Combine a run of elements in shared memory into all memories behind a multimem address, asynchronously.
+    """Combine a run of elements in shared memory into all memories reached through a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16. Completes
     through the bulk group. Operations and types are those of `cp.reduce.async.bulk` to global memory.
@@ -2954,7 +2954,7 @@ class _multimem_cp(Generic[_Call]):
     __call__: _Call
 
 class _multimem_ld_reduce(Generic[_Call]):
-    """Load from all the memories behind a multimem address and reduce the values to one.
+    """Load from all the memories reached through a multimem address and reduce the values to one.
 
     Operands: d, or `{...}` of `.vec`; a, a multimem address. `.acc` is the precision in which small floats
     are summed.
@@ -3010,7 +3010,7 @@ class _multimem_ld_reduce(Generic[_Call]):
     __call__: _Call
 
 class _multimem_red_async(Generic[_Call]):
-    """Add b to all the memories behind a multimem address without waiting. Operands: a, the address; b.
+    """Add b to all the memories reached through a multimem address without waiting. Operands: a, the address; b.
 
         multimem.red.async{.acc}.release.scope{.global}.add.type [a], b
 
@@ -3030,7 +3030,7 @@ class _multimem_red_async(Generic[_Call]):
     __call__: _Call
 
 class _multimem_red(Generic[_Call]):
-    """Combine all the memories behind a multimem address with b. Operands: a; b, or `{...}` of `.vec`.
+    """Combine all the memories reached through a multimem address with b. Operands: a; b, or `{...}` of `.vec`.
 
         multimem.red{.global}.op.type{.acc} [a:u64+], b
         multimem.red.sem.scope{.global}.op.type{.acc} [a:u64+], b
@@ -3077,7 +3077,7 @@ class _multimem_red(Generic[_Call]):
     __call__: _Call
 
 class _multimem_st_async(Generic[_Call]):
-    """Store to all the memories behind a multimem address without waiting. Operands: a, the address; b.
+    """Store to all the memories reached through a multimem address without waiting. Operands: a, the address; b.
 
         multimem.st.async{.acc}.release.scope{.global}.type [a], b
         multimem.st.async{.acc}.release.scope{.global}.f32 [a], b
@@ -3108,7 +3108,7 @@ class _multimem_st_async(Generic[_Call]):
     __call__: _Call
 
 class _multimem_st(Generic[_Call]):
-    """Store to all the memories behind a multimem address.
+    """Store to all the memories reached through a multimem address.
 
     Operands: a, the address; b, or `{...}` of `.vec`.
 

@@ -357,7 +357,7 @@ def _object_key(trace: Trace, operand: Any, regs: list[Variable], path: Opcode) 
     if isinstance(operand, NotAValue):
         raise operand.refusal()
     raise trace.error(
-        f"{type(operand).__name__} is no operand of an instruction",
+        f"{type(operand).__name__} is not an operand of an instruction",
         "operands are registers, numbers, names, lists for {vectors}, tuples for (arguments) and ptx.addr(...)",
     )
 
@@ -395,7 +395,7 @@ def _address_key(trace: Trace, operand: AddressOperand, regs: list[Variable], pa
 
 
 def _no_address(trace: Trace, value: Reg) -> PTXError:
-    """The error for a register in brackets that is no address by its type."""
+    """The error for a register in brackets that is not an address by its type."""
     hint = "convert an integer to u32 (shared memory) or u64 first: ptx.cvt"
     for shape, regs, *_ in reversed(trace.statements):
         if any(regs[i].name == value.name for i in shape.written):
@@ -436,7 +436,7 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     try:
         layout = OperandParser(tokens, 0, len(tokens), classify, gaps=gaps).layout()
     except SyntaxProblem as problem:
-        raise trace.error(f"{text!r} is no PTX operand: {problem}") from None
+        raise trace.error(f"{text!r} is not a PTX operand: {problem}") from None
     if len(layout) != 1:
         raise trace.error(f"{text!r} is {len(layout)} operands, pass them one by one")
     return ("node", layout[0], tuple(classes))
@@ -628,7 +628,7 @@ def bits_of(dtype: PtxType, value: Any) -> int | float | str:
         if dtype.name.startswith("b") and dtype.bits in (32, 64):
             return float_text(float(value), dtype.bits == 64)
         raise current().error(
-            f"the float {float(value)!r} is no value of type {dtype}", "use an int, or an f32 register"
+            f"the float {float(value)!r} is not a value of type {dtype}", "use an int, or an f32 register"
         )
     number = int(value)
     if dtype.is_integer and not fits(number, dtype.bits):

@@ -31,7 +31,7 @@ def with_lines(
     """The statements with a `.loc` before each instruction whose Python line is not that of the one before, and the
     `.file`s that they need.
 
-    A `.loc` of the author (`ptx.loc`) holds for the instructions of the Python line behind it.
+    A `.loc` of the author (`ptx.loc`) holds for the instructions of the Python line after it.
     """
     first = 1 + max(map(_file_index, module_statements), default=0)
     files: dict[str, int] = {}

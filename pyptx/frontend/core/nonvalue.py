@@ -25,7 +25,7 @@ class NotAValue:
     def refusal(self) -> PTXError:
         """The error, at the kernel's line."""
         what, instead = self.described()
-        return current().error(f"{what} is no value to compute with", instead)
+        return current().error(f"{what} is not a value to compute with", instead)
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise self.refusal()

@@ -39,7 +39,7 @@ def raw(text: str) -> None:
     """Read statements of PTX into the kernel: `ptx.raw("add.u32 %r1, %r0, 1;")`.
 
     Registers of the kernel go by their names; the text may declare more (visible from then on), place labels and open
-    `{ }` blocks that it closes. PTXError for text that is no PTX, or not legal on the kernel's target.
+    `{ }` blocks that it closes. PTXError for text that is not PTX, or not legal on the kernel's target.
     """
     trace = current()
     place = trace.place()

@@ -594,7 +594,9 @@ def _register_name(trace: Trace, name: str) -> str:
         and (name[:1] in ("%", "_", "$") or name[:1].isalpha())
     )
     if not ok:
-        raise trace.error(f"{name!r} is no PTX register name", "letters, digits, _ and $, with an optional % in front")
+        raise trace.error(
+            f"{name!r} is not a PTX register name", "letters, digits, _ and $, with an optional % in front"
+        )
     return name
 
 

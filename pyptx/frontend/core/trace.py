@@ -125,7 +125,7 @@ class Trace:
         self.filename = place[0]
         self.statements: list[Statement] = []
         self.prologue: list[Statement] = []  # loads of TMA descriptors that are needed on every path
-        self.insertions: dict[int, list[Statement]] = {}  # statement index -> statements to put behind it
+        self.insertions: dict[int, list[Statement]] = {}  # statement index -> statements to put after it
         self.declarations: dict[str, Declaration] = {}
         self.variables: list[Statement] = []  # .shared, .local, ... of the function
         self.module_statements: list[Statement] = []  # variables and directives of the module
@@ -464,7 +464,7 @@ class OutOfRange(PTXError, IndexError):
 
 
 class NoIndex(PTXError, TypeError):
-    """Something that is no index where one is needed."""
+    """Something that is not an index where one is needed."""
 
 
 def current() -> Trace:

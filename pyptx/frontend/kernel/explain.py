@@ -43,7 +43,7 @@ class SourceLine:
     """One line of the author's source, and what became of it."""
 
     filename: str
-    """Empty, with line 0, for machine code that ptxas ties to no line (such as padding behind the last branch)."""
+    """Empty, with line 0, for machine code that ptxas ties to no line (such as padding after the last branch)."""
     line: int
     source: str
     """The text of the line, stripped; empty where the file cannot be read."""

@@ -29,7 +29,7 @@ class ImportedKernel(Kernel):
     """A kernel from PTX text. `ptx()` is the text, `python()` the program for it; its parameters are raw."""
 
     def __init__(self, source: str | os.PathLike[str], entry: str | None = None):
-        """`entry`: which one, where the text has several. PTXError for text that is no PTX, ValueError for an entry
+        """`entry`: which one, where the text has several. PTXError for text that is not PTX, ValueError for an entry
         that it does not have.
         """
         text, path = source_of(source)

@@ -430,7 +430,7 @@ class Kernel:
         """Grid, block, cluster and dynamic shared memory for these dimensions (and template parameters in `kw`).
 
         `grid`, `block` and `cluster` may be functions of the dimensions, called with them by name, or in order if they
-        do not take names. A grid of 0, for empty tensors, is no launch. ValueError for what is no shape.
+        do not take names. A grid of 0, for empty tensors, is not a launch. ValueError for what is not a shape.
         """
         env = dict(dims or {})
         template, bound = self._split({n: v for n, v in kw.items()})

@@ -136,7 +136,7 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
 
 
 def _launch_problem(kernel: Traceable) -> str | None:
-    """What is wrong with the launch shape, as far as it is no function of dimensions."""
+    """What is wrong with the launch shape, as far as it is not a function of dimensions."""
     for what, value in (("grid", kernel.grid), ("block", kernel.block), ("cluster", kernel.cluster)):
         if value is not None and not callable(value):
             try:

@@ -53,7 +53,7 @@ def _label_name(name: object) -> str:
         or not name.replace("$", "a").replace("_", "a").replace("%", "a").isalnum()
         or name[0].isdigit()
     ):
-        raise current().error(f"{name!r} is no label name", "letters, digits, _ and $, not starting with a digit")
+        raise current().error(f"{name!r} is not a label name", "letters, digits, _ and $, not starting with a digit")
     return name
 
 

@@ -110,7 +110,7 @@ class Mma:
 
 
 def extents(shape: Any) -> tuple[int, int, int]:
-    """`m64n128k16` -> (64, 128, 16); PTXError for what is no shape."""
+    """`m64n128k16` -> (64, 128, 16); PTXError for what is not a shape."""
     parts = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape) if isinstance(shape, str) else None
     found = tuple(map(int, parts.groups())) if parts else () if isinstance(shape, str) else tuple(shape)
     if len(found) != 3:

@@ -17,7 +17,7 @@ __all__ = ["descriptor_register", "scale_predicate", "wgmma"]
 
 def descriptor_register(trace: Trace, address: Any, byte_offset: Any, mask: int, constant: int) -> Reg:
     """`((address + byte_offset) & mask) >> 4 | constant` in a b64 register. An offset is never cut off: where the mask
-    would (32 bytes along K, with a mask for multiples of 128), it is added behind it.
+    would (32 bytes along K, with a mask for multiples of 128), it is added after it.
     """
     masked = temporary(trace, b32)
     moves = isinstance(byte_offset, Reg) or byte_offset

@@ -46,7 +46,7 @@ def uninitialised_barriers(trace: Trace) -> list[Diagnostic]:
 
 
 def _named(operand: Operand) -> tuple[str, int] | None:
-    """(variable, bytes behind its start) of `[name+8]`; None for other operands."""
+    """(variable, bytes after its start) of `[name+8]`; None for other operands."""
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
         return None
     offset = operand.offset or operand.base.offset or "0"

@@ -28,7 +28,7 @@ _NOWHERE: _Place = (None, None, None, None)
 _ENTERS = ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL")
 _INSTEAD = {
     "return": "write ptx.ret() in a @kernel, inst.ret() in a Module: it ends the threads that come there",
-    "break": "in a ptx.range_ loop write ptx.break_(); a Python loop is unrolled: branch to a label behind it with ptx.bra",
+    "break": "in a ptx.range_ loop write ptx.break_(); a Python loop is unrolled: branch to a label after it with ptx.bra",
     "continue": "in a ptx.range_ loop write ptx.continue_(); in a Python loop put the rest of its body under ptx.else_()",
 }
 
@@ -59,7 +59,7 @@ def leave_block(trace: Trace, frame: FrameType, error: BaseException | None, wha
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames whose `with` may end here: the author's, and behind a context manager of the author's own (a generator, a
+    """The frames whose `with` may end here: the author's, and after a context manager of the author's own (a generator, a
     class with an `__exit__`, an ExitStack) the one that uses it.
     """
     while frame is not None:
@@ -145,7 +145,7 @@ _UNWINDING = frozenset("PRECALL CALL CACHE POP_TOP POP_EXCEPT EXTENDED_ARG".spli
 
 
 def _goes_on_behind(call: Instruction, known: dict[int, Instruction]) -> bool:
-    """Whether the code has lines behind a block, as far as the place of its `__exit__` says where it ends."""
+    """Whether the code has lines after a block, as far as the place of its `__exit__` says where it ends."""
     last = (call.positions.end_lineno if call.positions else None) or 0
     return any(i.positions.lineno > last for i in known.values() if i.positions and i.positions.lineno)
 
@@ -281,7 +281,7 @@ def _leaves(source: _Source, statement: _Leaving, block: ast.With) -> bool:
 
 
 def _skips(source: _Source, statement: _Leaving, block: ast.With) -> bool:
-    """Whether code behind the block is skipped: a `return` at the end of a function skips none."""
+    """Whether code after the block is skipped: a `return` at the end of a function skips none."""
     if not isinstance(statement, ast.Return):
         return True
     node: ast.AST = block

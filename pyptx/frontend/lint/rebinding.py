@@ -7,7 +7,7 @@ bytecode), and so is the register (in the trace).
 
 A Python number that changes does so once, for all rounds and all threads. It may be meant (a counter of what was
 emitted), so it is a warning, and only where the number may get into the kernel again: read before it is bound, other
-than by a Python `if`, a text, or its own update; behind an `if_` also other than under an `if_`.
+than by a Python `if`, a text, or its own update; after an `if_` also other than under an `if_`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Branch:
 
 class _Block(NamedTuple):
     """A piece of the author's code: from `first` up to `end`, where it is entered at `start`; then it goes on at
-    `behind`.
+    `after`.
     """
 
     code: CodeType
@@ -90,7 +90,7 @@ class _Rebound:
     """One name, attribute or element that stands for other registers, or another number, at the end of a block.
 
     `path`: as the author would write it; `key`: what the code calls it, see `author_code`; `readers`: functions that
-    read it. `old`, `new`: the registers, () for a number. `block`: the code that the block runs; `code` and `behind`:
+    read it. `old`, `new`: the registers, () for a number. `block`: the code that the block runs; `code` and `after`:
     where it goes on.
     """
 
@@ -112,7 +112,7 @@ class _Rebound:
         )[0]
 
     def read_behind(self) -> list[int]:
-        """Where the code behind the block reads it before binding it."""
+        """Where the code after the block reads it before binding it."""
         found, ends = reads(self.code, (self.key, *self.readers), self.behind, kinds=_counted(self.old, self.new))
         if ends and self.new and self.key in (*self.code.co_freevars, *self.code.co_cellvars):
             found.append(self.behind)  # another function may read it
@@ -120,7 +120,7 @@ class _Rebound:
 
     def place(self, trace: Trace, start: int, read: Sequence[int] = (), behind: Sequence[int] = ()) -> int:
         """Where it is bound: its last assignment in the block's code (its first where the `read`s before it matter), else
-        what writes the register, else where it is read, in the block or `behind` it.
+        what writes the register, else where it is read, in the block or `after` it.
         """
         code, first, _, end = self.block
         bound = list(places_of(code, self.key, first, self.behind if first == end else end))
@@ -198,7 +198,7 @@ def check_loop(trace: Trace, start: Before, *, condition: Reg | None = None) -> 
 
 
 def _warn_of_lists(trace: Trace, start: Before) -> None:
-    """At the end of a loop: warn of lists that grew in it and are read behind it."""
+    """At the end of a loop: warn of lists that grew in it and are read after it."""
     for was in start.frames:
         code, behind = was.frame.f_code, ways_on(was.frame.f_code, offset_of(was.frame))[1]
         for name, value in was.frame.f_locals.items():
@@ -213,7 +213,7 @@ def _warn_of_lists(trace: Trace, start: Before) -> None:
                 continue
             trace.warn(
                 f"{name} gets {len(more)} element{'s' if len(more) > 1 else ''} here once, while the loop is traced: however "
-                "often the kernel goes round",
+                "often the kernel repeats",
                 "keep what each round computes in memory (smem.alloc), or in a register array that an unrolled Python loop fills",
                 trace.place(),
             )
@@ -257,14 +257,14 @@ def _warn_of_loop(trace: Trace, start: Before, found: _Rebound) -> None:
     old, new = found.values
     becomes = f"{found.path} is the Python number {old!r} and becomes {_listed(found.new) or repr(new)} here once, while the loop is traced"
     trace.warn(
-        f"{becomes}: {f'all rounds of the kernel read {old!r}' if inside else 'however often the kernel goes round'}",
+        f"{becomes}: {f'all rounds of the kernel read {old!r}' if inside else 'however often the kernel repeats'}",
         found.advice,
         found.place(trace, start.start, inside, behind),
     )
 
 
 def close_branch(trace: Trace, start: Before, condition: tuple[str, bool], of: Branch | None = None) -> Branch:
-    """At the end of an `if_` (or of its `else_`): note which names were bound anew and are read behind it."""
+    """At the end of an `if_` (or of its `else_`): note which names were bound anew and are read after it."""
     spans = [(was.frame.f_code, was.offset, offset_of(was.frame)) for was in start.frames]
     rebound = [found for found in (*_changed(start), *_bound_first(start)) if found.read_behind()]
     branch = Branch(start.start, len(trace.statements), of, condition, spans, rebound, list(_numbers(start)))
@@ -338,8 +338,8 @@ def check_branches(trace: Trace) -> None:
             what = f"{found.path} stands for another register from here on ({_listed(found.new)}), in all threads"
             problems.append(
                 trace.diagnostic(
-                    f"{what}: binding a name inside ptx.if_ is no assignment in the kernel, and threads that skip the "
-                    "block read that register behind it too",
+                    f"{what}: binding a name inside ptx.if_ is not an assignment in the kernel, and threads that skip the "
+                    "block read that register after it too",
                     found.advice,
                     found.place(trace, branch.start),
                 )
@@ -349,7 +349,7 @@ def check_branches(trace: Trace) -> None:
 
 
 def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
-    """A number is read behind an `if_`, other than in one: all threads have the new one."""
+    """A number is read after an `if_`, other than in one: all threads have the new one."""
     spans = [(first, last) for b in trace.notes(Branch) for code, first, last in b.spans if code is found.code]
     behind = [at for at in found.read_behind() if not any(first < at <= last for first, last in spans)]
     if not behind:
@@ -362,7 +362,7 @@ def _warn_of_branch(trace: Trace, branch: Branch, found: _Rebound) -> None:
 
 
 def _is_read_by_others(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
-    """Whether a statement behind the branch reads the register before it is written again, other than under a condition
+    """Whether a statement after the branch reads the register before it is written again, other than under a condition
     of its own, unless that is the opposite one. `uses`: the statements that name it.
     """
     for i in uses:
@@ -382,7 +382,7 @@ def _is_read_by_others(trace: Trace, branch: Branch, name: str, uses: list[int])
 
 
 def _is_read_under_the_opposite(trace: Trace, branch: Branch, name: str, uses: list[int]) -> bool:
-    """Whether the first statement behind the branch that names the register reads it, where the condition of the branch
+    """Whether the first statement after the branch that names the register reads it, where the condition of the branch
     does not hold.
     """
     i = next((i for i in uses if i >= branch.end), None)
@@ -408,7 +408,7 @@ def _is_opposite(trace: Trace, branch: Branch, later: Branch) -> bool:
 
 
 def _in_one_loop(trace: Trace, first: int, last: int) -> bool:
-    """Whether a branch from behind `last` goes back to before `first`: then there are several rounds of them."""
+    """Whether a branch from after `last` goes back to before `first`: then there are several rounds of them."""
     labels = {s[4] for s in trace.statements[: first + 1] if s[0].kind == Kind.LABEL}
     return any(s[4] in labels for s in trace.statements[last:] if s[0].kind == Kind.TERMINATOR)
 

@@ -78,7 +78,7 @@ def global_ptrs(*tensors: Any) -> tuple[Reg, ...]:
         name = tensor if isinstance(tensor, str) else getattr(tensor, "name", None)
         if not isinstance(name, str) or name not in trace.symbols:
             raise trace.error(
-                f"{name or tensor!r} is no parameter of this kernel",
+                f"{name or tensor!r} is not a parameter of this kernel",
                 "tensors need in_specs and out_specs in @kernel(...)",
             )
         pointer = temporary(trace, b64)
@@ -138,7 +138,7 @@ class Cvta:
 
     @staticmethod
     def to_global(src: Any, dst: Reg | None = None, *, pred: Guard = None) -> Reg:
-        """`cvta.to.global.u64`: the global address behind a generic one."""
+        """`cvta.to.global.u64`: the global address that a generic one stands for."""
         result = dst if dst is not None else temporary(current(), u64)
         emit("cvta.to.global.u64", result, src, pred=pred)
         return result

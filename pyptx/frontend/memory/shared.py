@@ -572,7 +572,7 @@ def address_register(address: Any) -> Any:
             if operand.offset:
                 emit("add.u32", result, result, operand.offset)
         return result
-    raise current().error(f"{address!r} is no shared address")
+    raise current().error(f"{address!r} is not a shared address")
 
 
 @dataclass(frozen=True)

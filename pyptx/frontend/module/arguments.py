@@ -67,7 +67,7 @@ def give_back(value: object, returns: Sequence[DeclarationAttr]) -> None:
 
 def ends_in_jump(statements: Sequence[Statement]) -> bool:
     """Whether nothing falls out of the end of a function: its last instruction always jumps, and no branch leads to a
-    label behind it.
+    label after it.
     """
     behind: list[str] = []
     for shape, _, _, _, name in reversed(statements):

@@ -49,7 +49,7 @@ def _trace() -> ModuleTrace:
 
 
 def addr(base: Any, offset: int | str | None = None, *rest: Any) -> AddressOperand:
-    """`[base+offset]`; further parts (tensor coordinates, an mbarrier) follow behind commas."""
+    """`[base+offset]`; further parts (tensor coordinates, an mbarrier) follow after commas."""
     return AddressOperand(base, offset, rest)
 
 

@@ -144,7 +144,7 @@ class If(Block):
 
 
 class Else(Block):
-    """`with else_():` directly behind an `if_`."""
+    """`with else_():` directly after an `if_`."""
 
     what = "else_()"
 
@@ -166,7 +166,7 @@ class Else(Block):
 
 
 def block() -> Block:
-    """A piece of code that can be left early; emits nothing but the label behind it."""
+    """A piece of code that can be left early; emits nothing but the label after it."""
     return Block()
 
 

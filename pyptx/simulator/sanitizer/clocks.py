@@ -368,7 +368,7 @@ class Clocks:
         return done
 
     def _proxy_row(self, lane: int, g: int, key: int, number: int) -> np.ndarray | None:
-        """What a lane of cluster `g` of the batch knows of a cluster behind proxy fences."""
+        """What a lane of cluster `g` of the batch knows of a cluster after proxy fences."""
         if key == self.first_group + g:
             return self.proxies[number][g, int(self.local[lane])] if self.proxies else None
         return (self.foreign_proxies[number][lane] or {}).get(key)

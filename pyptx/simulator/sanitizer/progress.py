@@ -1,4 +1,4 @@
-"""Threads that poll for ever: a deadlock that no barrier shows.
+"""Threads that poll forever: a deadlock that no barrier shows.
 
 Each look at an mbarrier or a flag is counted; a store, an arrival or a copy resets the counts. When every living thread
 either waits at a barrier or has looked many times, the state of the launch is compared from look to look: pollers may change

@@ -163,7 +163,7 @@ class Races:
         access.locate = checked_locate
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        if inst.fences in ("memory", "mbarrier_init"):  # the latter orders less: a race behind it may be missed
+        if inst.fences in ("memory", "mbarrier_init"):  # the latter orders less: a race after it may be missed
 
             def fence(mask: Array) -> object:
                 self.fence(inst, mask)

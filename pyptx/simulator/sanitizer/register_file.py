@@ -137,7 +137,7 @@ class RegisterFile:
                     "setmaxnreg",
                     inst,
                     f"the warps of the CTA take {wanted:,} registers together and it was launched with {there:,}: "
-                    "setmaxnreg.inc waits for ever on a GPU",
+                    "setmaxnreg.inc waits forever on a GPU",
                     cta * machine.padded,
                     hint=f"threads start with {self.entry} registers; what some take with inc others give back with dec first",
                 )

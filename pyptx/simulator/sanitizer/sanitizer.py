@@ -1,7 +1,7 @@
 """The sanitizer: an observer that checks a launch against the rules of the PTX memory and asynchrony model.
 
 It never stops a kernel: it keeps one `Finding` per rule and pair of instructions. What a GPU would fault on
-(`SimulationError`) is the machine's own business, except for threads that poll for ever, which end here.
+(`SimulationError`) is the machine's own business, except for threads that poll forever, which end here.
 """
 
 from __future__ import annotations

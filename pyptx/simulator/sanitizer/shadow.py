@@ -60,7 +60,7 @@ class Space:
         access on.
         """
         self.chain: np.ndarray | None = None
-        """The write at which the observation order of a granule begins: the last one that was no atomic, or that did not
+        """The write at which the observation order of a granule begins: the last one that was not an atomic, or that did not
         observe the one before.
         """
         self.non_coherent: np.ndarray | None = None

@@ -78,7 +78,7 @@ def _bytes(machine: Machine, inst: Inst, address: int, lane: int) -> np.ndarray:
         return machine.local[lane, address - LOCAL_WINDOW - 0x10 :]
     found = machine.memory.find(address, 1)
     if found is None:
-        machine.fault(inst, f"0x{address:x} is no valid address: {machine.memory.describe(address)}", lane)
+        machine.fault(inst, f"0x{address:x} is not a valid address: {machine.memory.describe(address)}", lane)
     return found.data[address - found.base :]
 
 

@@ -1,4 +1,4 @@
-"""Operations on memory behind fabric endpoints (PTX ISA 9.7.11), looped back to arrays of this process (`endpoint`).
+"""Operations on memory reached through fabric endpoints (PTX ISA 9.7.11), looped back to arrays of this process (`endpoint`).
 
 An operation begins when its thread submits it. None fails: what a fabric would report, an address out of bounds, stops the
 launch. How a sum of 8-bit floats is rounded back (`try_pullred`) the manual does not say: here to nearest even, and what is
@@ -70,7 +70,7 @@ class _Far:
         found = self.machine.memory.endpoints.get(number)
         if found is None:
             self.machine.fault(
-                self.inst, f"{number} is no endpoint", lane, "pass a pyptx.simulator.Endpoint for a .u32 parameter"
+                self.inst, f"{number} is not an endpoint", lane, "pass a pyptx.simulator.Endpoint for a .u32 parameter"
             )
         if (len(found.bases) > 1) != self.multicast:
             kind = "several memories, which .multimem accesses" if not self.multicast else "one memory, not several"
@@ -86,7 +86,7 @@ class _Far:
         if at + size > members.size:
             self.machine.fault(
                 self.inst,
-                f"{size} bytes at offset 0x{at:x} are out of bounds: there are {members.size} bytes behind the endpoint",
+                f"{size} bytes at offset 0x{at:x} are out of bounds: there are {members.size} bytes after the endpoint",
                 lane,
             )
         return [base + at for base in members.bases]

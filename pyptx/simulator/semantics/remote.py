@@ -67,7 +67,7 @@ def _bind_counted(machine: Machine, inst: Inst, reduces: bool) -> Action:
     return step
 
 
-# On one device a multimem address is an ordinary one: there is one memory behind it.
+# On one device a multimem address is an ordinary one: there is one memory reached through it.
 meaning("multimem.ld_reduce")(movement.load)
 meaning("multimem.st", "multimem.st.async")(movement.store)
 meaning("multimem.red", "multimem.red.async", returns=False)(atomic.atomic)

@@ -35,7 +35,7 @@ def _read(machine: Machine, operand: Operand, lanes: Array, bits: int) -> Array:
 
 
 def _write(machine: Machine, operand: Operand, lanes: Array, elements: Array, bits: int) -> None:
-    """Fill the registers of a vector with elements of so many bits, and with zeros behind them."""
+    """Fill the registers of a vector with elements of so many bits, and with zeros after them."""
     registers = registers_of(operand)
     per = 32 // bits
     padded = np.zeros((len(lanes), len(registers) * per), np.uint32)

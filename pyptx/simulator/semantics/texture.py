@@ -33,12 +33,14 @@ def handles(machine: Machine, operand: Operand) -> Array:
 
 
 def named(machine: Machine, inst: Inst, handle: int, kind: str, lane: int) -> Any:
-    """The object behind a handle. SimulationError if there is none of that kind."""
+    """The object after a handle. SimulationError if there is none of that kind."""
     found = machine.memory.handles.objects.get(handle)
     wanted = OPAQUE[kind]
     if not isinstance(found, wanted):
         near = machine.memory.find(handle, 1)
-        what = f"{near.name} is not bound" if near is not None and near.base == handle else f"0x{handle:x} is no handle"
+        what = (
+            f"{near.name} is not bound" if near is not None and near.base == handle else f"0x{handle:x} is not a handle"
+        )
         name = wanted.__name__
         machine.fault(
             inst, f"{what} of a .{kind}", lane, f"pass a pyptx.simulator.{name} as argument, or bind() it by name"

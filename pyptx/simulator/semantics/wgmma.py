@@ -76,7 +76,7 @@ class Fragment:
         return np.stack([np.zeros(128, np.uint32) if r is None else r[first : first + 128] for r in self.rows])
 
     def put(self, first: int, values: Array) -> None:
-        """Write what `view` gave, changed; nothing to do if it was no copy."""
+        """Write what `view` gave, changed; nothing to do if it was not a copy."""
         if self.block is None:
             for row, value in zip(self.rows, values, strict=True):
                 if row is not None:

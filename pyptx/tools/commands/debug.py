@@ -144,7 +144,7 @@ def _sizes(text: str | None) -> tuple[int, ...] | None:
         return None
     words = text.replace("x", ",").split(",")
     if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"{text} is no size: write one to three numbers, such as 128 or 16,16")
+        raise ValueError(f"{text} is not a size: write one to three numbers, such as 128 or 16,16")
     return tuple(map(int, words))
 
 

@@ -28,7 +28,9 @@ def banks(addresses: Iterable[int] | Callable[[int], int], width: int = 4, *, ti
         raise ValueError(f"a warp has {WARP} lanes, not {len(found)}")
     wrong = [lane for lane, a in enumerate(found) if a % width or a < 0]
     if wrong:
-        raise ValueError(f"address {found[wrong[0]]} of lane {wrong[0]} is no multiple of the {width} bytes it reads")
+        raise ValueError(
+            f"address {found[wrong[0]]} of lane {wrong[0]} is not a multiple of the {width} bytes it reads"
+        )
     per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
     asked: dict[int, list[int]] = {}  # word -> lanes
     worst = [0] * BANKS

@@ -130,7 +130,7 @@ def _place(
         for node in row:
             centre[node] = x + width(node) / 2
             x += width(node) + GAP_X
-    for sweep in range(8):  # pull each node over its neighbours as far as the ones beside it let it
+    for sweep in range(8):  # pull each node over its neighbours as far as the ones next to it let it
         rows = ranks if sweep % 2 == 0 else ranks[::-1]
         for row in rows:
             near = {n: (up if sweep % 2 == 0 else down)[n] or (down if sweep % 2 == 0 else up)[n] for n in row}

@@ -1,4 +1,4 @@
-"""The tabs beside the PTX: findings, memory, mix and loops, registers, occupancy, SASS."""
+"""The tabs next to the PTX: findings, memory, mix and loops, registers, occupancy, SASS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size_text(count: int) -> str:
 
 
 def sass_tab(sass: Sequence[SassLine]) -> str:
-    """Machine code in order of address, each instruction with the PTX line behind it."""
+    """Machine code in order of address, each instruction with the PTX line after it."""
     rows: list[str] = []
     for s in sass:
         if s.label:

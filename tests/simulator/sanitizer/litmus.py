@@ -216,7 +216,7 @@ class Execution:
 
     def _decides(self, e: Event) -> bool:
         """Whether the thread goes on because of what it read. If not, another execution has the same operations without
-        the observation. `red` is no read operation (Table 20).
+        the observation. `red` is not a read operation (Table 20).
         """
         later = self.program[e.thread].ops[e.index + 1 :]
         tests = [k for k, op in enumerate(later) if op.kind == "if"]

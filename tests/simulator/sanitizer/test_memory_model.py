@@ -306,7 +306,7 @@ def test_replicated_lanes() -> None:
     found = breaks(REPLICATED.format("", "@%p3 ", "%r21", " //!"), "replicated-lanes", block=32)
     assert found.severity == "warning"
     silent(REPLICATED.format("bar.warp.sync -1;", "@%p3 ", "%r21", ""), block=32)
-    # a lane that has something else to store is no double
+    # a lane that has something else to store is not a double
     shifted = REPLICATED.format("", "", "%r21", " //!").replace("st.global.u32 [%rd10]", "st.global.u32 [%rd5]")
     breaks(shifted, "race", block=32)
 

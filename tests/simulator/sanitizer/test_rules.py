@@ -619,7 +619,7 @@ TAKE = "    ld.shared.u32 %r10, [%r5];\n    st.global.u32 [%rd5], %r10;"
 
 
 def test_st_bulk_is_a_store() -> None:
-    """Of one thread: what it fills is written, and others see it behind a barrier."""
+    """Of one thread: what it fills is written, and others see it after a barrier."""
     by_one = "    @!%p1 bra $one;\n{}$one:\n"
     silent(by_one.format(BULK) + "    bar.sync 0;\n" + TAKE, sm=100)
     breaks(by_one.format(BULK) + TAKE.replace(";\n", "; //!\n"), "race", sm=100)

@@ -168,14 +168,14 @@ MULTIPLY = (
 """
     + WAIT
 )
-"""A, 64 x 16 halves, lies in the first 2048 bytes and B behind; the wait is for the reads of A only."""
+"""A, 64 x 16 halves, lies in the first 2048 bytes and B after; the wait is for the reads of A only."""
 HALF = LOAD.replace("32x32b", "16x64b")
 """D of 64 rows is in 16 of each 32 lanes."""
 ALL = WAIT.replace("$wait", "$whole").replace("[bar]", "[bar+8]")
 
 
 def test_what_a_restricted_commit_says() -> None:
-    """Behind `.sync_restrict::shared::read::mma::a` A may be written again, but not B, and D is not there yet."""
+    """After `.sync_restrict::shared::read::mma::a` A may be written again, but not B, and D is not there yet."""
     write = "    st.shared.u32 [%r5+{}], %r1;"
     silent(MULTIPLY + write.format(0) + ALL + AFTER + HALF + LOADED + USE + END, block=128, sm=107)
     breaks(MULTIPLY + write.format(2048) + " //!" + ALL + AFTER + END, "tcgen05-source-reused", block=128, sm=107)
