@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from traceback import walk_tb
 from typing import Any
 
 from ..diagnostics import PTXError
@@ -20,13 +21,21 @@ def launch_shape(kernel: Any, sizes: Mapping[str, int], kwargs: Mapping[str, Any
     except PTXError:
         raise
     except ValueError as error:
-        raise PTXError(str(error)) from None
+        if _is_from_kernel(error, kernel):
+            raise  # the author's own mistake, with its place
+        raise PTXError(str(error)) from error
     return checked_shape(
         kernel.name,
         LaunchShape(
             launch.grid, launch.block, launch.cluster, launch.smem, bool(kernel.cooperative), bool(kernel.programmatic)
         ),
     )
+
+
+def _is_from_kernel(error: BaseException, kernel: Any) -> bool:
+    """Whether an exception comes out of the kernel's Python function."""
+    code = getattr(getattr(kernel, "_fn", None), "__code__", None)
+    return code is not None and any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
 
 def without_ctas(name: str, shape: LaunchShape, outputs: Sequence[tuple[str, Sequence[int]]]) -> bool:

@@ -228,12 +228,12 @@ def test_division_by_a_power_of_two() -> None:
 @pytest.mark.parametrize(("bits", "shift"), [(32, 1), (32, 6), (32, 30), (64, 7)])
 def test_what_the_comment_on_a_division_says(bits: int, shift: int) -> None:
     """The instructions divide towards zero, for numbers of both signs and the smallest."""
-    text = f"op.shr.s{bits}(n + (op.shr.s{bits}(n, {bits - 1}) >> {bits - shift}), {shift})"
+    text = f"op.shr.s{bits}(n + op.shr.u{bits}(op.shr.s{bits}(n, {bits - 1}), {bits - shift}), {shift})"
     assert comment(text) == f"n / {1 << shift}, towards zero"
     for n in (0, 1, -1, 5 - (1 << shift), (1 << shift) + 1, -(1 << bits - 1), (1 << bits - 1) - 1):
         added = ((n >> bits - 1) & (1 << bits) - 1) >> bits - shift
         assert n + added >> shift == int(n / (1 << shift)) if abs(n) < 1 << 50 else True
-    assert comment(text.replace(f">> {bits - shift}", f">> {bits - shift - 1}")) == ""
+    assert comment(text.replace(f"), {bits - shift})", f"), {bits - shift - 1})")) == ""
     assert comment(text.replace(f"(n, {bits - 1})", f"(n, {bits - 2})")) == ""
 
 

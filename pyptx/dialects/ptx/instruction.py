@@ -388,6 +388,8 @@ class Instruction(Operation, Fragments):
     # ---------------------------------------------------------------------------------------------------- verification
 
     def verify(self, verify_nested_ops: bool = True) -> None:
+        if "layout" not in self.properties:
+            raise VerifyException(f"{self.name} needs the property layout, its operand list")
         problem = problem_of(self)
         if problem is not None:
             hint = (problem.hint or "").replace("\n", "; ")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import SSAValue
 
+from . import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from .attributes import layout_attr
 from .instruction import Instruction, find_opcode, slot_properties
 from .syntax import SyntaxProblem, parse_layout, registers

@@ -249,6 +249,8 @@ class Structural(Operation):
     """Base of the ops here: an op that prints itself as tokens."""
 
     traits = OpTraits(tuple)
+    required: ClassVar[tuple[str, ...]] = ()
+    """The properties that it cannot be without."""
     own_words: ClassVar[bool] = True
     """Whether its tokens follow from its class and properties alone."""
 
@@ -257,6 +259,9 @@ class Structural(Operation):
         return []
 
     def verify(self, verify_nested_ops: bool = True) -> None:
+        missing = [name for name in self.required if name not in self.properties]
+        if missing:
+            raise VerifyException(f"{self.name} needs the property {missing[0]}")
         if verify_nested_ops:
             for region in self.regions:
                 for block in region.blocks:
@@ -300,6 +305,7 @@ class ModuleOp(Structural):
     """A PTX module: its target and version, and everything in it. Exactly one stands in a `builtin.module`."""
 
     name = "ptx.module"
+    required = ("target", "address_size")
     traits = OpTraits(lambda: (NoTerminator(), IsolatedFromAbove(), FunctionTable()))
 
     @property
@@ -363,7 +369,13 @@ class HeaderOp(Structural):
     """
 
     name = "ptx.header"
+    required = ("what",)
     own_words = False
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        super().verify(verify_nested_ops)
+        if not isinstance(self.parent_op(), ModuleOp):
+            raise VerifyException("ptx.header is an operation of ptx.module: it prints the module's own attributes")
 
     @property
     def what(self) -> str:
@@ -415,6 +427,7 @@ class FunctionOp(Structural):
     """A `.func`, with a body or (without region) as a declaration."""
 
     name = "ptx.func"
+    required = ("sym_name",)
     traits = OpTraits(lambda: (IsolatedFromAbove(), SymbolOpInterface()))
 
     @property
@@ -502,6 +515,8 @@ class EntryOp(FunctionOp):
 
 
 class _DeclarationOp(Structural):
+    required = ("declaration",)
+
     @property
     def declaration(self) -> DeclarationAttr:
         return cast(DeclarationAttr, self.properties["declaration"])
