@@ -41,7 +41,7 @@ def test_legal(text: str):
         ("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%r0,%r1}, [%r9];", "8 elements"),
         (
             "tcgen05.ld.sync.aligned.16x256b.x64.b32 {%r0}, [%r9];",
-            ".x64 does not go with .16x256b, which takes one of .x1",
+            ".x64 does not go with .16x256b",
         ),
         ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%d0];", "the register is .b64"),
         ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [table];", "must be a register"),
