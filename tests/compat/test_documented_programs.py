@@ -21,7 +21,7 @@ def test_the_first_kernel() -> None:
         ptx.inst.mov.u32(tid, value)
         ptx.ret()
 
-    assert "add.u32" in assembled(tiny)
+    assert "add.s32" in assembled(tiny)  # 0.1 wrote add.u32: the same bits
     assert repr(tiny) == "Kernel(tiny, arch='sm_90a')"
 
 
