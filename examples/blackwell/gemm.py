@@ -112,6 +112,8 @@ def plan(
                 ptx.mbarrier.init(sums_full[s], 1)
                 ptx.mbarrier.init(sums_empty[s], 4 * ctas)
             ptx.fence.mbarrier_init()
+        if pair:
+            ptx.cluster.sync()  # the other CTA has begun: tensor memory is allocated in both
         with ptx.if_(warp == 5):
             ptx.tcgen05.alloc(slot, 512, cta_group=ctas)
             ptx.tcgen05.relinquish_alloc_permit(cta_group=ctas)

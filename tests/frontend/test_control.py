@@ -227,7 +227,7 @@ def test_labels_are_unique_and_well_formed():
 
     with pytest.raises(PTXError, match="placed twice"):
         ptx_of(twice)
-    with pytest.raises(PTXError, match="no label name"):
+    with pytest.raises(PTXError, match="is not a label name"):
         ptx_of(lambda: ptx.label("a b"))
     with pytest.raises(PTXError, match="condition is a predicate register"):
         ptx_of(lambda: ptx.if_(3 > 2).__enter__())

@@ -75,7 +75,7 @@ def test_what_is_no_operand_is_said():
 
     for wrong, message in (
         (object(), "object is not an operand"),
-        ("a b", "no PTX operand"),
+        ("a b", "is not a PTX operand"),
         ({}, "dict is not an operand"),
     ):
         with pytest.raises(PTXError, match=message):

@@ -171,7 +171,7 @@ def test_names_are_unique():
 
     with pytest.raises(PTXError, match="%x is already a register"):
         ptx_of(function)
-    with pytest.raises(PTXError, match="no PTX register name"):
+    with pytest.raises(PTXError, match="is not a PTX register name"):
         ptx_of(lambda: _ignore(reg.scalar(u32, name="a b")))
 
 

@@ -201,7 +201,9 @@ class Copies:
         write the same bytes.
         """
         copy = state.copy
-        if reduces(copy.inst) or not (copy.writes or copy.written_rows):
+        rows = copy.written_rows
+        outside = rows is None or not rows[0].size  # a box outside of its tensor writes nothing
+        if reduces(copy.inst) or (not copy.writes and outside):
             return False
         lane, key = int(copy.lanes[0]), _places(copy)
         known = self.latest.get(copy.inst.number)
