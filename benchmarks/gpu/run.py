@@ -151,8 +151,9 @@ def run_from(start: int, results: Results, options: argparse.Namespace, packages
 
 def capability(text: str) -> int:
     """The compute capability of a fake GPU: one that the checks have kernels for."""
-    if text not in ("90", "100"):
-        raise argparse.ArgumentTypeError(f"{text} is not 90 or 100, the capabilities that the checks have kernels for")
+    known = ("75", "80", "86", "89", "90", "100", "103", "120")
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"{text} is not a compute capability of the checks: {', '.join(known)}")
     return int(text)
 
 

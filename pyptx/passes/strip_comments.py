@@ -18,6 +18,8 @@ from .verify import ptx_modules
 class StripComments(ModulePass):
     """Remove every comment, and lay the module out as `pyptx fmt` does.
 
+    Contract: instructions, declarations, registers and names stay; comments and the layout of the text go. Idempotent.
+
     For tests: FileCheck then reads what a pass made, and not the test's own comments.
     """
 

@@ -223,7 +223,7 @@ def test_legal_names_stay_and_equal_ones_are_told_apart() -> None:
 
 def test_a_symbol_of_two_modules() -> None:
     text = "\n".join(
-        module_of(named(s)).replace('"m"', f'"{m}"') for m, s in [("m1", "k"), ("m2", "k"), ("m2", "other")]
+        module_of(named(s)).replace('"m"', f'"{m}"') for m, s in [("m1", "k"), ("m2", "k"), ("m3", "other")]
     )
     ptx = lowered(f"builtin.module {{\n{text}\n}}")
     assert [line.split()[2] for line in ptx.splitlines() if ".entry" in line] == ["m1_k(", "m2_k(", "other("]

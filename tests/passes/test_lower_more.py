@@ -192,7 +192,6 @@ def test_transfers_copies_and_shapes() -> None:
     ("body", "message"),
     [
         ('      "gpu.printf"(%x0) <{format = "x"}> : (i32) -> ()\n', "gpu.printf has no lowering to PTX: store what"),
-        ("      %q = func.call @f(%x0) : (i32) -> i32\n", "func.call has no lowering to PTX: inline the function"),
     ],
 )
 def test_what_to_use_instead_is_said(body: str, message: str) -> None:
