@@ -30,12 +30,12 @@ def test_everything_public_is_there_and_documented(module: Any) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "ptx.cp.async_.cg(dst, src, bytes: int = 16, *, pred=None)",
+        "ptx.cp.async_.cg(dst, src, bytes: int = 16, *, pred: Guard = None)",
         "ptx.warp.reduce_sum(reg: Reg, *, width: int = 32) -> Reg",
         "ptx.pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState",
         "ptx.PipelineState.advance() -> tuple[Reg, Reg]",
         "### ptx.cp.async_bulk\n\nThe same as `ptx.cp.async_.bulk`.",
-        "MbarrierSlot.wait(phase, *, pred=None)",
+        "ptx.MbarrierSlot.wait(phase, *, pred: Guard = None)",
         "- `Layout.TMA_64B`",
     ],
 )

@@ -176,6 +176,8 @@ def _value_opcode(words: tuple[str, ...]) -> ValueOpcode:
 
 
 class _Operations:
+    """`op.ex2.approx.f32(x)`: an instruction that makes its own destination, which it returns."""
+
     def __getattr__(self, name: str) -> ValueOpcode:
         if name[:2] == "__":
             raise AttributeError(name)
