@@ -30,7 +30,7 @@ from pyptx.dialects.ptx.structure import EntryOp, ModuleOp
 from pyptx.passes.registry import PASSES
 from pyptx.passes.verify import module_diagnostics
 from pyptx.simulator import simulate
-from pyptx.simulator.launch import LoadedModule
+from pyptx.simulator.launch.launch import LoadedModule
 
 FACTOR = 4
 LIMIT = 1.2

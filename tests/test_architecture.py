@@ -19,6 +19,8 @@ SEAM = "frontend/deferred.py"
 """The one file of the frontend that names what comes after it: it imports by name, when a kernel is run or checked."""
 ROOMS = ["core", "memory", "lint", "library", "kernel", "module"]
 """The folders of `frontend/`: each imports only those before it."""
+SIMULATOR_ROOMS = ["machine", "tensor", "semantics", "jit", "engine", "observers", "sanitizer", "launch"]
+"""The folders of `simulator/`: each imports only those before it, except for types."""
 
 
 def imports(path: Path, types: bool = False) -> list[tuple[str, bool]]:
@@ -100,6 +102,23 @@ def test_files_and_classes_are_of_a_size_to_read(name: str) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ClassDef):
             assert (node.end_lineno or 0) - node.lineno < 500, f"{node.name} is longer than 500 lines"
+
+
+SIMULATOR = [p for p in FILES if p.is_relative_to(ROOT / "simulator") and p.parent.name != "simulator"]
+
+
+@pytest.mark.parametrize("path", SIMULATOR, ids=lambda p: str(p.relative_to(ROOT)))
+def test_rooms_of_the_simulator_import_one_way(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[1]
+    for module, _ in imports(path):
+        parts = module.split(".")
+        if parts[:2] == ["pyptx", "simulator"] and len(parts) > 2 and parts[2] in SIMULATOR_ROOMS:
+            assert SIMULATOR_ROOMS.index(parts[2]) <= SIMULATOR_ROOMS.index(room), f"{path} must not import {module}"
+
+
+def test_the_simulator_has_rooms_only() -> None:
+    assert [p.name for p in (ROOT / "simulator").glob("*.py")] == ["__init__.py"]
+    assert {p.relative_to(ROOT).parts[1] for p in SIMULATOR} == set(SIMULATOR_ROOMS)
 
 
 def test_only_the_seam_imports_by_name() -> None:

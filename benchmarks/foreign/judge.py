@@ -13,9 +13,10 @@ import ml_dtypes
 import numpy as np
 
 from pyptx.diagnostics import PTXError
-from pyptx.simulator import load, tensor_map
+from pyptx.simulator import load
 from pyptx.simulator.sanitizer import Finding
-from pyptx.simulator.tensor_map import ELEMENT_TYPES
+from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator.tensor.tensor_map import ELEMENT_TYPES
 
 Array = Any
 SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")

@@ -19,8 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from ..diagnostics import PTXError, SimulationWarning
-from ..simulator.launch import load_module, simulate_entry
-from ..simulator.tensor_map import with_tensor_maps
+from ..simulator.launch.launch import load_module, simulate_entry
+from ..simulator.tensor.tensor_map import with_tensor_maps
 from .driver import LaunchShape
 from .scalars import FORMATS, pack_scalar, plain_number
 from .shape import launch_shape, without_ctas

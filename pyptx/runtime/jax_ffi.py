@@ -36,9 +36,9 @@ import numpy as np
 
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
-from ..simulator.launch import LoadedModule, simulate_entry
-from ..simulator.tensor_map import _DRIVER_TYPES, TensorArgument
-from ..simulator.tensor_map import TensorMap as SimulatedMap
+from ..simulator.launch.launch import LoadedModule, simulate_entry
+from ..simulator.tensor.tensor_map import _DRIVER_TYPES, TensorArgument
+from ..simulator.tensor.tensor_map import TensorMap as SimulatedMap
 from .cache import CacheRefused, cache_directory, make_private
 from .call import (
     NUMPY_TYPES,

@@ -65,7 +65,7 @@ def launch_kernel(
         options["smem"] = traced.dynamic_smem
     try:
         if simulated:
-            from ..simulator.launch import load_module
+            from ..simulator.launch.launch import load_module
 
             _simulate(load_module(traced.module), kernel.name, grid, block, args, options)
         else:
@@ -113,7 +113,7 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
 
 
 def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any], options: Mapping[str, Any]) -> None:
-    from ..simulator.launch import simulate_entry
+    from ..simulator.launch.launch import simulate_entry
 
     report = simulate_entry(
         loaded,

@@ -3,9 +3,8 @@ place.
 
     report = simulate(kernel, x, y, n, grid=16, block=128)
 
-decode -> `program` (plain data) -> `engine` on a `machine` (NumPy, all threads of a batch of CTAs at once);
-`semantics` holds one
-meaning per instruction, `numerics` the arithmetic, `memory` the address map.
+`engine/decode` makes a program (plain data), which `engine/engine` runs on a `machine/machine` (NumPy, all threads of a
+batch of CTAs at once); `semantics/` has one meaning per instruction, `pyptx.numerics` the arithmetic.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from xdsl.ir import Operation
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import EntryOp
 from ..dialects.ptx.types import SCALAR_TYPES
-from .endpoint import Endpoint
-from .launch import LoadedModule, load_module, simulate_entry
-from .loaded import LoadedKernel, load
-from .observe import Observer
-from .profile import Profile
-from .report import Line, Report
-from .tensor_map import tensor_map, with_tensor_maps
-from .texture import Sampler, Surface, Texture
-from .timeline import Timeline
-from .trace import Step, Stored, ThreadName, watchers
+from .launch.launch import LoadedModule, load_module, simulate_entry
+from .launch.loaded import LoadedKernel, load
+from .launch.report import Line, Report
+from .machine.endpoint import Endpoint
+from .machine.observe import Observer
+from .machine.texture import Sampler, Surface, Texture
+from .observers.profile import Profile
+from .observers.timeline import Timeline
+from .observers.trace import Step, Stored, ThreadName, watchers
+from .tensor.tensor_map import tensor_map, with_tensor_maps
 
 __all__ = [
     "Endpoint",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyptx import Tile, kernel, ptx, reg, simulate, smem
-from pyptx.simulator.tensor_map import map_of_tile
+from pyptx.simulator.tensor.tensor_map import map_of_tile
 from pyptx.types import bf16, f32, u32
 from tests.frontend.tracing import assembled
 

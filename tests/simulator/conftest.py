@@ -9,9 +9,9 @@ import functools
 import pytest
 
 import pyptx.simulator
-from pyptx.simulator import loaded
 from pyptx.simulator.jit import compiler
-from pyptx.simulator.launch import simulate_entry
+from pyptx.simulator.launch import loaded
+from pyptx.simulator.launch.launch import simulate_entry
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,10 +11,10 @@ from xdsl.traits import MemoryEffectKind, get_effects
 import pyptx
 from pyptx.dialects.ptx.effects import CHANGING, special_registers
 from pyptx.dialects.ptx.instruction import Instruction, iter_instructions
-from pyptx.simulator.launch import LoadedModule
-from pyptx.simulator.machine import Launch, Machine
-from pyptx.simulator.memory import GlobalMemory
-from pyptx.simulator.semantics.registry import Meaning, Pure, Step
+from pyptx.simulator.launch.launch import LoadedModule
+from pyptx.simulator.machine.machine import Launch, Machine
+from pyptx.simulator.machine.memory import GlobalMemory
+from pyptx.simulator.machine.registry import Meaning, Pure, Step
 from pyptx.tools.oracle import header
 from tests.simulator.test_every_form import BY_THE_ENGINE, accepted
 

@@ -15,11 +15,11 @@ from benchmarks.draws import declarations
 from benchmarks.fuzz_verdicts import ours
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.target import parse_version
-from pyptx.simulator.launch import LoadedModule
-from pyptx.simulator.machine import Launch, Machine
-from pyptx.simulator.memory import Allocation, GlobalMemory
-from pyptx.simulator.program import PARAMETER_BASE, Inst
-from pyptx.simulator.semantics.registry import MEANINGS, Collective, Step
+from pyptx.simulator.launch.launch import LoadedModule
+from pyptx.simulator.machine.machine import Launch, Machine
+from pyptx.simulator.machine.memory import Allocation, GlobalMemory
+from pyptx.simulator.machine.program import PARAMETER_BASE, Inst
+from pyptx.simulator.machine.registry import MEANINGS, Collective, Step
 from pyptx.tools.oracle import header
 from tests.dialects.test_arithmetic_verdicts import LINES
 

@@ -8,7 +8,7 @@ import pytest
 import pyptx
 from pyptx.passes.inline import inline_calls
 from pyptx.simulator import load
-from pyptx.simulator.launch import find_ptx_module
+from pyptx.simulator.launch.launch import find_ptx_module
 
 from .assembling import assembled
 

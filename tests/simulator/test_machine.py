@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import LoadedKernel, endless, load, simulate
+from pyptx.simulator import LoadedKernel, load, simulate
+from pyptx.simulator.engine import endless
 
 ENGINES = (None, "jit")
 

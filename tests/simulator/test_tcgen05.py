@@ -17,8 +17,8 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.instruction_descriptor import InstructionDescriptor, read_descriptor
 from pyptx.simulator import LoadedKernel, load
+from pyptx.simulator.machine.tensor_memory import accumulator_places, register_places
 from pyptx.simulator.semantics.tcgen05 import compressed
-from pyptx.simulator.tensor_memory import accumulator_places, register_places
 from tests.simulator.assembling import assembled
 from tests.simulator.test_wgmma import layout_for, place
 

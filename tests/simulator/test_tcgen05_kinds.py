@@ -12,7 +12,7 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor, read_descriptor
 from pyptx.simulator import LoadedKernel
-from pyptx.simulator.tensor_core_operands import column_mask
+from pyptx.simulator.semantics.tensor_core_operands import column_mask
 from tests.simulator import test_tcgen05 as basic
 from tests.simulator.assembling import assembled
 from tests.simulator.test_tcgen05 import COMMIT, COMMIT_PAIR, DESCRIPTORS, FORMATS, SPACE, blackwell, noise, values

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import LoadedKernel, load, tensor_map
-from pyptx.simulator.tensor_map import ELEMENT_TYPES, SWIZZLES, TensorMap, check, swizzled
+from pyptx.simulator import LoadedKernel, load
+from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator.tensor.tensor_map import ELEMENT_TYPES, SWIZZLES, TensorMap, check, swizzled
 from tests.simulator.assembling import assembled
 
 TMA = json.loads((Path(__file__).parents[1] / "data" / "layouts" / "tma.json").read_text())

@@ -15,7 +15,7 @@ import pyptx
 from examples.blackwell import gemm_1sm
 from examples.hopper import gemm
 from pyptx.simulator import LoadedKernel, Step, Stored, Timeline, load
-from pyptx.simulator.trace import as_float
+from pyptx.simulator.observers.trace import as_float
 from pyptx.tools.cli import main
 from pyptx.tools.commands.debug import argument
 

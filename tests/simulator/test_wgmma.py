@@ -17,7 +17,7 @@ import pytest
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import LoadedKernel, load
 from pyptx.simulator.semantics.wgmma import metadata_codes, registers_a
-from pyptx.simulator.shared_operand import Descriptor, blackwell_descriptor, chunk_addresses, hopper_descriptor
+from pyptx.simulator.tensor.shared_operand import Descriptor, blackwell_descriptor, chunk_addresses, hopper_descriptor
 
 LAYOUTS = Path(__file__).parents[1] / "data" / "layouts"
 NUMPY = {

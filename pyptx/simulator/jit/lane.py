@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..semantics.registry import dtype_of
+from ..machine.registry import dtype_of
 
 
 class Value(NamedTuple):

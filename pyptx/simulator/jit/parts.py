@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access
-from ..program import Imm, Inst, Not, Operand, Place, Reg, Sink, Special, Vec
-from ..semantics.registry import Meaning, Pure, Step, dtype_of
+from ..machine.machine import Machine
+from ..machine.memory import Access
+from ..machine.program import Imm, Inst, Not, Operand, Place, Reg, Sink, Special, Vec
+from ..machine.registry import Meaning, Pure, Step, dtype_of
 from .lane import Lane, Value, bits_of, llvm_type
 
 Array = Any

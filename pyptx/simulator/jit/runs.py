@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Full, Machine, Masked
-from ..program import Inst, Segment
-from ..semantics.registry import Meaning, Pure, Step
+from ..machine.machine import Full, Machine, Masked
+from ..machine.program import Inst, Segment
+from ..machine.registry import Meaning, Pure, Step
 from .compiler import Native, compile_ir
 from .parts import Unfit, Writer
 

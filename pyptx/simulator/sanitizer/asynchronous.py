@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
-from ..observe import Action
-from ..pending import Copy
-from ..program import SHARED_BASE, Inst
+from ..machine.observe import Action
+from ..machine.pending import Copy
+from ..machine.program import SHARED_BASE, Inst
 from .clocks import Clock
 from .races import alike
 from .shadow import ASYNC, GPU, THREAD, WEAK, Space

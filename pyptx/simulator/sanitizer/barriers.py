@@ -13,10 +13,10 @@ from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ...dialects.ptx.barrier import BarWarp
 from ...dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
 from ...dialects.ptx.warp import Shuffle
-from ..memory import Access
-from ..observe import Action
-from ..program import Imm, Inst, Operand
-from ..semantics.registry import Barrier, Collective
+from ..machine.memory import Access
+from ..machine.observe import Action
+from ..machine.program import Imm, Inst, Operand
+from ..machine.registry import Barrier, Collective
 from ..semantics.warp import source_lanes
 from .asynchronous import fenced_spaces
 from .clocks import Clock

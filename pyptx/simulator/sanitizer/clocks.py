@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..machine import Machine
+from ..machine.machine import Machine
 
 Array = Any
 Rows: TypeAlias = "dict[int, np.ndarray]"

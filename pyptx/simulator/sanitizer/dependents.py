@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.barrier import GridDependencyControl
-from ..observe import Action
-from ..program import Inst
+from ..machine.observe import Action
+from ..machine.program import Inst
 from .shadow import Space
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.wgmma import WgmmaFence
-from ..observe import Action
-from ..program import Imm, Inst, Pair, Reg, Vec, leaves
+from ..machine.observe import Action
+from ..machine.program import Imm, Inst, Pair, Reg, Vec, leaves
 from .registers import moves, order_of, reads_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..program import Inst
+from ..machine.program import Inst
 from .clocks import Clock, Fences
 from .history import CLUSTER, CTA, GPU, WEAK
 

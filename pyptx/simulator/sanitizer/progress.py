@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..deadlock import IDLE, LIKELY, Wait, deadlock
-from ..program import Inst
+from ..engine.deadlock import IDLE, LIKELY, Wait, deadlock
+from ..machine.program import Inst
 from ..semantics.mbarrier import BIAS, COUNT, PHASE
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.mbarrier import MbarrierInval
-from ..memory import Access
-from ..observe import Action
-from ..program import Address, Inst, Reg, leaves
-from ..semantics.registry import dtype_of
+from ..machine.memory import Access
+from ..machine.observe import Action
+from ..machine.program import Address, Inst, Reg, leaves
+from ..machine.registry import dtype_of
 from .history import stands_for
 from .patterns import Patterns, kind_of
 from .replicas import Replicas

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...diagnostics import Severity
 from ...dialects.ptx.misc import SetMaxRegisters
-from ..observe import Action
-from ..program import Imm, Inst, Program
+from ..machine.observe import Action
+from ..machine.program import Imm, Inst, Program
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer

@@ -17,9 +17,9 @@ import numpy as np
 
 from ...dialects.ptx.move import Mov
 from ...dialects.ptx.warp import Shuffle
-from ..observe import Action
-from ..program import Imm, Inst, Not, Operand, Pair, Program, Reg, Segment, leaves
-from ..semantics.registry import Collective, Pure
+from ..machine.observe import Action
+from ..machine.program import Imm, Inst, Not, Operand, Pair, Program, Reg, Segment, leaves
+from ..machine.registry import Collective, Pure
 from .shadow import Space
 
 if TYPE_CHECKING:

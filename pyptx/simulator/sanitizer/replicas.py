@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..program import Inst
+from ..machine.program import Inst
 from .history import ASYNC, THREAD
 
 if TYPE_CHECKING:

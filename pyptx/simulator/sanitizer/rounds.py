@@ -14,7 +14,7 @@ import numpy as np
 
 from ...dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ...dialects.ptx.mbarrier import MbarrierArrive, MbarrierArriveDrop
-from ..program import Inst
+from ..machine.program import Inst
 from .clocks import Clock
 
 if TYPE_CHECKING:

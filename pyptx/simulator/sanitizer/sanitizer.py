@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...diagnostics import Diagnostic
-from ..machine import Machine
-from ..memory import Access, Allocation
-from ..observe import Action, Observer
-from ..program import Inst
+from ..machine.machine import Machine
+from ..machine.memory import Access, Allocation
+from ..machine.observe import Action, Observer
+from ..machine.program import Inst
 from .asynchronous import TIME, Copies, fenced_spaces
 from .barriers import Barriers
 from .clocks import Clocks
@@ -32,8 +32,8 @@ from .tensor import Tensor
 from .tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
-    from ..engine import Engine
-    from ..pending import Copy
+    from ..engine.engine import Engine
+    from ..machine.pending import Copy
 
 Array = Any
 MOST_FINDINGS = 100

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access, Allocation
-from ..program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
-from ..semantics.registry import dtype_of
+from ..machine.machine import Machine
+from ..machine.memory import Access, Allocation
+from ..machine.program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
+from ..machine.registry import dtype_of
 from .history import ASYNC, CLUSTER, CTA, GPU, SLOTS, THREAD, WEAK, History, Newest
 
 __all__ = ["ASYNC", "CLUSTER", "CTA", "GPU", "THREAD", "WEAK", "Shadow", "Space", "granules"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
-from ..observe import Action
-from ..program import Inst
-from ..tensor_memory import LANES, MOST_COLUMNS
+from ..machine.observe import Action
+from ..machine.program import Inst
+from ..machine.tensor_memory import LANES, MOST_COLUMNS
 from .clocks import Clock
 from .shadow import Space
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dialects.ptx.tensor_map import TensormapCpFenceproxy, TensormapReplace
-from ..memory import address_of
-from ..observe import Action
-from ..pending import Copy
-from ..program import Inst
+from ..machine.memory import address_of
+from ..machine.observe import Action
+from ..machine.pending import Copy
+from ..machine.program import Inst
 from .shadow import ASYNC, THREAD
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access, address_of, aligned, locate_span, seen_by, span
-from ..payload import inspection_of
-from ..pending import Copy
-from ..program import Address, Imm, Inst, Not, Operand, Reg
+from ..machine.machine import Machine
+from ..machine.memory import Access, address_of, aligned, locate_span, seen_by, span
+from ..machine.payload import inspection_of
+from ..machine.pending import Copy
+from ..machine.program import Address, Imm, Inst, Not, Operand, Reg
+from ..machine.registry import Action, Mask, Step, meaning
 from .matrix import registers_of
 from .mbarrier import complete_tx, needs_payload, report_on, update
-from .registry import Action, Mask, Step, meaning
 
 Array = Any
 

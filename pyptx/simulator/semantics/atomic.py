@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...numerics import floating, half
-from ..machine import Machine
-from ..memory import Access
-from ..program import Inst, Operand, Reg, Sink, Vec
+from ..machine.machine import Machine
+from ..machine.memory import Access
+from ..machine.program import Inst, Operand, Reg, Sink, Vec
+from ..machine.registry import Action, Mask, Step, dtype_of, meaning
 from .movement import space_of
 from .operands import HALVES
-from .registry import Action, Mask, Step, dtype_of, meaning
 
 Array = Any
 Update = Callable[..., Array]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..program import Inst
-from .registry import Barrier, ClusterBarrier, Collective, Step, meaning
+from ..machine.program import Inst
+from ..machine.registry import Barrier, ClusterBarrier, Collective, Step, meaning
 
 
 @meaning("bar", "bar.cta", "barrier", "barrier.cta", waits=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Allocation
-from ..program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
+from ..machine.machine import Machine
+from ..machine.memory import Allocation
+from ..machine.program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
 
 Array = Any
 MOST_HEAP = 1 << 30

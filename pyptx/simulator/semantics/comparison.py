@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...numerics import floating, half, integer, native
-from ..program import Inst, Operand, Pair, Sink
+from ..machine.program import Inst, Operand, Pair, Sink
+from ..machine.registry import Pure, meaning
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, lanewise
-from .registry import Pure, meaning
 
 _BOOL = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 _UFUNCS = {

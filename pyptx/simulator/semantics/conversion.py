@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...numerics import convert, native
-from ..program import Inst, Operand, Vec
+from ..machine.program import Inst, Operand, Vec
+from ..machine.registry import Pure, dtype_of, meaning
 from .operands import Array
-from .registry import Pure, dtype_of, meaning
 
 _LLVM = {"f32": "float", "f64": "double"}
 _ROUNDINGS = ("rn", "rna", "rz", "rm", "rp", "rs", "rni", "rzi", "rmi", "rpi")

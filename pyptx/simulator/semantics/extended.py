@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from ...numerics import integer
-from ..program import Inst
+from ..machine.program import Inst
+from ..machine.registry import Pure, meaning
 from .operands import Array, Function
-from .registry import Pure, meaning
 
 
 def _link(inst: Inst, function: Function) -> Pure:

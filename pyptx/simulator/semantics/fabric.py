@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...numerics import formats
-from ..endpoint import Members
-from ..machine import Machine
-from ..memory import address_of, locate_span, span
-from ..pending import Copy
-from ..program import Address, Inst, Operand
+from ..machine.endpoint import Members
+from ..machine.machine import Machine
+from ..machine.memory import address_of, locate_span, span
+from ..machine.pending import Copy
+from ..machine.program import Address, Inst, Operand
+from ..machine.registry import Action, Mask, Step, dtype_of, meaning
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload
-from .registry import Action, Mask, Step, dtype_of, meaning
 from .tensor_copy import combine_for, combine_of, flat_offset, place_box, prepare, scalar, take_box
 
 Array = Any

@@ -7,9 +7,9 @@ from __future__ import annotations
 from functools import partial
 
 from ...numerics import approximate, floating, native
-from ..program import Inst
+from ..machine.program import Inst
+from ..machine.registry import Pure, meaning
 from .operands import HALVES, approximated, float_options, lanewise, with_options
-from .registry import Pure, meaning
 
 
 @meaning("rcp")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...numerics import alternate, approximate, floating, half, integer, native
-from ..program import Inst
+from ..machine.program import Inst
+from ..machine.registry import Pure, meaning
 from .operands import HALVES, PACKED_INTEGERS, Array, Function, approximated, float_options, lanewise, with_options
-from .registry import Pure, meaning
 
 
 def _half_options(inst: Inst) -> dict[str, Any]:

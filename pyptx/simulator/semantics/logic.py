@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from ...numerics import integer, native
-from ..program import Imm, Inst, Pair
+from ..machine.program import Imm, Inst, Pair
+from ..machine.registry import Pure, meaning
 from .operands import Array, lanewise
-from .registry import Pure, meaning
 
 
 @meaning("and")

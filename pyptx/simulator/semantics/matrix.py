@@ -11,11 +11,11 @@ import numpy as np
 
 from ...dialects.ptx.fragments import fragment
 from ...numerics import floating, formats
-from ..machine import Machine
-from ..memory import Access
-from ..program import Address, Inst, Operand, Reg, Sink, Vec
+from ..machine.machine import Machine
+from ..machine.memory import Access
+from ..machine.program import Address, Inst, Operand, Reg, Sink, Vec
+from ..machine.registry import Action, Collective, Mask, meaning
 from .movement import space_of
-from .registry import Action, Collective, Mask, meaning
 
 Array = Any
 FLOATS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8}

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access, address_of, locate_span, seen_by, span
-from ..payload import Payload
-from ..program import Address, Inst, Operand, Pair, Reg, Sink
+from ..machine.machine import Machine
+from ..machine.memory import Access, address_of, locate_span, seen_by, span
+from ..machine.payload import Payload
+from ..machine.program import Address, Inst, Operand, Pair, Reg, Sink
+from ..machine.registry import Action, Mask, Pure, Step, meaning
 from .movement import space_of
-from .registry import Action, Mask, Pure, Step, meaning
 
 Array = Any
 COUNT = (1 << 20) - 1

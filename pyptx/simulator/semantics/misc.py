@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..machine import Machine
-from ..program import Inst
-from .registry import Action, Mask, Step, meaning
+from ..machine.machine import Machine
+from ..machine.program import Inst
+from ..machine.registry import Action, Mask, Step, meaning
 
 
 @meaning("nanosleep", "pmevent", "setmaxnreg", "trace.mark")

@@ -16,11 +16,11 @@ import numpy as np
 
 from ...dialects.ptx.fragments import fragment
 from ...numerics import formats
-from ..machine import Machine
-from ..program import Imm, Inst, Operand, Reg, Vec
-from ..sparsity import place_nonzeros, quad_codes
+from ..machine.machine import Machine
+from ..machine.program import Imm, Inst, Operand, Reg, Vec
+from ..machine.registry import Action, Collective, Mask, meaning
+from ..tensor.sparsity import place_nonzeros, quad_codes
 from .matrix import BITS, elements, inverse, multiplied, numbers, registers_of, rounded, write_registers
-from .registry import Action, Collective, Mask, meaning
 
 Array = Any
 Reader = Callable[[], Array]

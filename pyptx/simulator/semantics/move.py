@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from ...numerics import integer, native
-from ..machine import Machine
-from ..program import Inst, Operand, Pair, Place, Reg, Special, Vec
+from ..machine.machine import Machine
+from ..machine.program import Inst, Operand, Pair, Place, Reg, Special, Vec
+from ..machine.registry import Action, Mask, Pure, Step, dtype_of, meaning
 from .operands import Array, lanewise
-from .registry import Action, Mask, Pure, Step, dtype_of, meaning
 
 _CLOCKS = ("%clock", "%globaltimer", "%pm")
 

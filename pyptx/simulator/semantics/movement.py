@@ -6,21 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access, address_of, aligned, locate_span, span
-from ..program import (
-    CLUSTER_SHIFT,
-    LOCAL_WINDOW,
-    SHARED_WINDOW,
-    Address,
-    Inst,
-    Operand,
-    Place,
-    Reg,
-    Sink,
-    Vec,
-)
-from .registry import Action, Mask, Pure, Step, dtype_of, meaning
+from ..machine.machine import Machine
+from ..machine.memory import Access, address_of, aligned, locate_span, span
+from ..machine.program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_WINDOW, Address, Inst, Operand, Place, Reg, Sink, Vec
+from ..machine.registry import Action, Mask, Pure, Step, dtype_of, meaning
 
 Array = Any
 SPACES = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..program import Inst, Operand
-from .registry import Pure
+from ..machine.program import Inst, Operand
+from ..machine.registry import Pure
 
 Array = Any
 Function = Callable[..., Array]

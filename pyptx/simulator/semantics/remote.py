@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import address_of, locate_span, seen_by, span
-from ..pending import Copy
-from ..program import Inst, Operand, Reg, Sink, Vec
+from ..machine.machine import Machine
+from ..machine.memory import address_of, locate_span, seen_by, span
+from ..machine.pending import Copy
+from ..machine.program import Inst, Operand, Reg, Sink, Vec
+from ..machine.registry import Action, Mask, Step, dtype_of, meaning
 from . import async_copy, atomic, movement
 from .atomic import update_of
 from .mbarrier import complete_tx
-from .registry import Action, Mask, Step, dtype_of, meaning
 from .tensor_copy import receivers_of
 
 Array = Any

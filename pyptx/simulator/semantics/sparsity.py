@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...numerics.formats import FORMATS
-from ..machine import Machine
-from ..program import Inst, Operand, Reg
+from ..machine.machine import Machine
+from ..machine.program import Inst, Operand, Reg
+from ..machine.registry import Action, Mask, Step, meaning
 from .matrix import registers_of
-from .registry import Action, Mask, Step, meaning
 
 Array = Any
 TYPES = {8: ("u8", "s8", "e5m2", "e4m3", "e3m2", "e2m3"), 16: ("f16", "bf16")}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine import Machine
-from ..program import Imm, Inst, Reg
-from .registry import Action, Mask, Step, meaning
+from ..machine.machine import Machine
+from ..machine.program import Imm, Inst, Reg
+from ..machine.registry import Action, Mask, Step, meaning
 
 
 @meaning("alloca")

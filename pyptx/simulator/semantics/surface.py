@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..program import Address, Inst, Operand, Reg
-from ..texture import GEOMETRIES, Surface
-from .registry import Action, Mask, Step, dtype_of, meaning
+from ..machine.machine import Machine
+from ..machine.program import Address, Inst, Operand, Reg
+from ..machine.registry import Action, Mask, Step, dtype_of, meaning
+from ..machine.texture import GEOMETRIES, Surface
 from .texture import answer, handles, in_groups, named, parts
 
 Array = Any

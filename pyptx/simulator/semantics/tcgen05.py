@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...numerics import floating
-from ..machine import Machine
-from ..memory import Access, address_of, seen_by
-from ..program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
-from ..shared_operand import (
+from ..machine.machine import Machine
+from ..machine.memory import Access, address_of, seen_by
+from ..machine.program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
+from ..machine.registry import Action, Collective, Mask, Step, meaning
+from ..machine.tensor_memory import LANES, PER_REPEAT, register_places, tensor_memory, touched
+from ..tensor.shared_operand import (
     Descriptor,
     OperandError,
     blackwell_descriptor,
@@ -23,10 +25,8 @@ from ..shared_operand import (
     read_patterns,
     tell_operand,
 )
-from ..tensor_memory import LANES, PER_REPEAT, register_places, tensor_memory, touched
 from .matrix import registers_of, unpacked
 from .mbarrier import complete_tx
-from .registry import Action, Collective, Mask, Step, meaning
 from .tensor_copy import receivers_of, scalar
 
 Array = Any

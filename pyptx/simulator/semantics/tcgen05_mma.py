@@ -17,10 +17,15 @@ import numpy as np
 
 from ...dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor, read_descriptor
 from ...dialects.ptx.target import condition_text, target_in
-from ..machine import Machine
-from ..memory import address_of
-from ..program import Imm, Inst, Not, Operand, Vec
-from ..tensor_core_operands import (
+from ..machine.machine import Machine
+from ..machine.memory import address_of
+from ..machine.program import Imm, Inst, Not, Operand, Vec
+from ..machine.registry import Action, Step, meaning
+from ..machine.tensor_memory import accumulator_places, tensor_memory, touched
+from .matrix import rounded
+from .tcgen05 import each, pair_of
+from .tensor_copy import scalar
+from .tensor_core_operands import (
     Issue,
     column_mask,
     column_shift,
@@ -32,11 +37,6 @@ from ..tensor_core_operands import (
     scaled,
     shifted,
 )
-from ..tensor_memory import accumulator_places, tensor_memory, touched
-from .matrix import rounded
-from .registry import Action, Step, meaning
-from .tcgen05 import each, pair_of
-from .tensor_copy import scalar
 
 Array = Any
 

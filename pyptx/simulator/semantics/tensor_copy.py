@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import address_of, seen_by, span
-from ..payload import inspection_of
-from ..pending import Copy
-from ..program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Reg, Vec
-from ..tensor_box import (
+from ..machine.machine import Machine
+from ..machine.memory import address_of, seen_by, span
+from ..machine.payload import inspection_of
+from ..machine.pending import Copy
+from ..machine.program import CLUSTER_SHIFT, Address, Imm, Inst, Operand, Reg, Vec
+from ..machine.registry import Action, Collective, Mask, Step, dtype_of, meaning
+from ..tensor.tensor_box import (
     BoxError,
     Combine,
     bytes_inside,
@@ -31,11 +32,10 @@ from ..tensor_box import (
     write_pixels,
     write_tiled,
 )
-from ..tensor_map import FIELDS, TensorMap, check, replace_field, swizzled
+from ..tensor.tensor_map import FIELDS, TensorMap, check, replace_field, swizzled
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload, report_on
 from .movement import space_of
-from .registry import Action, Collective, Mask, Step, dtype_of, meaning
 
 Array = Any
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")

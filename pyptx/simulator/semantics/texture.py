@@ -1,5 +1,5 @@
 """Texture reads and queries (PTX ISA 9.7.12): `tex`, `tld4`, `txq`, `istypep`. See `numerics.sampling` for the
-arithmetic and `simulator.texture` for what a handle stands for.
+arithmetic and `machine/texture.py` for what a handle refers to.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from ...diagnostics import SimulationError
 from ...numerics import sampling
-from ..machine import Machine
-from ..program import PARAMETER_BASE, Address, Imm, Inst, Operand, Pair, Place, Reg, Sink, Vec
-from ..texture import ADDRESSES, COMPARISONS, FILTERS, GEOMETRIES, OPAQUE, Sampler, Texture
-from .registry import Action, Mask, Pure, Step, meaning
+from ..machine.machine import Machine
+from ..machine.program import PARAMETER_BASE, Address, Imm, Inst, Operand, Pair, Place, Reg, Sink, Vec
+from ..machine.registry import Action, Mask, Pure, Step, meaning
+from ..machine.texture import ADDRESSES, COMPARISONS, FILTERS, GEOMETRIES, OPAQUE, Sampler, Texture
 
 Array = Any
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ...numerics import video
-from ..program import Inst, Negative, Operand, Part
-from .registry import Pure, meaning
+from ..machine.program import Inst, Negative, Operand, Part
+from ..machine.registry import Pure, meaning
 
 Array = Any
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...numerics import floating
-from ..machine import Machine
-from ..program import Imm, Inst, Not, Operand, Pair, Reg, Sink
-from .registry import Action, Collective, Mask, Step, meaning
+from ..machine.machine import Machine
+from ..machine.program import Imm, Inst, Not, Operand, Pair, Reg, Sink
+from ..machine.registry import Action, Collective, Mask, Step, meaning
 
 Array = Any
 

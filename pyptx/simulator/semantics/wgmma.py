@@ -11,12 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..program import Imm, Inst, Not, Operand, Reg, Sink, Vec
-from ..shared_operand import OperandError, chunk_addresses, hopper_descriptor, numbers, read_patterns, tell_operand
-from ..sparsity import place_nonzeros, quad_codes
+from ..machine.machine import Machine
+from ..machine.program import Imm, Inst, Not, Operand, Reg, Sink, Vec
+from ..machine.registry import Action, Collective, Mask, Step, meaning
+from ..tensor.shared_operand import (
+    OperandError,
+    chunk_addresses,
+    hopper_descriptor,
+    numbers,
+    read_patterns,
+    tell_operand,
+)
+from ..tensor.sparsity import place_nonzeros, quad_codes
 from .matrix import rounded
-from .registry import Action, Collective, Mask, Step, meaning
 
 Array = Any
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..machine import Machine
-from ..memory import Access, aligned
-from ..program import Inst, Operand, Reg
+from ..machine.machine import Machine
+from ..machine.memory import Access, aligned
+from ..machine.program import Inst, Operand, Reg
+from ..machine.registry import Action, Collective, Mask, meaning
 from .matrix import BITS, elements, multiplied, numbers, registers_of, rounded, write_registers
 from .movement import space_of
-from .registry import Action, Collective, Mask, meaning
 
 Array = Any
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.fragments import fragment, mma_shapes
+from ...simulator.machine.tensor_memory import PER_REPEAT, accumulator_places, register_places
 from ...simulator.semantics.wgmma import accumulators, registers_a
-from ...simulator.tensor_memory import PER_REPEAT, accumulator_places, register_places
 from ...types import PtxType
 from .picture import Cell, Grid, Picture, lane_colour, lane_legend, shade
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...analysis.banks import conflicts
-from ...simulator.tensor_map import swizzled
+from ...simulator.tensor.tensor_map import swizzled
 from .picture import Cell, Grid, Picture, shade
 
 __all__ = ["swizzle"]

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from pyptx.simulator import load
-from pyptx.simulator.observe import Action, Observer
-from pyptx.simulator.program import Inst
+from pyptx.simulator.machine.observe import Action, Observer
+from pyptx.simulator.machine.program import Inst
 from pyptx.simulator.sanitizer import Finding
 
 SCOPES = ("cta", "cluster", "gpu", "sys")

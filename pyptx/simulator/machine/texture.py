@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import SimulationError
+from ...diagnostics import SimulationError
 
 __all__ = ["GEOMETRIES", "Sampler", "Surface", "Texture", "sampler_of_words"]
 

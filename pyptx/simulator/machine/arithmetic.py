@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import PTXError, SimulationError
-from ..numerics.tensor_cores.values import Sum as HardwareSum
-from ..numerics.tensor_cores.values import sum_for
+from ...diagnostics import PTXError, SimulationError
+from ...numerics.tensor_cores.values import Sum as HardwareSum
+from ...numerics.tensor_cores.values import sum_for
 
 Array = Any
 ACCUMULATE = ("exact", "hardware", "random")

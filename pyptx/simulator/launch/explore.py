@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import SimulationError
-from ..dialects.ptx.cluster import ClusterTryCancel
-from .engine import Engine
-from .machine import Launch, Machine
-from .memory import Allocation, GlobalMemory
-from .program import Imm, Inst, Program
-from .sanitizer import Finding, Sanitizer
-from .schedule import Schedule, Scheduler
-from .semantics.registry import MEANINGS, Barrier
-from .texture import Surface
+from ...diagnostics import SimulationError
+from ...dialects.ptx.cluster import ClusterTryCancel
+from ..engine.engine import Engine
+from ..machine.machine import Launch, Machine
+from ..machine.memory import Allocation, GlobalMemory
+from ..machine.program import Imm, Inst, Program
+from ..machine.registry import MEANINGS, Barrier
+from ..machine.schedule import Schedule, Scheduler
+from ..machine.texture import Surface
+from ..sanitizer import Finding, Sanitizer
 
 Array = Any
 DEFAULT = 6

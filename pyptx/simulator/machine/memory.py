@@ -34,7 +34,7 @@ from .texture import Handles
 
 if TYPE_CHECKING:
     from .machine import Machine
-    from .semantics.registry import Action, Mask
+    from .registry import Action, Mask
 
 Array = Any
 WINDOW_SIZE = 1 << 32

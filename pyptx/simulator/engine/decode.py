@@ -17,14 +17,14 @@ from typing import cast
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..diagnostics import Diagnostic, SimulationError
-from ..dialects.ptx import syntax
-from ..dialects.ptx.control import Branch, BranchIndexed, Call, Exit
-from ..dialects.ptx.instruction import Instruction, find_opcode, silent_registers, verdict_of
-from ..dialects.ptx.misc import Trap
-from ..dialects.ptx.special_registers import own_bits
-from ..dialects.ptx.stack import Alloca
-from ..dialects.ptx.structure import (
+from ...diagnostics import Diagnostic, SimulationError
+from ...dialects.ptx import syntax
+from ...dialects.ptx.control import Branch, BranchIndexed, Call, Exit
+from ...dialects.ptx.instruction import Instruction, find_opcode, silent_registers, verdict_of
+from ...dialects.ptx.misc import Trap
+from ...dialects.ptx.special_registers import own_bits
+from ...dialects.ptx.stack import Alloca
+from ...dialects.ptx.structure import (
     DeclarationAttr,
     FunctionOp,
     LabelListOp,
@@ -35,10 +35,9 @@ from ..dialects.ptx.structure import (
     VariableOp,
     head_labels,
 )
-from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits, takes_added_constant
-from ..printer.ptx import print_op
-from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
-from .program import (
+from ...dialects.ptx.types import SCALAR_TYPES, RegType, class_bits, takes_added_constant
+from ...printer.ptx import print_op
+from ..machine.program import (
     LOCAL_BASE,
     PARAMETER_BASE,
     SHARED_BASE,
@@ -64,7 +63,8 @@ from .program import (
     Vec,
     leaves,
 )
-from .semantics.registry import find_key, waits
+from ..machine.registry import find_key, waits
+from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
 
 BUILTINS = ("vprintf", "malloc", "free", "__assertfail")
 STACK_LIMIT = 16 * 1024

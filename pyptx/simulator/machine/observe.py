@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from ..engine.engine import Engine
     from .machine import Machine
     from .memory import Access
     from .program import Inst

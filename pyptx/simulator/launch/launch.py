@@ -14,29 +14,29 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
-from ..analysis.occupancy import most_shared
-from ..diagnostics import SimulationError, did_you_mean
-from ..dialects.ptx.cluster import ClusterTryCancel
-from ..dialects.ptx.structure import EntryOp, ModuleOp
-from ..dialects.ptx.types import SCALAR_TYPES
-from ..numerics import quiet
-from . import decode as decoding
-from .arithmetic import Arithmetic
-from .endpoint import Endpoint, Members
-from .engine import Engine
-from .engines import body_binder, chosen_engine
+from ...analysis.occupancy import most_shared
+from ...diagnostics import SimulationError, did_you_mean
+from ...dialects.ptx.cluster import ClusterTryCancel
+from ...dialects.ptx.structure import EntryOp, ModuleOp
+from ...dialects.ptx.types import SCALAR_TYPES
+from ...numerics import quiet
+from ..engine import decode as decoding
+from ..engine.engine import Engine
+from ..engine.engines import body_binder, chosen_engine
+from ..engine.image import Image, align, build_image
+from ..machine.arithmetic import Arithmetic
+from ..machine.endpoint import Endpoint, Members
+from ..machine.machine import Launch, Machine
+from ..machine.memory import Allocation, GlobalMemory
+from ..machine.observe import Observer
+from ..machine.program import ARGUMENT_BASE, GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
+from ..machine.schedule import Schedule, Scheduler, read_schedule
+from ..machine.texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
+from ..observers.profile import Profile
+from ..sanitizer import Sanitizer
+from ..tensor.tensor_map import TensorArgument
 from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communication, part_of_grid
-from .image import Image, align, build_image
-from .machine import Launch, Machine
-from .memory import Allocation, GlobalMemory
-from .observe import Observer
-from .profile import Profile
-from .program import ARGUMENT_BASE, GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
 from .report import Line, Report
-from .sanitizer import Sanitizer
-from .schedule import Schedule, Scheduler, read_schedule
-from .tensor_map import TensorArgument
-from .texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
 
 MAX_THREADS = 1024
 MAX_CLUSTER = 16

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .program import Inst
-from .texture import Surface
+from ..machine.program import Inst
+from ..machine.texture import Surface
 
 if TYPE_CHECKING:
     from .engine import Engine

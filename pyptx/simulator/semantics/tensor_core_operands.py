@@ -11,16 +11,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..dialects.ptx.instruction_descriptor import InstructionDescriptor
-from ..numerics import formats
-from .machine import Machine
-from .memory import address_of
-from .program import Address, Inst, Operand
-from .semantics.matrix import unpacked
-from .semantics.tcgen05 import descriptor_of
-from .shared_operand import OperandError, chunk_addresses, numbers, packed_fields, read_patterns, tell_operand
-from .sparsity import nibbles, place_nonzeros
-from .tensor_memory import tensor_memory, touched
+from ...dialects.ptx.instruction_descriptor import InstructionDescriptor
+from ...numerics import formats
+from ..machine.machine import Machine
+from ..machine.memory import address_of
+from ..machine.program import Address, Inst, Operand
+from ..machine.tensor_memory import tensor_memory, touched
+from ..tensor.shared_operand import OperandError, chunk_addresses, numbers, packed_fields, read_patterns, tell_operand
+from ..tensor.sparsity import nibbles, place_nonzeros
+from .matrix import unpacked
+from .tcgen05 import descriptor_of
 
 Array = Any
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s1z4m11": 16}

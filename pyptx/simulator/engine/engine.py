@@ -18,15 +18,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..diagnostics import SimulationError
+from ...diagnostics import SimulationError
+from ..machine.machine import Full, Machine, Masked
+from ..machine.program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
+from ..machine.registry import Barrier, ClusterBarrier, Collective
+from ..machine.schedule import Paused, Scheduler
+from ..semantics import load_all
+from ..semantics.builtins import call_builtin
 from .deadlock import deadlock
 from .endless import Endless, changes
-from .machine import Full, Machine, Masked
-from .program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
-from .schedule import Paused, Scheduler
-from .semantics import load_all
-from .semantics.builtins import call_builtin
-from .semantics.registry import Barrier, ClusterBarrier, Collective
 
 load_all()
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dialects.ptx.wgmma import WgmmaMmaAsync
-from .machine import Machine
-from .memory import Access
-from .observe import Action, Observer
-from .pending import Copy
-from .program import LOCAL_WINDOW, SHARED_WINDOW, Inst
+from ...dialects.ptx.wgmma import WgmmaMmaAsync
+from ..machine.machine import Machine
+from ..machine.memory import Access
+from ..machine.observe import Action, Observer
+from ..machine.pending import Copy
+from ..machine.program import LOCAL_WINDOW, SHARED_WINDOW, Inst
 
 Array = Any
 SECTOR = 32

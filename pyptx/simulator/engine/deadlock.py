@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import Diagnostic, SimulationError
-from .program import Imm, Inst, Segment
-from .semantics.registry import Barrier, ClusterBarrier
+from ...diagnostics import Diagnostic, SimulationError
+from ..machine.program import Imm, Inst, Segment
+from ..machine.registry import Barrier, ClusterBarrier
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..numerics import formats
-from .program import SHARED_BASE
+from ...numerics import formats
+from ..machine.program import SHARED_BASE
 
 if TYPE_CHECKING:
-    from .machine import Machine
-    from .program import Inst
+    from ..machine.machine import Machine
+    from ..machine.program import Inst
 
 Array = Any
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .memory import Access
-from .observe import Action, Observer
-from .program import Inst, Not, Part, Program, Reg, Special, leaves
-from .semantics.registry import ClusterBarrier
+from ..machine.memory import Access
+from ..machine.observe import Action, Observer
+from ..machine.program import Inst, Not, Part, Program, Reg, Special, leaves
+from ..machine.registry import ClusterBarrier
 
 if TYPE_CHECKING:
-    from .engine import Engine
-    from .machine import Machine
+    from ..engine.engine import Engine
+    from ..machine.machine import Machine
 
 Array = Any
 ThreadName = tuple[tuple[int, int, int] | int, int]

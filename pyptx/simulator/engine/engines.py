@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..diagnostics import SimulationError, did_you_mean
-from . import jit
+from ...diagnostics import SimulationError, did_you_mean
+from .. import jit
 from .engine import BindBody
 
 ENGINES = ("auto", "jit", "numpy")

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..diagnostics import SimulationError
+from ...diagnostics import SimulationError
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from ..engine.engine import Engine
     from .machine import Machine
     from .program import Inst
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..diagnostics import Diagnostic
-from .profile import Profile
-from .sanitizer.grouping import grouped
+from ...diagnostics import Diagnostic
+from ..observers.profile import Profile
+from ..sanitizer.grouping import grouped
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..diagnostics import Diagnostic, SimulationError
+from ...diagnostics import Diagnostic, SimulationError
 from .arithmetic import Arithmetic
 from .memory import Access, GlobalMemory
 from .observe import Observer
@@ -38,7 +38,7 @@ from .program import (
     Special,
     Vec,
 )
-from .semantics.registry import MEANINGS, Collective, Meaning, Pure, Step, dtype_of
+from .registry import MEANINGS, Collective, Meaning, Pure, Step, dtype_of
 from .shared_names import SharedNames
 from .tensor_memory import TensorMemory
 

@@ -25,8 +25,8 @@ import numpy as np
 from ...dialects.ptx.types import SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from ..machine import Machine
-    from ..program import Inst, Operand
+    from .machine import Machine
+    from .program import Inst, Operand
 
 Mask: TypeAlias = "np.ndarray | None"
 """Which lanes execute; None for all."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dialects.ptx.target import target_of
+from ...dialects.ptx.target import target_of
 
 if TYPE_CHECKING:
     from .machine import Machine

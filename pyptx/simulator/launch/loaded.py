@@ -10,16 +10,16 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from ..diagnostics import SimulationError
-from ..dialects.ptx.structure import ModuleOp
-from ..parser import parse_text
-from ..sources import source_of
+from ...diagnostics import SimulationError
+from ...dialects.ptx.structure import ModuleOp
+from ...parser import parse_text
+from ...sources import source_of
+from ..machine.observe import Observer
+from ..machine.program import Parameter
+from ..machine.texture import Sampler, Surface, Texture
+from ..observers.trace import Step, Stored, ThreadName, watchers
 from .launch import LoadedModule, simulate_entry
-from .observe import Observer
-from .program import Parameter
 from .report import Report
-from .texture import Sampler, Surface, Texture
-from .trace import Step, Stored, ThreadName, watchers
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -63,17 +63,17 @@ class LoadedKernel:
         """
         torch: Any = sys.modules.get("torch")
         if torch is not None and torch.compiler.is_dynamo_compiling():
-            from ..runtime.torch_launch import launch_traced
+            from ...runtime.torch_launch import launch_traced
 
             return launch_traced(self, grid, block, args, {"stream": stream, **options})
-        from ..runtime.raw import launch_loaded
+        from ...runtime.raw import launch_loaded
 
         launch_loaded(self, grid, block, args, stream=stream, **options)
 
     def _torch_launch(self, kinds: str) -> str:
         """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
-        from ..printer.ptx import print_module
-        from ..runtime.torch_launch import operator_name
+        from ...printer.ptx import print_module
+        from ...runtime.torch_launch import operator_name
 
         return operator_name(self, print_module(self.module), kinds)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import SimulationError
-from ..frontend.core.tiles import Tile
+from ...diagnostics import SimulationError
+from ...frontend.core.tiles import Tile
 
 __all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map"]
 
@@ -347,7 +347,7 @@ _DRIVER_TYPES = (
 
 def map_of_tile(tile: Any, array: Any, what: str = "the tensor") -> TensorArgument:
     """The tensor map of a traced kernel's tensor: what the runtime gives to the driver for it. PTXError."""
-    from ..runtime.tensor_map import tensor_map as describe
+    from ...runtime.tensor_map import tensor_map as describe
 
     shape = tuple(int(n) for n in array.shape)
     dense = [1]

@@ -14,12 +14,12 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from .observe import Action, Observer
-from .pending import Copy
-from .program import Inst
+from ..machine.observe import Action, Observer
+from ..machine.pending import Copy
+from ..machine.program import Inst
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine.machine import Machine
 
 Array = Any
 COLOURS = {"compute": "#7c9fd6", "memory": "#8fbf7f", "matrix": "#d08a5a", "wait": "#d9d9d9", "copy": "#b59ad6"}

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..analysis.source_map import SourceMap
-from ..diagnostics import Origin
-from ..dialects.ptx.instruction import Instruction
+from ...analysis.source_map import SourceMap
+from ...diagnostics import Origin
+from ...dialects.ptx.instruction import Instruction
 
 POOLS = ("p", "8", "16", "32", "64", "128")
 """Register pools by width: predicates, then sizes in bits."""

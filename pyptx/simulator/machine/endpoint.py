@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnostics import SimulationError
+from ...diagnostics import SimulationError
 
 __all__ = ["Endpoint"]
 

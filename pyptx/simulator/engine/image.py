@@ -9,19 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..analysis.source_map import SourceMap, map_of
-from ..diagnostics import SimulationError
-from ..dialects.ptx.structure import (
-    DeclarationAttr,
-    FunctionOp,
-    ModuleOp,
-    ScopeBeginOp,
-    ScopeEndOp,
-    VariableOp,
-)
-from ..dialects.ptx.syntax import evaluate
-from ..dialects.ptx.types import SCALAR_TYPES
-from .program import CODE_BASE, MODULE_BASE
+from ...analysis.source_map import SourceMap, map_of
+from ...diagnostics import SimulationError
+from ...dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, ScopeBeginOp, ScopeEndOp, VariableOp
+from ...dialects.ptx.syntax import evaluate
+from ...dialects.ptx.types import SCALAR_TYPES
+from ..machine.program import CODE_BASE, MODULE_BASE
 
 MOST_BYTES = 4 << 30
 """What the variables of a module may need together."""

@@ -1,0 +1,1 @@
+"""Runs a program: decode, warp by warp execution, deadlocks and endless loops."""

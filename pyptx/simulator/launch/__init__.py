@@ -1,0 +1,1 @@
+"""One launch: arguments in, one or several schedules, results and report out."""

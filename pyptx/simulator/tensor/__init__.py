@@ -1,0 +1,1 @@
+"""Tensors in memory: maps, boxes, swizzled operands, sparsity."""
