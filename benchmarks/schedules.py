@@ -22,8 +22,7 @@ import numpy as np
 
 import pyptx
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import load
-from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator import load, tensor_map
 
 _LATER = "a fence or barrier that comes later does the same"
 EXPLAINED: dict[tuple[str, str], str] = {

@@ -13,9 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from pyptx.diagnostics import PTXError
-from pyptx.simulator import load
+from pyptx.simulator import load, tensor_map
 from pyptx.simulator.sanitizer import Finding
-from pyptx.simulator.tensor import tensor_map
 from pyptx.simulator.tensor.tensor_map import ELEMENT_TYPES
 
 Array = Any

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import Endpoint, LoadedKernel
-from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator import Endpoint, LoadedKernel, tensor_map
 from tests.simulator.assembling import assembled
 
 RNG = np.random.default_rng()

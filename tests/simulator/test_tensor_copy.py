@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import LoadedKernel, load
-from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator import LoadedKernel, load, tensor_map
 from pyptx.simulator.tensor.tensor_map import ELEMENT_TYPES, SWIZZLES, TensorMap, check, swizzled
 from tests.simulator.assembling import assembled
 

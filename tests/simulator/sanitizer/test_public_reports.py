@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import load
+from pyptx.simulator import load, tensor_map
 from pyptx.simulator.sanitizer import Finding
-from pyptx.simulator.tensor import tensor_map
 
 HEAD = """.version 8.7
 .target sm_90a

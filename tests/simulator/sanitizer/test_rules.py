@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import load
+from pyptx.simulator import load, tensor_map
 from pyptx.simulator.sanitizer import Finding
-from pyptx.simulator.tensor import tensor_map
 
 from .kernels import HEAD, breaks, marked, run, silent
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from pyptx.simulator import load
-from pyptx.simulator.tensor import tensor_map
+from pyptx.simulator import load, tensor_map
 
 from .test_public_reports import HEAD
 
