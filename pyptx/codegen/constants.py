@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..frontend.module.async_objects import descriptor, swizzle_of
+from .names import string
+
 _NAMED = {
     "1.4426950408889634": ("LOG2_E", "log2(e)"),
     "1.4426950216293335": ("LOG2_E_F32", "log2(e) in f32"),
@@ -77,3 +80,16 @@ def definitions(names: set[str]) -> list[str]:
     known = {name: (value, comment) for table in (_NAMED, _BITS, _POLICIES) for value, (name, comment) in table.items()}
     values = {n: f"0x{int(value):X}" if value in _POLICIES else value for n, (value, _) in known.items()}
     return [f"{name} = {values[name]}  # {known[name][1]}" for name in sorted(names)]
+
+
+def descriptor_call(number: int) -> str | None:
+    """A number that is the constant part of a matrix descriptor, as the call that gives it."""
+    swizzle = swizzle_of(number) if 0 < number < 1 << 64 else None
+    if swizzle is None:
+        return None
+    stride, leading, version = (number >> 32 & 0x3FFF) << 4, (number >> 16 & 0x3FFF) << 4, number >> 46 & 3
+    if not stride or descriptor(swizzle, stride, leading, version) != number:
+        return None
+    more = [f"leading={leading}"] if leading else []
+    more += [f"version={version}"] if version else []
+    return f"descriptor({', '.join([string(swizzle), f'stride={stride}', *more])})"

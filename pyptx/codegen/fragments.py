@@ -5,13 +5,10 @@ the order of the instruction, as soon as its registers are there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..dialects.ptx.syntax import Register, Vector, operand_tokens
 from ..ssa.statement import Reg, Shape
-
-if TYPE_CHECKING:
-    from .sugar import SugarFunction
+from .body import Body
 
 __all__ = ["Fragments"]
 
@@ -46,7 +43,7 @@ class Fragments:
         for vector in self.uses:
             self.complete.setdefault(max(mentioned[r] for r in vector), []).append(vector)
 
-    def write(self, function: SugarFunction, start: int, end: int) -> None:
+    def write(self, function: Body, start: int, end: int) -> None:
         """Give the vectors that statements [start, end) have completed a name."""
         if not self.complete:
             return
@@ -54,7 +51,7 @@ class Fragments:
             for vector in self.complete.get(at, ()):
                 self._name(function, vector)
 
-    def _name(self, function: SugarFunction, vector: tuple[Reg, ...]) -> None:
+    def _name(self, function: Body, vector: tuple[Reg, ...]) -> None:
         if any(r not in function.bound for r in vector):
             return
         text = function.sequence(vector)

@@ -160,17 +160,8 @@ class Namer:
         cls = shape.instruction
         assert cls is not None
         source = next((o for o in shape.layout[1:] if not isinstance(o, Register)), None)
-        if cls.carries_address and len(shape.layout) == 2:
-            if isinstance(source, SpecialRegister):
-                return _SPECIAL.get(source.name, identifier(source.name.replace(".", "_")))
-            if isinstance(source, Symbol):
-                parameter = _PARAMETER.fullmatch(source.name)
-                return f"{parameter_name(source.name)}_addr" if parameter else identifier(local_name(source.name))
-            constant = isinstance(source, Immediate) and reg not in self.updated and self.defs.get(reg, 1) == 1
-            if constant and isinstance(source, Immediate) and reg.register_class != "pred":
-                named = _number_name(source.text)
-                if named:
-                    return named
+        if cls.carries_address and len(shape.layout) == 2 and (named := self._moved(reg, source)):
+            return named
         if isinstance(source, Address) and isinstance(source.base, Symbol) and "param" in shape.modifiers:
             if source.base.name.startswith("retval"):
                 return "result"
@@ -192,10 +183,26 @@ class Namer:
             return "ptr"
         if cls.result_name:
             return cls.result_name
-        kind = reg.register_class
-        if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
-            return "x"
-        return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
+        return _by_type(reg, shape)
+
+    def _moved(self, reg: Reg, source: Operand | None) -> str:
+        """A name for what holds a special register, an address or a constant; empty for others."""
+        match source:
+            case SpecialRegister(name):
+                return _SPECIAL.get(name, identifier(name.replace(".", "_")))
+            case Symbol(name):
+                return f"{parameter_name(name)}_addr" if _PARAMETER.fullmatch(name) else identifier(local_name(name))
+            case Immediate(text) if reg.register_class != "pred":
+                return _number_name(text) if reg not in self.updated and self.defs.get(reg, 1) == 1 else ""
+            case _:
+                return ""
+
+
+def _by_type(reg: Reg, shape: Shape) -> str:
+    kind = reg.register_class
+    if kind[0] == "f" or any(m in ("f32", "f64") for m in shape.modifiers[-1:]):
+        return "x"
+    return {"b64": "w", "u64": "w", "s64": "w", "b16": "h", "u16": "h", "s16": "h"}.get(kind, "r")
 
 
 @lru_cache(maxsize=4096)

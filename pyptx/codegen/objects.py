@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..dialects.ptx.async_copy import CpAsyncBulkTensor
 from ..dialects.ptx.instruction import Instruction
@@ -12,19 +11,16 @@ from ..dialects.ptx.syntax import Address, Operand, Register, Sink, Vector
 from ..frontend.module.async_objects import (
     MBARRIER_METHODS,
     OWN_SPACE,
-    descriptor,
-    swizzle_of,
     tensor_load,
     tensor_store,
 )
 from ..ssa.statement import Kind
+from .body import Body
+from .expressions import OperandReader
 from .names import string
 from .structure import Region
 
-if TYPE_CHECKING:
-    from .sugar import OperandReader, SugarFunction
-
-__all__ = ["Wait", "called", "descriptor_call", "wait_in"]
+__all__ = ["Wait", "called", "wait_in"]
 
 _SPACES = (OWN_SPACE, "shared", "shared::cluster")
 _BARRIERS: dict[str, tuple[str, str, str]] = {
@@ -82,7 +78,7 @@ def mbarrier_at(reader: OperandReader, address: Address, space: str) -> str | No
     parts = reader.address_parts(address)
     if parts is None:
         return None
-    reader.function.sugar.used.add("mbarrier")
+    reader.function.shared.used.add("mbarrier")
     own = [] if space == OWN_SPACE else [f"space={string(space)}"]
     return f"mbarrier({', '.join([*parts, *own])})"
 
@@ -110,7 +106,7 @@ def _tensor_copy(spelled: str, words: Sequence[str], operands: Sequence[Operand]
         method = "store"
     else:
         return None
-    reader.function.sugar.used.add("tma")
+    reader.function.shared.used.add("tma")
     return f"tma.{method}({', '.join([*texts, *more, *options])}"
 
 
@@ -129,7 +125,7 @@ def _place(operand: Operand, reader: OperandReader) -> str | None:
 def _joined(parts: Sequence[str], reader: OperandReader) -> str:
     if len(parts) == 1:
         return parts[0]
-    reader.function.sugar.used.add("addr")
+    reader.function.shared.used.add("addr")
     return f"addr({', '.join(parts)})"
 
 
@@ -165,7 +161,7 @@ class Wait:
         return [*found, *(["branches=2"] if self.branches == 2 else [])]
 
 
-def wait_in(function: SugarFunction, region: Region) -> Wait | None:
+def wait_in(function: Body, region: Region) -> Wait | None:
     """What a loop waits for, if it is one that `Mbarrier.wait` makes, and nothing else."""
     size = region.end - region.start
     if region.kind != "loop" or len(region.branches) != 1 or size not in (3, 4):
@@ -202,16 +198,3 @@ def wait_in(function: SugarFunction, region: Region) -> Wait | None:
     if out.kind == "loop" or label >= len(statements) or statements[label][0].kind != Kind.LABEL or out.start < ask:
         return None
     return Wait(ask, 5, how, words[-2], uni, 2)
-
-
-def descriptor_call(number: int) -> str | None:
-    """A number that is the constant part of a matrix descriptor, as the call that gives it."""
-    swizzle = swizzle_of(number) if 0 < number < 1 << 64 else None
-    if swizzle is None:
-        return None
-    stride, leading, version = (number >> 32 & 0x3FFF) << 4, (number >> 16 & 0x3FFF) << 4, number >> 46 & 3
-    if not stride or descriptor(swizzle, stride, leading, version) != number:
-        return None
-    more = [f"leading={leading}"] if leading else []
-    more += [f"version={version}"] if version else []
-    return f"descriptor({', '.join([string(swizzle), f'stride={stride}', *more])})"

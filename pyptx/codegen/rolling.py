@@ -7,40 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ..dialects.ptx.syntax import Address, Immediate, Operand, Vector, operand_tokens
 from ..frontend.core.results import result_type
 from ..ssa.statement import Kind, Reg, Shape
 from . import layout
+from .body import Line
+from .expressions import OR_NONE, Counted
+from .instructions import InstructionWriter
 from .repeats import Place, Repeat, offset_of, plain_integer
-
-if TYPE_CHECKING:
-    from .sugar import Line, SugarFunction
 
 _ROW = re.compile(r"(.+)\[(\d+)\]")
 MAX_LISTS = 4
 """A loop that collects more results than that is not an easier to read."""
-OR_NONE = " or None"
-"""After an offset that is 0 once: none is written then."""
 MIXED = "mixed"
 """The type of a variable that stands for values of several types: no operator takes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """An integer of the loop, as Python."""
-
-    text: str
-    precedence: int
 
 
 class Rolled:
     """One repeat being written into a function."""
 
-    def __init__(self, function: SugarFunction, repeat: Repeat):
+    def __init__(self, function: InstructionWriter, repeat: Repeat):
         self.function, self.repeat = function, repeat
         self.variables: list[str] = []
         self.iterables: list[str] = []
@@ -400,4 +389,4 @@ def _plural(name: str) -> str:
     return "counts" if stem == "i" else stem + "s"
 
 
-__all__ = ["MIXED", "OR_NONE", "Counted", "Rolled"]
+__all__ = ["MIXED", "Rolled"]
