@@ -26,7 +26,7 @@ __all__ = [
     "suggest",
 ]
 
-Severity = Literal["error", "warning", "note"]
+Severity = Literal["error", "warning", "advice", "note"]
 
 _CAUSES = 3
 """Findings that the text of a SimulationError shows before the fault."""

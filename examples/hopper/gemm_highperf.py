@@ -54,7 +54,7 @@ ROW_BYTES = 128
 """The bytes of K in a stage: 64 columns of bf16."""
 STAGES = 4
 CLUSTER = 2
-STAGE_A, STAGE_B = ROWS * ROW_BYTES, WIDTH * ROW_BYTES
+STAGE_A = ROWS * ROW_BYTES
 CONSUMERS = 2
 THREADS = 128 * (1 + CONSUMERS)
 PANEL = 64
@@ -71,10 +71,21 @@ class Plan:
     """One problem on this design: its tiles, its launch, and the tracing of the kernel.
 
     `grouped_gemm` and `fp8_gemm` are variations of it: `dtype` is bf16 or e4m3, `rows_b` the rows of B if it holds
-    several matrices of N rows. A stage is 128 bytes of K of either type.
+    several matrices of N rows. A stage is 128 bytes of K of either type. `promote`: the tensor core's sums of a stage
+    are added to f32 registers of their own, as many as the accumulator has, so that a tile is half as wide.
     """
 
-    def __init__(self, M: int, N: int, K: int, *, sms: int, dtype: PtxType = bf16, rows_b: int | None = None):
+    def __init__(
+        self,
+        M: int,
+        N: int,
+        K: int,
+        *,
+        sms: int,
+        dtype: PtxType = bf16,
+        rows_b: int | None = None,
+        promote: bool = False,
+    ):
         unit = 16 // dtype.bytes
         if N % 8 or K % unit:
             raise ValueError(
@@ -82,15 +93,17 @@ class Plan:
             )
         if sms < CLUSTER or sms % CLUSTER:
             raise ValueError(f"CTAs come in clusters of {CLUSTER}: sms = {sms} is not a multiple")
-        self.dtype = dtype
+        self.dtype, self.promote = dtype, promote
+        self.width = WIDTH // 2 if promote else WIDTH
+        self.stages = STAGES * (ROWS + WIDTH) // (ROWS + self.width)
         self.depth = ROW_BYTES // dtype.bytes
         self.steps = -(-K // self.depth)
-        self.down, self.across = -(-M // (CLUSTER * ROWS)), -(-N // WIDTH)
+        self.down, self.across = -(-M // (CLUSTER * ROWS)), -(-N // self.width)
         self.tiles = self.down * self.across
         self.clusters = min(self.tiles, sms // CLUSTER)
         self.inputs = [
             Tile(M, K, dtype, Layout.TMA_128B, tma_box=(ROWS, self.depth)),
-            Tile(rows_b or N, K, dtype, Layout.TMA_128B, tma_box=(WIDTH // CLUSTER, self.depth)),
+            Tile(rows_b or N, K, dtype, Layout.TMA_128B, tma_box=(self.width // CLUSTER, self.depth)),
         ]
         self.output = Tile(M, N, bf16, Layout.TMA_128B, tma_box=(64, PANEL))
 
@@ -109,7 +122,7 @@ class Plan:
         above = group * GROUP
         height = (self.down - above).min(GROUP)
         column = within // height
-        return (above + within - column * height) * (CLUSTER * ROWS), column * WIDTH
+        return (above + within - column * height) * (CLUSTER * ROWS), column * self.width
 
     def trace(self, a: Any, b: Any, c: Any, *, row_b: RowOfB | None = None, scale: Scale | None = None) -> None:
         """The kernel. `row_b(top, left)` is the row of B for the column `left` of C in the tile that starts at row
@@ -117,13 +130,14 @@ class Plan:
         multiplies the 8 sums that a thread has of rows `row` and `row + 8`, columns `column`, `+ 1`, `+ 8`, `+ 9`, in
         the order of the accumulator.
         """
-        dtype, depth, steps = self.dtype, self.depth, self.steps
+        dtype, depth, steps, width, stages = self.dtype, self.depth, self.steps, self.width, self.stages
+        stage_b = width * ROW_BYTES
         map_a, map_b, map_c = a.tma_desc(), b.tma_desc(), c.tma_desc()
-        stages_a = smem.wgmma_tile(dtype, (STAGES, ROWS, depth), name="stages_a")
-        stages_b = smem.wgmma_tile(dtype, (STAGES, WIDTH, depth), name="stages_b")
+        stages_a = smem.wgmma_tile(dtype, (stages, ROWS, depth), name="stages_a")
+        stages_b = smem.wgmma_tile(dtype, (stages, width, depth), name="stages_b")
         staged_c = smem.alloc(bf16, (CONSUMERS, 2, 64, PANEL), align=1024, name="staged_c")
-        full = smem.mbarrier(STAGES, name="full")
-        empty = smem.mbarrier(STAGES, name="empty")
+        full = smem.mbarrier(stages, name="full")
+        empty = smem.mbarrier(stages, name="empty")
 
         tid = reg.from_(ptx.special.tid.x(), s32)
         warp = warp_number(tid)
@@ -133,15 +147,15 @@ class Plan:
         with ptx.if_(tid == 0):
             for tensor_map in (map_a, map_b, map_c):
                 ptx.inst.prefetch.tensormap(ptx.addr(tensor_map))
-            for s in range(STAGES):
+            for s in range(stages):
                 ptx.mbarrier.init(full[s], 1)
                 ptx.mbarrier.init(empty[s], CONSUMERS * 4 * CLUSTER)
             ptx.fence.mbarrier_init()
         ptx.cluster.sync()
 
         def produce():
-            ring = ptx.pipeline(STAGES, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
-            own_half = rank * (WIDTH // CLUSTER)
+            ring = ptx.pipeline(stages, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
+            own_half = rank * (width // CLUSTER)
             for tile in ptx.range_(cluster, self.tiles, self.clusters):
                 top, left = self.place(tile)
                 first_b = (row_b(top, left) if row_b is not None else left) + own_half
@@ -150,10 +164,10 @@ class Plan:
                     stage, parity = ring.advance()
                     wait(empty[stage], parity)
                     bar = full[stage]
-                    ptx.mbarrier.arrive_expect_tx(bar, STAGE_A + STAGE_B)
+                    ptx.mbarrier.arrive_expect_tx(bar, STAGE_A + stage_b)
                     column = step * depth
                     ptx.cp.async_.bulk.tensor_2d(dst=stages_a[stage], src=map_a, coord=(column, top), mbar=bar)
-                    half = ptx.addr(stages_b[stage], rank * (STAGE_B // CLUSTER))
+                    half = ptx.addr(stages_b[stage], rank * (stage_b // CLUSTER))
                     ptx.cp.async_.bulk.tensor_2d(
                         dst=half, src=map_b, coord=(column, first_b), mbar=bar, multicast_mask=(1 << CLUSTER) - 1
                     )
@@ -161,10 +175,11 @@ class Plan:
         def consume():
             lane = tid & 31
             group = (warp >> 2) - 1  # which consumer: rows 64*group of the CTA's 128
-            ring = ptx.pipeline(STAGES)
+            ring = ptx.pipeline(stages)
             first_a = ptx.wgmma.masked_descriptor(reg.from_(stages_a.name, u32) + group * (64 * ROW_BYTES))
             first_b = ptx.wgmma.masked_descriptor(stages_b)
-            accumulator = reg.wgmma_frag(m=64, n=WIDTH, dtype=f32)
+            accumulator = reg.wgmma_frag(m=64, n=width, dtype=f32)
+            sums = reg.array(f32, width // 2) if self.promote else accumulator
             meeting = ptx.named_barrier(1 + group, count=128)
             storing = (tid & 127) == 0
 
@@ -191,16 +206,17 @@ class Plan:
                 desc_a, desc_b = reg.scalar(b64), reg.scalar(b64)
                 ptx.inst.cvt.u64.u32(offset, stage)
                 ptx.inst.mad.lo.u64(desc_a, offset, STAGE_A >> 4, first_a)
-                ptx.inst.mad.lo.u64(desc_b, offset, STAGE_B >> 4, first_b)
+                ptx.inst.mad.lo.u64(desc_b, offset, stage_b >> 4, first_b)
                 ptx.wgmma.fence()
                 for byte in range(0, ROW_BYTES, 32):  # an instruction takes 32 bytes of K
                     ptx.wgmma.mma_async(
-                        shape=(64, WIDTH, 32 // dtype.bytes), dtype_d=f32, dtype_a=dtype, dtype_b=dtype, d=accumulator,
+                        shape=(64, width, 32 // dtype.bytes), dtype_d=f32, dtype_a=dtype, dtype_b=dtype, d=accumulator,
                         a=desc_a, a_k_offset=byte, b=desc_b, b_k_offset=byte, scale_d=not start or byte > 0,
                     )  # fmt: skip
                 ptx.wgmma.commit_group()
 
-            for tile in ptx.range_(cluster, self.tiles, self.clusters):
+            def multiply_all():
+                """All products of a tile, with those of the next stage under way while one is waited for."""
                 stage, parity = ring.advance()
                 wait(full[stage], parity)
                 multiply(stage, start=True)
@@ -215,15 +231,31 @@ class Plan:
                 ptx.wgmma.wait_group(0)
                 release(previous)
 
+            def multiply_and_promote():
+                """The same, and the sums of each stage are added to those in f32; the other warpgroup's products go on."""
+                for v in sums:
+                    ptx.inst.mov.f32(v, 0.0)
+                for _ in ptx.range_(steps):
+                    stage, parity = ring.advance()
+                    wait(full[stage], parity)
+                    multiply(stage, start=True)
+                    ptx.wgmma.wait_group(0)
+                    release(stage)
+                    for v, of_stage in zip(sums, accumulator, strict=True):
+                        v += of_stage
+
+            for tile in ptx.range_(cluster, self.tiles, self.clusters):
+                (multiply_and_promote if self.promote else multiply_all)()
+
                 top, left = self.place(tile)
                 top += rank * ROWS + group * 64
                 scaled = scale(top + own_row) if scale is not None else None
-                for panel in range(WIDTH // PANEL):
+                for panel in range(width // PANEL):
                     buffer = panel % 2 * BUFFER
                     ptx.cp.async_.bulk.wait_group(1, read=True, pred=storing)  # the last but one has left this buffer
                     meeting.sync()
                     for i in range(PANEL // 16):
-                        values = [accumulator[panel * (PANEL // 2) + 8 * i + v] for v in range(8)]
+                        values = [sums[panel * (PANEL // 2) + 8 * i + v] for v in range(8)]
                         if scaled is not None:
                             scaled(values, left + own_column + (panel * PANEL + 16 * i))
                         for h in range(4):

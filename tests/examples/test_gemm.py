@@ -21,6 +21,7 @@ from examples.geforce import block_scaled_gemm
 from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
+from pyptx.diagnostics import SimulationWarning
 from pyptx.kernel import Kernel
 from pyptx.tools.ptxas import assemble
 
@@ -112,3 +113,10 @@ def test_fp8_gemm() -> None:
         assert fp8_gemm.check(*size, sms=4) <= gemms.LIMIT
     with pytest.raises(ValueError, match="K of 16"):
         fp8_gemm.build(256, 256, 136)
+
+
+def test_fp8_gemm_without_promotion() -> None:
+    """The sanitizer advises to promote, and what the kernel loses stays small."""
+    assert_legal(fp8_gemm.build(64, 8, 512, fast=True))
+    with pytest.warns(SimulationWarning, match="advice: 512 FP8 products"):
+        assert fp8_gemm.check(64, 8, 512, sms=2, fast=True) <= gemms.LIMIT

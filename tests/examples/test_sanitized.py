@@ -39,7 +39,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "hopper gemm": lambda: gemm.build(130, 70, 456),
     "hopper gemm_highperf": lambda: gemm_highperf.build(512, 520, 320, sms=2),
     "grouped_gemm": lambda: grouped_gemm.build(512, 1, 264, 136, sms=2),
-    "fp8_gemm": lambda: fp8_gemm.build(300, 264, 176, sms=2),
+    "fp8_gemm": lambda: fp8_gemm.build(300, 136, 304, sms=2),
     "block_scaled_gemm": lambda: block_scaled_gemm.build(130, 70, 640),
     "flash_attention": lambda: flash_attention.build(2, 300, 400, 128, sms=2),
     "flash_attention causal": lambda: flash_attention.build(1, 210, 420, 64, causal=True, sms=1),

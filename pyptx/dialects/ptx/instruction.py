@@ -230,6 +230,10 @@ class Instruction(Operation, Fragments):
     """What it keeps busy, as a kind of `analysis.mix`; `arithmetic` and `memory` depend on type and state space, and so
     does an empty one, which is for operations on floating-point numbers only.
     """
+    sums: ClassVar[str] = ""
+    """The name of a matrix multiplication in the table of tensor cores' sums, `numerics.tensor_cores.rules`."""
+    addend: ClassVar[int] = 0
+    """The position of the operand of a matrix multiplication that the product is added to: D, or C."""
     differs: ClassVar[str] = ""
     """Whose results differ although the operands do not: those of each `thread`, or of each `warp`; `none`: they are the
     same for the whole CTA although the operands are not.

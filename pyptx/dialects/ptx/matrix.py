@@ -225,6 +225,8 @@ class Mma(Instruction):
     whole_warp = True
     differs = "thread"
     unit = "tensor core"
+    sums = "mma"
+    addend = 3
     forms = (
         # half precision
         _quad("f16 f32", "f16", "f16", "6.4", "70+"),
@@ -479,6 +481,8 @@ class WmmaMma(Instruction):
     whole_warp = True
     differs = "thread"
     unit = "tensor core"
+    sums = "mma"
+    addend = 3
     forms = (
         form(
             _WMMA + ".dtype.ctype d:frag_, a:frag%, b:frag%, c:frag%",

@@ -94,6 +94,7 @@ class WgmmaMmaAsync(Instruction):
     in_flight = "wgmma"
     differs = "thread"
     unit = "tensor core"
+    sums = "wgmma"
     forms = (
         *_wgmma(_TYPES, 16, "f16 f32", "f16", "8.0", transposable=True, selectors=2),
         *_wgmma(_TYPES, 16, "f32", "bf16", "8.0", transposable=True, selectors=2),

@@ -28,6 +28,7 @@ class Arithmetic:
         for name, value, known in (("accumulate", accumulate, ACCUMULATE), ("approx", approx, APPROX)):
             if value not in known:
                 raise SimulationError(f"{name} is {' or '.join(known)}, not {value!r}")
+        self.arch = arch
         self._arch = arch if accumulate == "hardware" else ""
         self._random = np.random.default_rng(abs(seed))
         self.noise = self._random if approx == "random" else None

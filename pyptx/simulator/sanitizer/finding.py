@@ -52,7 +52,7 @@ SECTIONS = {
     "barrier-round": "9.7.15.1",
     "mbarrier-phase": "9.7.15.16.4",
 }
-"""Rule -> section of the PTX ISA manual that it follows (version `instruction.MANUAL`)."""
+"""Rule -> section of the PTX ISA manual that it follows (version `instruction.MANUAL`); of other rules that of the instruction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,13 @@ import numpy as np
 from ...dialects.ptx.move import Mov
 from ...dialects.ptx.warp import Shuffle
 from ..machine.observe import Action
-from ..machine.program import Imm, Inst, Not, Operand, Pair, Program, Reg, Segment, leaves
+from ..machine.program import Imm, Inst, Not, Operand, Pair, Program, Reg, leaves
 from ..machine.registry import Collective, Pure
+from .loops import instructions_of
 from .shadow import Space
 
 if TYPE_CHECKING:
+    from ..machine.machine import Machine
     from .sanitizer import Sanitizer
 
 Array = Any
@@ -64,8 +66,12 @@ def added_to(inst: Inst) -> tuple[list[Reg], Operand | None]:
     return list(inst.written), decides
 
 
-def _instructions(segment: Segment) -> list[Inst]:
-    return [*segment.body, *((segment.last,) if segment.last is not None else ())]
+def truth(machine: Machine, operand: Operand) -> Array:
+    """The lanes in which an operand is true."""
+    if isinstance(operand, Not):
+        return ~truth(machine, operand.operand)
+    kind = "u32" if isinstance(operand, Imm) else "pred"
+    return machine.source(operand, kind) != 0
 
 
 def maybe_undefined(program: Program) -> set[Reg]:
@@ -81,7 +87,7 @@ def maybe_undefined(program: Program) -> set[Reg]:
     before: list[int] = []  # reads before any write within the segment
     for segment in segments:
         defined = exposed = 0
-        for inst in _instructions(segment):
+        for inst in instructions_of(segment):
             for reg in (*reads_of(inst), *added_to(inst)[0]):
                 if not defined & bit(reg):
                     exposed |= bit(reg)
@@ -241,7 +247,7 @@ class Registers:
                 if reg != inst.guard and np.count_nonzero(here & ~row):
                     self._check(inst, reg, here)
             if added and decides is not None:
-                self._check_accumulators(inst, added, here & self._true(decides))
+                self._check_accumulators(inst, added, here & truth(self.s.machine, decides))
             for row in written:
                 row |= here
             r = action(mask)
@@ -252,13 +258,6 @@ class Registers:
             return r
 
         return watched
-
-    def _true(self, operand: Operand) -> Array:
-        """The lanes in which an operand is true."""
-        if isinstance(operand, Not):
-            return ~self._true(operand.operand)
-        kind = "u32" if isinstance(operand, Imm) else "pred"
-        return self.s.machine.source(operand, kind) != 0
 
     def _check_accumulators(self, inst: Inst, registers: list[Reg], here: np.ndarray) -> None:
         """Registers that are added to: one finding tells of all."""

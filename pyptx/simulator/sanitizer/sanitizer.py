@@ -24,6 +24,7 @@ from .dependents import Dependents
 from .finding import SECTIONS, Finding
 from .inflight import InFlight
 from .progress import Progress
+from .promotion import Promotion
 from .races import Races
 from .register_file import RegisterFile
 from .registers import Registers
@@ -71,6 +72,7 @@ class Sanitizer(Observer):
         self.maps = TensorMaps(self)
         self.dependents = Dependents(self)
         self.file = RegisterFile(self)
+        self.promotion = Promotion(self)
         self.first_lane = 0
 
     def restart(self) -> None:
@@ -106,11 +108,13 @@ class Sanitizer(Observer):
         self.maps.start()
         self.dependents.start()
         self.file.start()
+        self.promotion.start()
 
     def finished(self, engine: Engine) -> None:
         self.copies.finish()
         self.tensor.finish()
         self.file.finish()
+        self.promotion.finish()
 
     # -------------------------------------------------------------------------------------------------- events
 
@@ -130,6 +134,7 @@ class Sanitizer(Observer):
             self.maps,
             self.dependents,
             self.file,
+            self.promotion,
         ):
             action = part.bound(inst, action)
         return action
@@ -297,7 +302,7 @@ class Sanitizer(Observer):
                 count=int(lanes.size),
                 space="" if space is None else space.name,
                 address=address,
-                section=SECTIONS.get(rule, ""),
+                section=SECTIONS.get(rule) or inst.family.section,
                 other=side,
                 role=role,
                 origin=self.machine.program.origin(inst),
