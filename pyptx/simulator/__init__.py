@@ -63,7 +63,7 @@ def simulate(
     threads: Sequence[ThreadName] | None = None,
     profile: bool = False,
     observers: Sequence[Observer] = (),
-    accumulate: str = "exact",
+    arithmetic: str = "hardware",
     arch: str | None = None,
     approx: str = "rounded",
     engine: str | None = None,
@@ -93,9 +93,10 @@ def simulate(
     thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
     fill `Report.profile`; `observers`: more, such as a `Timeline`.
 
-    What PTX leaves open in arithmetic: `accumulate="random"` sums the products of matrix multiplications in random
-    groups and order, `"hardware"` as the tensor cores of `arch` do (None: the module's target; docs/simulator.md), `approx="random"` gives `.approx` functions errors within the documented ones, both by `seed`; the
-    defaults `"exact"` and `"rounded"` are as precise as can be.
+    What PTX leaves open in arithmetic: `arithmetic="hardware"` sums the products of matrix multiplications as the tensor cores of
+    `arch` do (None: the module's target; docs/simulator.md), `"exact"` rounds the true sum once, `"random"` adds them in random
+    groups and order. `approx="rounded"` rounds `.approx` functions correctly, `"random"` gives them errors within the documented
+    ones. What is random follows from `seed`.
 
     `engine`: `"numpy"`; `"jit"`, which compiles runs of straight-line instructions with llvmlite (the extra `jit`);
     `"auto"`, which compiles those that are executed often, where llvmlite is installed. None: the environment's
@@ -141,7 +142,7 @@ def simulate(
         max_steps=max_steps,
         observers=watchers(observers, trace, on_instruction, on_store, threads),
         profile=profile,
-        accumulate=accumulate,
+        arithmetic=arithmetic,
         arch=arch,
         approx=approx,
         engine=engine,

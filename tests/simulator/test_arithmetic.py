@@ -117,8 +117,8 @@ def test_accumulation_order() -> None:
         return d
 
     exact = a.astype(np.float64) @ b.T.astype(np.float64) + 1
-    one, again, other = (run(accumulate="random", seed=s) for s in (1, 1, 2))
-    np.testing.assert_array_equal(run(), exact.astype(np.float32))
+    one, again, other = (run(arithmetic="random", seed=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(run(arithmetic="exact"), exact.astype(np.float32))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
     assert (one != exact.astype(np.float32)).any()
@@ -128,11 +128,11 @@ def test_accumulation_order() -> None:
     k = load(wmma("s8", "s32", ".s32.s8.s8.s32", 2, "7"))["k"]
     x, y = rng.integers(-128, 128, (2, 16, 16)).astype(np.int8)
     d = np.zeros((16, 16), np.int32)
-    k.simulate(x, y, d, grid=1, block=32, accumulate="random", seed=3)
+    k.simulate(x, y, d, grid=1, block=32, arithmetic="random", seed=3)
     np.testing.assert_array_equal(d, x.astype(np.int32) @ y.T.astype(np.int32) + 7)
 
 
-@pytest.mark.parametrize("option", ["accumulate", "approx"])
+@pytest.mark.parametrize("option", ["arithmetic", "approx"])
 def test_unknown_choices(option: str) -> None:
     x = np.ones(LANES, np.float32)
     with pytest.raises(SimulationError, match=f"{option} is .* or random, not 'fast'"):

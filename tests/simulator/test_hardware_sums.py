@@ -1,4 +1,4 @@
-"""`accumulate="hardware"`: matrix instructions sum as the tensor cores of an architecture do, as `numerics.dot` has it."""
+"""`arithmetic="hardware"`: matrix instructions sum as the tensor cores of an architecture do, as `numerics.dot` has it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_mma(arch: str | None) -> None:
     a, b, c = operands()
     of_a, of_b, d = fragments(a, b, c)
-    load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, accumulate="hardware", arch=arch)
+    load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, arithmetic="hardware", arch=arch)
     want = numerics.dot(a, b, c, kind="mma.m16n8k16.f32.f16.f16.f32", arch=arch or "sm_80")
     np.testing.assert_array_equal(d.view(np.uint32), fragments(a, b, want)[2].view(np.uint32))
     assert want.view(np.uint32)[0, 0] == 0x7FFFFFFF
@@ -66,6 +66,6 @@ def test_architectures_differ() -> None:
 def test_an_architecture_without_the_instruction() -> None:
     of_a, of_b, d = fragments(*operands())
     with pytest.raises(SimulationError, match="needs target sm_80 or newer, not sm_60"):
-        load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, accumulate="hardware", arch="sm_60")
+        load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, arithmetic="hardware", arch="sm_60")
     with pytest.raises(SimulationError, match="unknown target sm_91"):
-        load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, accumulate="hardware", arch="sm_91")
+        load(MMA)["k"].simulate(of_a, of_b, d, grid=1, block=32, arithmetic="hardware", arch="sm_91")

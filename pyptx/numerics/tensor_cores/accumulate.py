@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from .. import floating, formats, quiet
 from ..formats import FORMATS, Format
 from .rules import Kind, Rule
+from .specials import NAN, put_specials
 
 Float64 = NDArray[np.float64]
 Bits = NDArray[np.unsignedinteger[Any]]
 
 ZERO_EXPONENT = -126
 """What a zero counts as where the largest exponent is looked for, in every format."""
-_NAN = {"f32": np.uint32(0x7FFFFFFF), "f16": np.uint16(0x7FFF)}
 _STEP = 1 << 18
 """Products that are in memory at a time, about: they stay in a cache."""
 
@@ -97,9 +97,12 @@ def _sum(kind: Kind, rule: Rule, a: Numbers, b: Numbers, c: Bits, scales: Scales
     total = np.trunc(addend, out=addend).sum(axis=0)
     total += np.trunc(before.value * unit)
     bits = rounded(np.ldexp(total, largest - rule.fraction), rule, kind.d)
-    operands = [a.value, b.value, before.value, *(s.value for s in scales or ())]
-    if not all(np.isfinite(x).all() for x in operands):
-        _special(bits, kind.d, a.value, b.value, before.value, scales)
+    factors = () if scales is None else (scales[0].value, scales[1].value)
+    if not all(np.isfinite(x).all() for x in (a.value, b.value, before.value, *factors)):
+        put_specials(bits, kind.d, a.value, b.value, before.value)
+        if scales is not None:
+            lost = np.isnan(factors[0]).any(axis=-1, keepdims=True) | np.isnan(factors[1]).any(axis=-2, keepdims=True)
+            bits[np.broadcast_to(lost, bits.shape)] = NAN[kind.d]
     return bits
 
 
@@ -137,23 +140,6 @@ def rounded(total: Float64, rule: Rule, name: str) -> Bits:
     return bits & ~np.uint32((1 << 23 - rule.kept) - 1)
 
 
-def _special(bits: Bits, name: str, a: Float64, b: Float64, c: Float64, scales: Scales) -> None:
-    """Put the infinities and NaNs where operands have some. A finite number stands for one of its sign: it cannot overflow here."""
-
-    def sign(x: Float64) -> Float64:
-        return np.where(np.isfinite(x), np.sign(x), x)
-
-    products = _along(sign(a), -1)[..., None] * _along(sign(b), -2)[..., None, :]
-    total = products.sum(axis=0) + sign(c)
-    if scales is not None:
-        rows = np.isnan(scales[0].value).any(axis=-1, keepdims=True)
-        columns = np.isnan(scales[1].value).any(axis=-2, keepdims=True)
-        total[np.broadcast_to(rows | columns, total.shape)] = np.nan
-    infinite = np.isinf(total)
-    bits[infinite] = formats.encode(total[infinite], name)
-    bits[np.isnan(total)] = _NAN[name]
-
-
 def _fma(kind: Kind, rule: Rule, a: Numbers, b: Numbers, c: Bits, scales: Scales) -> Bits:
     """A chain of fma along K, ascending, from C on."""
     total = _along_k(a.value, b.value, range(kind.k), formats.decode(c, kind.d))
@@ -182,8 +168,8 @@ def _along_k(x: NDArray[Any], y: NDArray[Any], steps: range, total: NDArray[Any]
 
 def _nearest(total: Float64, name: str) -> Bits:
     bits = formats.encode(total, name)
-    if name in _NAN:
-        bits[np.isnan(total)] = _NAN[name]
+    if name in NAN:
+        bits[np.isnan(total)] = NAN[name]
     return bits
 
 

@@ -126,7 +126,7 @@ def simulate_entry(
     max_steps: int | None = None,
     observers: Sequence[Observer] = (),
     profile: bool = False,
-    accumulate: str = "exact",
+    arithmetic: str = "hardware",
     arch: str | None = None,
     approx: str = "rounded",
     engine: str | None = None,
@@ -171,9 +171,9 @@ def simulate_entry(
 
     def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
         """An engine for at most so many CTAs at once."""
-        arithmetic = Arithmetic(accumulate, approx, first.seed, arch or program.target)
+        choices = Arithmetic(arithmetic, approx, first.seed, program.target, arch)
         ctas = min(part, _batch_size(program, launch))
-        machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, arithmetic)
+        machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, choices)
         machine.shared_names.add(named)
         return Engine(machine, max_steps, body_binder(engine, bool(observers)))
 

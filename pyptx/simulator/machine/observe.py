@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from ...numerics.tensor_cores.sums import Factors, Sum
     from ..engine.engine import Engine
     from .machine import Machine
     from .memory import Access
@@ -101,6 +102,14 @@ class Observer:
 
     def multiplied(self, inst: Inst, operations: int) -> None:
         """tcgen05.mma, whose shape is in a register, does so many operations (a multiplication and an addition: two)."""
+
+    def summed(
+        self, inst: Inst, lane: int, how: Sum, a: Array, b: Array, c: Array, factors: Factors, result: Array
+    ) -> None:
+        """A matrix instruction of floating-point numbers computed C + A B: (..., M, K) and (..., K, N) are numbers, `factors` the
+        scale factors of A and B, `c` and `result` (..., M, N) bits of D's type. `how` says what the instruction multiplies and
+        how the hardware sums it; the launch may have asked for another sum.
+        """
 
     def tensor_allocated(self, inst: Inst, lane: int, cta: int, first: int, columns: int) -> None:
         """tcgen05.alloc gave these columns to a CTA."""

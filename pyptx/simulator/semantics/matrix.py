@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.fragments import fragment
-from ...numerics import floating, formats
+from ...numerics import formats
 from ..machine.machine import Machine
 from ..machine.memory import Access
 from ..machine.program import Address, Inst, Operand, Reg, Sink, Vec
@@ -20,6 +20,7 @@ from .movement import space_of
 Array = Any
 FLOATS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8}
 BITS = {**FLOATS, "f32": 32, "f64": 64, "s32": 32, "u8": 8, "s8": 8, "u4": 4, "s4": 4, "b1": 1}
+WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @lru_cache(maxsize=256)
@@ -48,13 +49,9 @@ def numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
     match kind:
         case "f64":
             return patterns.view(np.float64)
-        case "f32":
-            return patterns.view(np.float32).astype(np.float64)
         case "tf32":
             # the multiplier does not see the low 13 bits
             return (patterns & np.uint32(0xFFFF_E000)).view(np.float32).astype(np.float64)
-        case "s32":
-            return patterns.view(np.int32).astype(np.float64)
         case "s8" | "s4":
             bits = BITS[kind]
             signed = patterns.astype(np.int64)
@@ -70,44 +67,10 @@ def numbers(patterns: np.ndarray, kind: str) -> np.ndarray:
             return formats.decode(patterns.astype(dtype), kind)
 
 
-def multiplied(
-    machine: Machine,
-    x: np.ndarray,
-    y: np.ndarray,
-    z: np.ndarray,
-    types: tuple[str, str, str],
-    rounding: Any,
-    sparse: bool = False,
-) -> np.ndarray:
-    """x @ y + z for the types of D, A and B: in f64 a chain of fma along K, from z on."""
-    kind = types[0]
-    if kind != "f64":
-        total = machine.arithmetic.summed("mma", types, x, y, z, sparse)
-        return machine.arithmetic.product(x, y, kind) + z if total is None else total
-    total = z
-    for i in machine.arithmetic.order(x.shape[-1]):
-        left, right = np.broadcast_arrays(x[:, :, i : i + 1], y[:, i : i + 1, :])
-        total = floating.fma(np.ascontiguousarray(left), np.ascontiguousarray(right), total, rounding=rounding)
-    return total
-
-
-def rounded(total: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
-    """Sums as the bit patterns of D's type, in 32-bit words (16-bit elements still apart)."""
-    match kind:
-        case "f64":
-            return total.view(np.uint64)
-        case "f32":
-            r = total.astype(np.float32)
-            bits = r.view(np.uint32)
-            bits[r != r] = 0x7FFF_FFFF
-            return bits
-        case "s32":
-            whole = total.astype(np.int64)
-            if clamp:
-                whole = np.clip(whole, -(1 << 31), (1 << 31) - 1)
-            return whole.astype(np.uint32)
-        case _:
-            return formats.encode(total, kind, "rn").astype(np.uint32)
+def sum_bits(patterns: np.ndarray, kind: str, dtype: str) -> np.ndarray:
+    """Bit patterns of C, of type `kind`, as bits of D's type."""
+    own = patterns.astype(WORDS[BITS[kind]])
+    return own if kind == dtype else formats.encode(formats.decode(own, kind), dtype)
 
 
 def registers_of(operand: Operand) -> tuple[Operand, ...]:

@@ -1,8 +1,6 @@
 """mma: dense, sparse and block-scaled matrix multiplication by a warp (PTX ISA 9.7.16.5.14, 9.7.16.6).
 
-Products are exact and sums are formed in float64 and rounded once, to f32, f16 or f64; PTX leaves their order open.
-Integer sums wrap at 32 bits or clamp with `.satfinite`. f64 is a chain of fma from C on, K ascending, as in the published
-measurements of A100 to B200.
+Sums are those of `machine/matrix_sum.py`.
 """
 
 from __future__ import annotations
@@ -17,14 +15,15 @@ import numpy as np
 from ...dialects.ptx.fragments import fragment
 from ...numerics import formats
 from ..machine.machine import Machine
+from ..machine.matrix_sum import matrix_sum
 from ..machine.program import Imm, Inst, Operand, Reg, Vec
 from ..machine.registry import Action, Collective, Mask, meaning
 from ..tensor.sparsity import place_nonzeros, quad_codes
-from .matrix import BITS, elements, inverse, multiplied, numbers, registers_of, rounded, write_registers
+from .matrix import BITS, elements, inverse, numbers, registers_of, sum_bits, write_registers
 
 Array = Any
 Reader = Callable[[], Array]
-"""A matrix of each warp as float64 numbers: (warps, rows, columns)."""
+"""A matrix of each warp: (warps, rows, columns)."""
 
 
 @meaning("mma", waits=True, sparse=False)
@@ -48,24 +47,29 @@ def _bind(machine: Machine, inst: Inst, sparse: bool) -> Action:
     abits, bbits = (4, 4) if packed else (BITS[t] for t in (atype, btype))
     cbits, dbits = BITS[ctype], BITS[dtype]
     kept = k // 2 if sparse else k
-    read_a = _reader(machine, a, abits, "packed" if packed else atype, "A", m, n, kept)
-    read_b = _reader(machine, b, bbits, "packed" if packed else btype, "B", m, n, k)
-    read_c = _reader(machine, c, cbits, ctype, "C", m, n, k)
+    read_a = _reader(machine, a, abits, "A", m, n, kept, lambda x: _values(x, atype, packed))
+    read_b = _reader(machine, b, bbits, "B", m, n, k, lambda x: _values(x, btype, packed))
+    read_c = _reader(machine, c, cbits, "C", m, n, k, lambda x: sum_bits(x, ctype, dtype))
     expand = None
     if sparse:
         metadata, selector = rest[:2]
         rest = rest[2:]
         expand = _expander(machine, metadata, selector, abits, k)
     scales = None
+    block, scale = 0, ""
     if inst.has("block_scale"):
         factors = int((inst.one_of("scale_vec::1X", "scale_vec::2X", "scale_vec::4X") or "scale_vec::0X")[11])
         factors = factors or (2 if inst.has("kind::mxf4") else 1)
+        block, scale = (k // 2 if sparse else k) // factors, inst.types[-1]
         scales = [
-            _scales(machine, rest[0], rest[1], factors, inst.types[-1], rows=True),
-            _scales(machine, rest[2], rest[3], factors, inst.types[-1], rows=False),
+            _scales(machine, rest[0], rest[1], factors, scale, rows=True),
+            _scales(machine, rest[2], rest[3], factors, scale, rows=False),
         ]
     flips = inst.has("xor")
-    clamp = inst.has("satfinite")
+    total = matrix_sum(
+        machine, inst, "mma", (dtype, atype, btype), (m, k),
+        sparse=sparse, block=block, scale=scale, packed=packed, clamp=inst.has("satfinite"),
+    )  # fmt: skip
     out_of_d = fragment("C", m, n, k, dbits)
     targets = _targets(d)
 
@@ -73,36 +77,45 @@ def _bind(machine: Machine, inst: Inst, sparse: bool) -> Action:
         x, y, z = read_a(), read_b(), read_c()
         if expand is not None:
             x = expand(x)
-        if scales is not None:
-            x = x * np.repeat(scales[0](), k // scales[0]().shape[-1], axis=-1)
-            y = y * np.repeat(scales[1](), k // scales[1]().shape[-1], axis=-1).transpose(0, 2, 1)
         if flips:
-            total = x @ (1 - y) + (1 - x) @ y + z
-        else:
-            # factors are multiplied in: such a product has no operands of the types left
-            types = (dtype, atype, btype) if scales is None else (dtype, "", "")
-            total = multiplied(machine, x, y, z, types, inst.rounding, expand is not None)
-        bits = rounded(total, dtype, clamp).reshape(machine.warps, m * n)
+            x, y = both(x, y)
+        factors = None if scales is None else (scales[0](), scales[1]().transpose(0, 2, 1))
+        bits = total(x, y, z, factors).reshape(machine.warps, m * n)
         values = bits[:, out_of_d]  # (warps, 32, values)
         if dbits == 16:
-            values = values[..., ::2] | values[..., 1::2] << np.uint32(16)
+            values = pairs(values)
         write_registers(machine, targets, values, mask)
 
     return step
 
 
-def _reader(machine: Machine, operand: Operand, bits: int, kind: str, which: str, m: int, n: int, k: int) -> Reader:
+def both(x: Array, y: Array) -> tuple[Array, Array]:
+    """Matrices of bits whose product counts where those of `x` and `y` differ."""
+    return np.concatenate([x, 1 - x], axis=-1), np.concatenate([1 - y, y], axis=-2)
+
+
+def pairs(values: Array) -> Array:
+    """Elements of 16 bits, two in a word."""
+    return values[..., ::2] | values[..., 1::2].astype(np.uint32) << np.uint32(16)
+
+
+def _values(patterns: Array, kind: str, packed: bool) -> Array:
+    """The numbers of A or B; `packed`: two of e2m1 in a byte."""
+    if packed:
+        return formats.decode(patterns.astype(np.uint8), "e2m1")
+    return numbers(np.ascontiguousarray(patterns), kind)
+
+
+def _reader(
+    machine: Machine, operand: Operand, bits: int, which: str, m: int, n: int, k: int, decode: Callable[[Array], Array]
+) -> Reader:
     table = inverse(which, m, n, k, bits)
     rows, columns = {"A": (m, k), "B": (k, n), "C": (m, n)}[which]
     registers = registers_of(operand)
 
     def read() -> Array:
         patterns = elements(machine, registers, bits).reshape(machine.warps, -1)[:, table]
-        if kind == "packed":
-            values = formats.decode(patterns.astype(np.uint8), "e2m1")
-        else:
-            values = numbers(np.ascontiguousarray(patterns), kind)
-        return values.reshape(machine.warps, rows, columns)
+        return decode(patterns).reshape(machine.warps, rows, columns)
 
     return read
 
@@ -157,14 +170,12 @@ def _bind_quads(machine: Machine, inst: Inst) -> Action:
     abits = BITS[atype]
     targets = _targets(d)
     back = np.argsort(_QUAD_LANES)
+    total = matrix_sum(machine, inst, "mma", (dtype, atype, btype), (8, 4))
 
-    def values(operand: Operand, bits: int, kind: str) -> Array:
-        """(warps, group, thread, value) as numbers."""
-        patterns = elements(machine, registers_of(operand), bits)
-        if kind == "tf32":
-            patterns = patterns.reshape(machine.warps, 32, -1)
-        chosen = np.ascontiguousarray(patterns[:, _QUAD_LANES])
-        return numbers(chosen, kind).reshape(machine.warps, 4, 8, -1)
+    def patterns(operand: Operand, bits: int) -> Array:
+        """(warps, group, thread, value)"""
+        chosen = elements(machine, registers_of(operand), bits)[:, _QUAD_LANES]
+        return np.ascontiguousarray(chosen).reshape(machine.warps, 4, 8, -1)
 
     def by_threads(x: Array, along: str) -> Array:
         """A, or B transposed, as (warps, group, 8, 4): each thread holds a row ("row") or four rows at one k."""
@@ -181,19 +192,16 @@ def _bind_quads(machine: Machine, inst: Inst) -> Action:
         return parts.transpose(0, 1, 2, 6, 4, 5, 3, 7).reshape(machine.warps, 4, 8, 8)
 
     def step(mask: Mask) -> None:
-        x = by_threads(values(a, abits, atype), alayout)
-        y = by_threads(values(b, abits, btype), "row" if blayout == "col" else "col")
-        z = spread(values(c, BITS[ctype], ctype), ctype)
-        total = machine.arithmetic.summed("mma", (dtype, atype, btype), x, y.transpose(0, 1, 3, 2), z)
-        if total is None:
-            total = machine.arithmetic.product(x, y.transpose(0, 1, 3, 2), dtype) + z
-        bits = rounded(np.ascontiguousarray(total), dtype, False)
+        x = by_threads(numbers(patterns(a, abits), atype), alayout)
+        y = by_threads(numbers(patterns(b, abits), btype), "row" if blayout == "col" else "col")
+        z = spread(sum_bits(patterns(c, BITS[ctype]), ctype, dtype), ctype)
+        bits = total(x, y.transpose(0, 1, 3, 2), z)
         if dtype == "f32":
             parts = bits.reshape(machine.warps, 4, 2, 2, 2, 2, 2, 2)  # row 4, 2, 1; column 4, 2, 1
             bits = parts.transpose(0, 1, 2, 6, 4, 5, 3, 7)
         flat = np.ascontiguousarray(bits).reshape(machine.warps, 32, 8)[:, back]
         if dtype == "f16":
-            flat = flat[..., ::2] | flat[..., 1::2] << np.uint32(16)
+            flat = pairs(flat)
         write_registers(machine, targets, flat, mask)
 
     return step

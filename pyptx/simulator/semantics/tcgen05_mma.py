@@ -1,7 +1,7 @@
 """tcgen05.mma: matrix multiplication with the accumulator in tensor memory (PTX ISA 9.7.18.10).
 
-Products are exact; the products of one instruction are summed in float32 in an order that PTX leaves open and added to
-D, rounding once more. Block-scaled kinds are summed in float64, integers exactly.
+Sums are those of `machine/matrix_sum.py`. With scale-input-d, D is divided and rounded to the nearest number of its type before
+it is added.
 
 Collectors are permissions to read an operand again from where an earlier instruction put it; values do not depend on them
 unless the operand was changed in between, which is a mistake of its own.
@@ -17,15 +17,17 @@ import numpy as np
 
 from ...dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor, read_descriptor
 from ...dialects.ptx.target import condition_text, target_in
+from ...numerics import formats
 from ..machine.machine import Machine
+from ..machine.matrix_sum import MatrixSum, matrix_sum
 from ..machine.memory import address_of
 from ..machine.program import Imm, Inst, Not, Operand, Vec
 from ..machine.registry import Action, Step, meaning
 from ..machine.tensor_memory import accumulator_places, tensor_memory, touched
-from .matrix import rounded
 from .tcgen05 import each, pair_of
 from .tensor_copy import scalar
 from .tensor_core_operands import (
+    FOURS,
     Issue,
     column_mask,
     column_shift,
@@ -34,7 +36,8 @@ from .tensor_core_operands import (
     read_a,
     read_b,
     read_indices,
-    scaled,
+    scale_factors,
+    scales_along_k,
     shifted,
 )
 
@@ -73,6 +76,7 @@ def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
         this = Issue(machine, inst, lane, shape, group, ws)
         for observer in machine.observers:
             observer.multiplied(inst, 2 * shape.m * shape.n * shape.k)
+        total = _sum(this)
         ctas = pair_of(machine, inst, lane)
         mask = 0 if zero_mask is None else scalar(machine, zero_mask, lane, "u64")
         y = _whole_b(this, b, ctas, mask, table is not None)
@@ -87,18 +91,15 @@ def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
             if ashift:
                 x = shifted(this, x)
             z = y if table is None else looked_up(this, table, cta, y)
+            factors = None
             if scales is not None:
-                x, z = (scaled(this, s, cta, v, which) for s, v, which in zip(scales, (x, z), "AB", strict=True))
-            how = None
-            if scales is None:
-                how = machine.arithmetic.sum_of("tcgen05", (shape.d, shape.a, shape.b), shape.k, sparse)
-            product = machine.arithmetic.product(x, z.T, shape.d) if how is None else np.zeros(0)
-            if shape.negate:
-                product, x = -product, -x
+                rows = len(x), len(z)
+                of_a, of_b = (scale_factors(this, s, cta, n, m) for s, n, m in zip(scales, rows, "AB", strict=True))
+                factors = of_a, of_b.T
             keep = None if disabled is None else _disabled(machine, disabled, lane, i)
             shift = 0 if divide is None else int(divide.value)
-            fused = None if how is None else partial(how.values, x, z.T)
-            _accumulate(this, d, cta, product, fused, accumulate, shift, keep)
+            products = partial(total, -x if shape.negate else x, z.T, factors=factors, lane=lane)
+            _accumulate(this, d, cta, products, accumulate, shift, keep)
 
     return each(machine, issue)
 
@@ -119,6 +120,15 @@ def _shape(
                 lane,
             )
     return shape
+
+
+def _sum(issue: Issue) -> MatrixSum:
+    shape = issue.shape
+    block = shape.dense_k // scales_along_k(issue) if shape.scale_type else 0
+    return matrix_sum(
+        issue.machine, issue.inst, "tcgen05", (shape.d, shape.a, shape.b), (shape.m, shape.k),
+        sparse=shape.sparse, block=block, scale=shape.scale_type, packed=shape.kind in FOURS, clamp=shape.saturate,
+    )  # fmt: skip
 
 
 def _whole_b(issue: Issue, b: Operand, ctas: list[int], mask: int, indices: bool) -> Array:
@@ -160,8 +170,7 @@ def _accumulate(
     issue: Issue,
     d: Operand,
     cta: int,
-    product: Array,
-    fused: Callable[[Array], Array] | None,
+    products: Callable[[Array], Array],
     accumulate: bool,
     shift: int,
     keep: Array | None,
@@ -181,28 +190,12 @@ def _accumulate(
     data = memory.data[cta]
     whole = rows == 128
     old = data[:, column : column + shape.n] if whole else data[lanes, column + columns]
-    if fused is not None:
-        half = shape.d == "f16"
-        before = (old.astype(np.uint16).view(np.float16) if half else old.view(np.float32)).astype(np.float64)
-        before = before * 2.0**-shift if accumulate else np.zeros_like(before)
-        new = rounded(fused(before), shape.d, False)
-    elif shape.d == "s32":
-        total = product.astype(np.int64)
-        if accumulate:
-            total = total + old.view(np.int32)
-        if shape.saturate:
-            total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-        new = total.astype(np.uint32)
-    elif shape.d == "f16":
-        if accumulate:
-            before = (old & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16).astype(np.float32)
-            product = product + before * np.float32(2.0**-shift)
-        new = product.astype(np.float16).view(np.uint16).astype(np.uint32)
-    else:
-        if accumulate:
-            before = old.view(np.float32)
-            product = product + (before * np.float32(2.0**-shift) if shift else before)
-        new = np.ascontiguousarray(product, np.float32).view(np.uint32)
+    before = old.astype(np.uint16) if shape.d == "f16" else old
+    if not accumulate:
+        before = np.zeros_like(before)
+    elif shift:
+        before = formats.encode(formats.decode(before, shape.d) * 2.0**-shift, shape.d)
+    new = products(before).astype(np.uint32)
     if keep is not None:
         new = np.where(keep[np.broadcast_to(lanes, new.shape)], old, new)
     if whole:

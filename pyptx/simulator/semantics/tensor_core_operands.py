@@ -1,7 +1,7 @@
 """What a tcgen05.mma reads besides D: A, B, scale factors, sparsity metadata, lookup tables, masks (PTX ISA 9.7.18.10).
 
 The manual shows some layouts in figures only. Those of CUTLASS are followed where it has them; the lookup table and scale
-factors of A in 128 lanes are as the text of the manual suggests: see `looked_up` and `scaled`.
+factors of A in 128 lanes are as the text of the manual suggests: see `looked_up` and `scale_factors`.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def expanded(issue: Issue, metadata: Operand, cta: int, x: Array) -> Array:
     return place_nonzeros(x, codes.reshape(128, -1), 4 if pairs else 32 if shape.a == "tf32" else 8)
 
 
-def _factors(issue: Issue) -> int:
+def scales_along_k(issue: Issue) -> int:
     """Scale factors along K of one instruction (PTX ISA table 68)."""
     inst, shape = issue.inst, issue.shape
     vector = inst.one_of("scale_vec::1X", "scale_vec::2X", "scale_vec::4X")
@@ -215,22 +215,22 @@ def _factors(issue: Issue) -> int:
     return shape.dense_k // (16 if inst.has("block16") else 32)
 
 
-def scaled(issue: Issue, operand: Operand, cta: int, matrix: Array, which: str) -> Array:
-    """A or B (`which`) times its scale factors, float64.
+def scale_factors(issue: Issue, operand: Operand, cta: int, rows: int, which: str) -> Array:
+    """The scale factors of the rows of A or the columns of B (`which`): shape (rows, factors along K), float64.
 
     The factor of row m for the i-th block of K is byte i % 4, counted from the one that the instruction descriptor names,
     of a word in lane m % 32 and column m / 32; the next four are the words after those of all rows (128, or 256 columns
     of B). Where the descriptor says that those of A have 128 lanes, row m has lane m: our reading of a figure.
     """
     shape = issue.shape
-    count = _factors(issue)
+    count = scales_along_k(issue)
     first = shape.a_scale if which == "A" else shape.b_scale
     if first + count > 4 and shape.dense_k != 96 and (first or count != 8):
         issue.fault(f"the {count} scale factors of {which} do not fit a word from byte {first} on")
     where = address_of(issue.machine, operand, issue.lane)
-    outer = np.arange(matrix.shape[0])
+    outer = np.arange(rows)
     halved = which == "B" and issue.group == 2 and issue.rows == 64
-    held = matrix.shape[0] // 2 if halved else matrix.shape[0]
+    held = rows // 2 if halved else rows
     lanes, columns = outer % held % 32 + (64 * (outer // held) if halved else 0), outer % held // 32
     step = -(-held // 128) * 4
     if which == "A" and shape.wide_scales:
@@ -242,8 +242,7 @@ def scaled(issue: Issue, operand: Operand, cta: int, matrix: Array, which: str) 
         f"scale factors of {which}", cta, lanes[:, None], (where & 0xFFFF) + columns[:, None] + byte // 4 * step
     )
     codes = (words >> (8 * (byte % 4)).astype(np.uint32) & np.uint32(255)).astype(np.uint8)
-    factors = formats.decode(codes, shape.scale_type)
-    return matrix * np.repeat(factors, matrix.shape[1] // count, axis=1)
+    return formats.decode(codes, shape.scale_type)
 
 
 # ---------------------------------------------------------------------------------------------------------- masks

@@ -1,7 +1,6 @@
 """Warpgroup matrix instructions (PTX ISA 9.7.17): wgmma.mma_async and what orders it.
 
-A wgmma is complete when issued, which is one of the orders PTX allows. Products are exact; the products of one
-instruction are summed in float32 in an order that PTX leaves open and added to D, rounding once more.
+A wgmma is complete when issued, which is one of the orders PTX allows. Sums are those of `machine/matrix_sum.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..machine.machine import Machine
+from ..machine.matrix_sum import matrix_sum
 from ..machine.program import Imm, Inst, Not, Operand, Reg, Sink, Vec
 from ..machine.registry import Action, Collective, Mask, Step, meaning
 from ..tensor.shared_operand import (
@@ -23,10 +23,10 @@ from ..tensor.shared_operand import (
     tell_operand,
 )
 from ..tensor.sparsity import place_nonzeros, quad_codes
-from .matrix import rounded
 
 Array = Any
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
+_WORDS = {"f32": np.uint32, "f16": np.uint16, "s32": np.uint32}
 
 
 def warpgroups(machine: Machine, inst: Inst, mask: Mask) -> list[int]:
@@ -133,8 +133,7 @@ def _bind(machine: Machine, inst: Inst) -> Action:
         metadata, selector = rest[0], _immediate(rest[1])
         rest = rest[2:]
     scale_d, *immediates = rest
-    integer = dtype == "s32"
-    negative = not integer and _immediate(immediates[0]) * _immediate(immediates[1]) < 0
+    negative = dtype != "s32" and _immediate(immediates[0]) * _immediate(immediates[1]) < 0
     from_registers = isinstance(a, Vec)
     turned = [bool(_immediate(i)) for i in immediates[2:]]
     turned_a = bool(turned[0]) if turned and not from_registers else False
@@ -142,12 +141,12 @@ def _bind(machine: Machine, inst: Inst) -> Action:
     abits, bbits = BITS[atype], BITS[btype]
     accumulator = Fragment(machine, d)
     fragment_a = Fragment(machine, a) if from_registers else None
-    clamp = inst.has("satfinite")
-    half = dtype == "f16"
     k_a = k // 2 if sparse else k
     metadata_row = None if metadata is None else machine.source(metadata, "b32", whole=True)
 
-    how = machine.arithmetic.sum_of("wgmma", (dtype, atype, btype), k, sparse)
+    total = matrix_sum(
+        machine, inst, "wgmma", (dtype, atype, btype), (64, k), sparse=sparse, clamp=inst.has("satfinite")
+    )
 
     def operand(which: Operand, lane: int, rows: int, depth: int, bits: int, kind: str, mn_major: bool) -> Array:
         descriptor = hopper_descriptor(_uniform(machine, which, lane, "u64"))
@@ -173,27 +172,9 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             y = operand(b, first, n, k, bbits, btype, turned_b)
             accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
             registers = accumulator.view(first)
-            if how is not None:
-                before = _matrix(registers, dtype) if accumulate else np.zeros((64, n))
-                total = how.values(-x if negative else x, y.T, before)
-                registers[...] = _registers(rounded(total, dtype, False), dtype)
-                accumulator.put(first, registers)
-                continue
-            product = machine.arithmetic.product(x, y.T, dtype)
-            if negative:
-                np.negative(product, product)
-            if half:
-                _add_half(registers, product, accumulate)
-            else:
-                parts = accumulators(product)
-                if integer:
-                    _add_integers(registers, parts, accumulate, clamp)
-                else:
-                    target = registers.view(np.float32).reshape(parts.shape)
-                    if accumulate:
-                        np.add(target, parts, out=target)
-                    else:
-                        target[...] = parts
+            before = _matrix(registers, dtype) if accumulate else np.zeros((64, n), _WORDS[dtype])
+            bits = total(-x if negative else x, y.T, before, lane=first)
+            registers[...] = _registers(bits, dtype)
             accumulator.put(first, registers)
 
     return step
@@ -207,11 +188,11 @@ def accumulators(matrix: Array) -> Array:
 
 
 def _matrix(registers: Array, kind: str) -> Array:
-    """D, (64, n) as float64, from the accumulators."""
-    if kind == "f32":
-        return _back(np.ascontiguousarray(registers).view(np.float32).reshape(-1, 2, 2, 4, 8, 4)).astype(np.float64)
-    halves = np.ascontiguousarray(registers).view(np.float16).reshape(-1, 2, 4, 8, 4, 2)
-    return _back(halves.transpose(0, 1, 5, 2, 3, 4)).astype(np.float64)
+    """The bits of D, (64, n), from the accumulators."""
+    if kind != "f16":
+        return _back(registers.reshape(-1, 2, 2, 4, 8, 4))
+    halves = np.ascontiguousarray(registers).view(np.uint16).reshape(-1, 2, 4, 8, 4, 2)
+    return _back(halves.transpose(0, 1, 5, 2, 3, 4))
 
 
 def _back(parts: Array) -> Array:
@@ -222,27 +203,9 @@ def _back(parts: Array) -> Array:
 def _registers(bits: Array, kind: str) -> Array:
     """The accumulators from bit patterns of D, (64, n), a word each."""
     parts = accumulators(bits)
-    if kind == "f32":
+    if kind != "f16":
         return parts.reshape(-1, 128)
-    low, high = parts[:, :, 0], parts[:, :, 1]
-    return (low | high << np.uint32(16)).reshape(-1, 128)
-
-
-def _add_half(registers: Array, product: Array, accumulate: int) -> None:
-    parts = accumulators(product).transpose(0, 1, 3, 4, 5, 2)  # two values share a register
-    if accumulate:
-        old = np.ascontiguousarray(registers).view(np.float16).reshape(parts.shape)
-        parts = parts + old.astype(np.float32)
-    registers[...] = np.ascontiguousarray(parts.astype(np.float16)).view(np.uint32).reshape(registers.shape)
-
-
-def _add_integers(registers: Array, parts: Array, accumulate: int, clamp: bool) -> None:
-    total = parts.astype(np.int64)  # sums of one instruction are below 2**24: exact in float32
-    if accumulate:
-        total = total + registers.view(np.int32).reshape(parts.shape)
-    if clamp:
-        total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    registers[...] = total.astype(np.uint32).reshape(registers.shape)
+    return np.ascontiguousarray(parts.transpose(0, 1, 3, 4, 5, 2)).view(np.uint32).reshape(-1, 128)
 
 
 def metadata_codes(metadata: Array, selector: int, bits: int) -> Array:

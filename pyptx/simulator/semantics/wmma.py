@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..machine.machine import Machine
+from ..machine.matrix_sum import matrix_sum
 from ..machine.memory import Access, aligned
 from ..machine.program import Inst, Operand, Reg
 from ..machine.registry import Action, Collective, Mask, meaning
-from .matrix import BITS, elements, multiplied, numbers, registers_of, rounded, write_registers
+from .matrix import BITS, elements, numbers, registers_of, sum_bits, write_registers
+from .mma import both, pairs
 from .movement import space_of
 
 Array = Any
@@ -149,7 +151,7 @@ def multiply(inst: Inst) -> Collective:
 
 def _bind_mma(machine: Machine, inst: Inst) -> Action:
     shape = _extent(inst)
-    m, n, _ = shape
+    m, n, k = shape
     d, a, b, c = inst.operands
     if len(inst.types) == 2:  # of half precision A and B
         dtype, ctype = inst.types
@@ -158,27 +160,28 @@ def _bind_mma(machine: Machine, inst: Inst) -> Action:
         dtype, atype, btype, ctype = inst.types
     targets = [o if isinstance(o, Reg) else None for o in registers_of(d)]
     clamp = inst.has("satfinite")
+    total = matrix_sum(machine, inst, "wmma", (dtype, atype, btype), (m, k), clamp=clamp)
     dbits = BITS[dtype]
 
     def matrix(operand: Operand, which: str, kind: str) -> Array:
         rows, columns = _size(which, shape)
         patterns = elements(machine, registers_of(operand), BITS[kind]).reshape(machine.warps, -1)[:, : rows * columns]
-        return numbers(np.ascontiguousarray(patterns), kind).reshape(machine.warps, rows, columns)
+        return np.ascontiguousarray(patterns).reshape(machine.warps, rows, columns)
 
     def step(mask: Mask) -> None:
-        x, y, z = matrix(a, "a", atype), matrix(b, "b", btype), matrix(c, "c", ctype)
+        x, y = numbers(matrix(a, "a", atype), atype), numbers(matrix(b, "b", btype), btype)
         if inst.has("xor"):
-            total = x @ (1 - y) + (1 - x) @ y + z
-        else:
-            total = multiplied(machine, x, y, z, (dtype, atype, btype), inst.rounding)
-        if inst.has("satfinite") and dtype in ("f16", "f32"):
-            most = 65504.0 if dtype == "f16" else float(np.finfo(np.float32).max)
-            total = np.where(np.isnan(total), 0.0, np.clip(total, -most, most))
-        bits = rounded(total, dtype, clamp).reshape(machine.warps, m * n)
+            x, y = both(x, y)
+        bits = total(x, y, sum_bits(matrix(c, "c", ctype), ctype, dtype))
+        if clamp and dtype in ("f16", "f32"):
+            sums = bits.view(np.float16 if dtype == "f16" else np.float32)
+            most = np.finfo(sums.dtype).max
+            bits = np.where(np.isnan(sums), sums.dtype.type(0), np.clip(sums, -most, most)).view(bits.dtype)
+        bits = bits.reshape(machine.warps, m * n)
         slots = len(targets) * (64 if dbits == 64 else 32) // dbits
         values = bits[:, _places(m, n, slots)]
         if dbits == 16:
-            values = values[..., ::2] | values[..., 1::2] << np.uint32(16)
+            values = pairs(values)
         write_registers(machine, targets, values, mask)
 
     return step

@@ -1,0 +1,108 @@
+"""Sums of matrix instructions on numbers that are decoded already, as the simulator has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...diagnostics import PTXError
+from ..formats import FORMATS
+from .accumulate import ZERO_EXPONENT, Bits, Numbers, accumulate
+from .exact import exact
+from .rules import FORMS, Kind, Rule, read_kind, rule_for
+
+Values = NDArray[np.floating[Any]]
+Factors = tuple[Values, Values] | None
+"""The values of the scale factors of A, (..., M, blocks along K), and of B, (..., blocks along K, N)."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """C + A B of one kind of instruction on one architecture.
+
+    `kind.k` is the depth of one fused instruction, that of a sparse one with its zeros; a deeper product is a chain of them, ascending.
+    """
+
+    kind: Kind
+    rule: Rule
+    arch: str
+
+    def __call__(self, a: Values, b: Values, c: Bits, factors: Factors = None) -> Bits:
+        """As the hardware sums. (..., M, K), (..., K, N) and (..., M, N); C and the result are bits of D's type."""
+        kind = self.kind
+        x, y = of_values(a, kind.a), of_values(b, kind.b)
+        scales = None if factors is None else tuple(of_values(f, kind.scale) for f in factors)
+        for first in range(0, a.shape[-1], kind.k):
+            part = slice(first, first + kind.k)
+            blocks = slice(first // kind.block, (first + kind.k) // kind.block) if kind.block else part
+            pair = None if scales is None else (scales[0][..., blocks], scales[1][..., blocks, :])
+            c = accumulate(kind, self.rule, x[..., part], y[..., part, :], c, pair)
+        return c
+
+    def exact(self, a: Values, b: Values, c: Bits, factors: Factors = None) -> Bits:
+        """The true sum, rounded once to the nearest number of D's type. f64 is a chain of fma here, too."""
+        return self(a, b, c) if self.kind.d == "f64" else exact(*scaled(a, b, factors), c, self.kind.d)
+
+
+def scaled(a: Values, b: Values, factors: Factors) -> tuple[Values, Values]:
+    """A and B times their scale factors, exact in float64."""
+    if factors is None:
+        return a, b
+    of_a, of_b = factors
+    block = a.shape[-1] // of_a.shape[-1]
+    x, y = np.repeat(of_a, block, axis=-1), np.repeat(of_b, block, axis=-2)
+    return a.astype(np.float64) * x, b.astype(np.float64) * y
+
+
+def of_values(values: NDArray[Any], name: str) -> Numbers:
+    """Numbers of a format, of which only the values are left."""
+    wide = np.asarray(values, np.float64)
+    exponent = np.maximum(np.frexp(wide)[1] - 1, FORMATS[name].min_exponent)
+    zero = exponent if name == "ue8m0" else np.where(wide == 0, ZERO_EXPONENT, exponent)
+    return Numbers(wide, zero.astype(np.int32))
+
+
+@lru_cache(maxsize=1024)
+def sum_for(
+    instruction: str, types: tuple[str, str, str], shape: tuple[int, int], arch: str, *,
+    sparse: bool = False, block: int = 0, scale: str = "", packed: bool = False,
+) -> Sum:  # fmt: skip
+    """How an instruction sums on an architecture.
+
+    `types` of D, A and B; `shape`: (M, K), K of a sparse instruction with its zeros; `block` elements of a dense A share a scale factor
+    of type `scale`; `packed`: the kinds mxf4 and mxf4nvf4. PTXError if the architecture does not have it.
+    """
+    d, a, b = types
+    rows, depth = shape[0], shape[1] // 2 if sparse else shape[1]
+    first = "mma" if instruction == "wmma" else instruction
+    # the scale factors of ue5m3 are aligned as those of ue4m3 are; deeper packed instructions are longer sums of the same kind
+    written = [f"block{block}"] * bool(block) + [d, a, b] + [d] * (not block)
+    written += ["ue4m3" if scale == "ue5m3" else scale] * bool(block)
+    refused: PTXError | None = None
+    for k in [64] if packed else _depths(first, depth, chained=instruction in ("wmma", "tcgen05")):
+        try:
+            kind = read_kind(f"{first}.{f'm{rows}' if d == 'f64' else ''}k{k}.{'.'.join(written)}")
+            rule = rule_for(kind, arch)
+        except PTXError as error:
+            refused = refused or error
+            continue
+        kind = replace(kind, k=depth if packed else k, scale=scale)
+        if sparse:
+            kind = replace(kind, k=2 * kind.k, block=2 * kind.block)
+            rule = replace(
+                rule, unit=rule.unit and 2 * rule.unit, group=rule.group if rule.group == 1 else 2 * rule.group
+            )
+        return Sum(kind, rule, arch)
+    raise refused or PTXError(f"{instruction} does not multiply {a} and {b} with K = {depth}")
+
+
+def _depths(instruction: str, depth: int, chained: bool) -> list[int]:
+    """Depths of the instructions to try: of the machine instructions that a deeper one is made of, or of the one that is written."""
+    if not chained:
+        return [depth]
+    known = {k for (name, _), forms in FORMS.items() if name.startswith(instruction) for f in forms for k in f.depths}
+    return sorted((k for k in known if depth % k == 0), reverse=True)
