@@ -9,12 +9,14 @@ from __future__ import annotations
 import pickle
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pyptx
+from benchmarks import legal_orders
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import Report
 from pyptx.simulator.sanitizer import Finding
@@ -82,6 +84,49 @@ def test_one_missing_warp_barrier_is_found(missing: int) -> None:
         part + "bar.warp.sync 0xffffffff;" * (n not in (missing, len(parts) - 1)) for n, part in enumerate(parts)
     )
     assert rules(run(body, block=32)[0]) == {"schedule-dependent"}
+
+
+@pytest.mark.parametrize("idiom", legal_orders.IDIOMS, ids=lambda i: i.__name__)
+def test_results_that_may_differ_are_no_mistake(idiom: Any) -> None:
+    """Strong accesses and atomics see what others did so far (PTX ISA 8.7.1: they are no data race)."""
+    setting, text = legal_orders.draw(idiom, Random(5))
+    report, *_ = legal_orders.simulate(setting, text)
+    assert not report.findings, text
+
+
+@pytest.mark.parametrize(
+    ("body", "severity"),
+    [
+        # lane 0 hands its value to the others, which use it
+        ("@%p1 st.volatile.shared.u32 [s], 9; ld.volatile.shared.u32 %r7, [s];", "error"),
+        ("@%p1 st.volatile.global.u32 [%rd2], 5; ld.volatile.global.u32 %r7, [%rd2];", "error"),
+        ("@%p1 st.volatile.shared.u32 [s], 5; bar.warp.sync -1; ld.volatile.shared.u32 %r7, [s];", None),
+        # an exchange; who says .relaxed may know what that means
+        ("st.relaxed.cta.shared.u32 [%r5], 5; ld.relaxed.cta.shared.u32 %r7, [%r5+4];", "warning"),
+        ("st.relaxed.cta.shared.u32 [%r5], 5; bar.warp.sync -1; ld.relaxed.cta.shared.u32 %r7, [%r5+4];", None),
+        # a flag: who tests it expects either
+        ("@%p1 st.volatile.shared.u32 [s], 5; ld.volatile.shared.u32 %r8, [s]; setp.ne.u32 %p3, %r8, 0; @%p3 mov.u32 %r7, 1;", None),
+        # lanes that go different ways
+        ("@%p1 bra $store; ld.volatile.shared.u32 %r7, [s]; bra $go;\n$store: st.volatile.shared.u32 [s], 5;\n$go:", None),
+        # an atomic
+        ("red.shared.add.u32 [s], 1; ld.volatile.shared.u32 %r7, [s];", None),
+    ],
+)  # fmt: skip
+def test_what_relies_on_lanes_in_step(body: str, severity: str | None) -> None:
+    begin = "    mov.u32 %r7, 0; st.shared.u32 [%r5], %r7; @%p1 st.shared.u32 [s+128], %r7; bar.warp.sync -1;"
+    report, _ = run(f"{begin}\n    {body} st.global.u32 [%rd4], %r7;", block=32)
+    assert [(f.severity, f.rule) for f in report.findings if isinstance(f, Finding)] == (
+        [(severity, "schedule-dependent")] if severity else []
+    )
+    for finding in report.findings:
+        assert isinstance(finding, Finding) and finding.other is not None
+        assert "bar.warp.sync" in (finding.hint or "")
+        assert finding.instruction.startswith("ld.") and ".st." not in finding.instruction
+
+
+def test_relaxed_stores_to_the_shared_memory_of_several_ctas() -> None:
+    """Each CTA has its own word, of which any thread's value may stay (8.9.3)."""
+    assert not run("    st.relaxed.cta.shared.u32 [s], %r1;", grid=3)[0].findings
 
 
 def ring(arrivals: int, wait: str = "") -> str:

@@ -21,6 +21,7 @@ class ClusterTryCancel(Instruction):
 
     name = "ptx.clusterlaunchcontrol.try_cancel.async"
     section = "9.7.15.18"
+    looks_at_schedule = True
     effect = "order"
     polls = True
     forms = (

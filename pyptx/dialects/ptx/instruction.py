@@ -222,6 +222,8 @@ class Instruction(Operation, Fragments):
     """The proxy through which it touches memory: `generic` or `async` (PTX ISA 8.6), empty where the manual does not say."""
     polls: ClassVar[bool] = False
     """Whether it looks for what other threads do, so that a loop around it may be one that waits."""
+    looks_at_schedule: ClassVar[bool] = False
+    """Whether its result depends on the order in which threads run, in right programs, too."""
     whole_warp: ClassVar[bool] = False
     """Whether all threads of a warp execute it together, without a membermask."""
     aligned: ClassVar[bool] = False

@@ -95,6 +95,7 @@ class ActiveMask(Instruction):
     """The mask of the lanes that run this instruction together. Operand: d, 32 bits."""
 
     name = "ptx.activemask"
+    looks_at_schedule = True
     section = "9.7.15.12"
     result_name = "mask"
     effect = "order"

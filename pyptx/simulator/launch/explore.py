@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import SimulationError
+from ...diagnostics import Diagnostic, SimulationError
 from ...dialects.ptx.cluster import ClusterTryCancel
 from ..engine.engine import Engine
-from ..machine.machine import Launch, Machine
-from ..machine.memory import Allocation, GlobalMemory
+from ..machine.machine import Launch
+from ..machine.memory import GlobalMemory
 from ..machine.program import Imm, Inst, Program
 from ..machine.registry import MEANINGS, Barrier
 from ..machine.schedule import Schedule, Scheduler
@@ -35,7 +35,6 @@ LEAST_STEPS = 200
 """Steps that they may take beyond that: what setting up a launch costs."""
 LANES = 1024
 """Threads of the part of a grid that later schedules run."""
-_STRONG = {"volatile", "acquire", "relaxed", "release", "acq_rel", "mmio"}
 _TIME = ("%clock", "%globaltimer", "%smid")
 """Special registers that differ from run to run."""
 
@@ -49,7 +48,11 @@ class Communication:
     grid: bool
     """Whether CTAs of different clusters do."""
     exact: bool
-    """The results should be the same in any order: no atomic returns what it found, none adds floats, nobody reads a clock."""
+    """The results should be the same in any order: nothing of what a thread does depends on when the others run, but for
+    barriers that wait.
+    """
+    steady: bool
+    """They would be but for strong loads and polls, which see what others did so far."""
 
 
 def communication(program: Program) -> Communication:
@@ -61,11 +64,13 @@ def communication(program: Program) -> Communication:
         or (inst.family.access in ("load", "store", "atomic") and not any("shared" in m for m in inst.modifiers))
         for inst in found
     )
-    exact = not any(_varies(inst) for inst in program.instructions)
+    varies = any(_varies(inst) for inst in program.instructions)
+    looks = any(inst.polls and inst.written for inst in program.instructions)
     near = [inst for inst in found if _strong(inst) and any("shared" in m for m in inst.modifiers)]
     far = wide or any("shared::cluster" in inst.modifiers for inst in found)
     levels = {"warp": bool(found), "lane": bool(near), "cta": far}
-    return Communication(frozenset(level for level, there in levels.items() if there), wide, exact)
+    found_levels = frozenset(level for level, there in levels.items() if there)
+    return Communication(found_levels, wide, exact=not (varies or looks), steady=not varies)
 
 
 def _communicates(inst: Inst) -> bool:
@@ -73,12 +78,12 @@ def _communicates(inst: Inst) -> bool:
     if inst.copies:
         return False
     if family.access == "atomic":
-        return bool(inst.written) or bool(_STRONG & set(inst.modifiers))
+        return bool(inst.written) or inst.strong
     return inst.polls or _strong(inst) or family.access == "object"
 
 
 def _strong(inst: Inst) -> bool:
-    return inst.family.access in ("load", "store") and bool(_STRONG & set(inst.modifiers))
+    return inst.family.access in ("load", "store") and inst.strong
 
 
 def _meets_some(inst: Inst) -> bool:
@@ -92,7 +97,7 @@ def _meets_some(inst: Inst) -> bool:
 
 def _varies(inst: Inst) -> bool:
     """Whether what an instruction gives depends on the order of threads in right programs, too."""
-    if any(word in inst.text for word in _TIME) or inst.family is ClusterTryCancel:
+    if any(word in inst.text for word in _TIME) or inst.family.looks_at_schedule:
         return True
     return inst.family.access == "atomic" and (bool(inst.written) or any("f" in t for t in inst.types))
 
@@ -130,10 +135,11 @@ class Explorer:
     part: int
     """CTAs of the grid that are run."""
     levels: Collection[str]
-    exact: bool
-    """Whether other results than the first run's are a mistake."""
+    communicates: Communication
     broken: bool
     """Whether an error is known."""
+    differs: bool = False
+    """Whether results that differ are told."""
 
     def run(self, schedules: list[Schedule], budget: int | None) -> list[Finding]:
         """Run schedules and return what they found that is not known yet, each finding with its schedule. With a budget of
@@ -179,13 +185,39 @@ class Explorer:
                 return found  # lanes that fell after their warp by a phase of an mbarrier: code relies on it
             self.broken = True
             found = [_as_finding(fault, schedule)]
-        elif complete and self.exact and (different := self._different(schedule)) is not None:
-            self.broken = True
+        elif complete and not self.differs and (different := self._different(schedule)) is not None:
+            self.differs = True
+            self.broken = different.severity == "error"
             found = [different]
         return found
 
     def _different(self, schedule: Schedule) -> Finding | None:
-        """A finding where the results are not those of the first run."""
+        """A finding where the results are not those of the first run, and the kernel does not ask for that: strong loads, polls
+        and atomics that return something see what others did so far, which may be more or less.
+        """
+        scheduler = self.engine.scheduler
+        assert scheduler is not None
+        lanes = scheduler.level == "lane" and self.communicates.steady
+        pair = self._in_step() if lanes else None
+        if not self.communicates.exact and pair is None and (self.sanitizer is not None or not lanes):
+            return None
+        what = self._what_differs()
+        if what is None:
+            return None
+        differ, inst = what
+        if pair is not None:
+            return _in_step(schedule, differ, *pair, self.engine.machine.program)
+        return _difference(schedule, differ, inst, self.engine.machine.program, certain=self.communicates.exact)
+
+    def _in_step(self) -> tuple[Inst, Inst] | None:
+        """Accesses that are as they were in the first run while the lanes of a warp run in step: the later and the earlier
+        one. Loads of what another lane stored come first, and volatile ones, which know no memory model.
+        """
+        pairs = [] if self.sanitizer is None else self.sanitizer.in_step.values()
+        return min(pairs, key=lambda p: (not _volatile(*p), p[0].family.access != "load"), default=None)
+
+    def _what_differs(self) -> tuple[str, Inst | None] | None:
+        """The bytes that are not those of the first run, in words, and the instruction that wrote the first."""
         machine, sanitizer = self.engine.machine, self.sanitizer
         for allocation, data in self.results.contents:
             differ = np.flatnonzero(allocation.data != data)
@@ -197,26 +229,46 @@ class Explorer:
                 continue
             inst = None if sanitizer is None else sanitizer.writer(allocation, int(differ[0]))
             if inst is None or not _strong(inst):  # of strong stores to one place, any may win
-                return _difference(schedule, allocation, differ, inst, machine)
+                words = f"{differ.size} bytes of {allocation.name} from byte {int(differ[0])} on"
+                return f"{words} are not as in the first run", inst
         return None
 
 
-def _difference(
-    schedule: Schedule, allocation: Allocation, differ: Array, inst: Inst | None, machine: Machine
-) -> Finding:
+def _volatile(*pair: Inst) -> bool:
+    return any(inst.has("volatile") for inst in pair)
+
+
+def _difference(schedule: Schedule, differ: str, inst: Inst | None, program: Program, *, certain: bool) -> Finding:
+    message = f"the results depend on the order in which threads run: {differ}"
+    hint = "order the accesses of different threads by barriers, or by a release and an acquire"
+    severity = "error" if certain else "warning"
+    found = Finding(severity, message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token)
+    return found if inst is None else _at(found, inst, program)
+
+
+def _in_step(schedule: Schedule, differ: str, later: Inst, earlier: Inst, program: Program) -> Finding:
+    """The lanes of a warp are taken to run in step. A warning where the accesses name a scope: their author may know."""
     message = (
-        f"the results depend on the order in which threads run: {differ.size} bytes of {allocation.name} from byte "
-        f"{int(differ[0])} on are not as in the first run"
+        f"the results depend on the order in which lanes of a warp run: {differ}; nothing orders this access after that of "
+        f"another lane by `{earlier.text}`"
     )
     hint = (
-        "threads of a warp do not run in step: put bar.warp.sync between what one lane stores and another loads; .volatile "
+        "lanes of a warp do not run in step: put bar.warp.sync between what one lane stores and another loads; .volatile "
         "and .relaxed order nothing"
     )
-    found = Finding("error", message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token)
-    if inst is None:
-        return found
+    severity = "error" if _volatile(later, earlier) else "warning"
+    side = Diagnostic(
+        "note", f"`{earlier.text}`", earlier.filename, earlier.line, earlier.column, origin=program.origin(earlier)
+    )
+    found = Finding(
+        severity, message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token, other=side
+    )
+    return _at(found, later, program)
+
+
+def _at(found: Finding, inst: Inst, program: Program) -> Finding:
     place = {"filename": inst.filename, "line": inst.line, "column": inst.column, "instruction": inst.text}
-    return replace(found, **place, origin=machine.program.origin(inst))
+    return replace(found, **place, origin=program.origin(inst))
 
 
 def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:

@@ -198,8 +198,8 @@ def simulate_entry(
             again = None if sanitizer is None or alone else Sanitizer(sanitizer)
             other = runner if alone else engine_for(part, [] if again is None else [again])
             results = Snapshot(memory)
-            levels, exact = communicates.levels, communicates.exact
-            explorer = Explorer(other, again or sanitizer, results, start, part, levels, exact, broken)
+            levels = communicates.levels | ({"lane"} if sanitizer is not None and sanitizer.in_step else set())
+            explorer = Explorer(other, again or sanitizer, results, start, part, levels, communicates, broken)
             later = [Schedule(first.seed, number) for number in range(1, count or DEFAULT)]
             budget = None if count else LEAST_STEPS + int(COST * steps)
             report.findings += explorer.run(later, budget)

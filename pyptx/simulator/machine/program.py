@@ -176,6 +176,9 @@ class Address:
 Operand = Reg | Imm | Special | Place | Name | Sink | Not | Part | Negative | Pair | Vec | Args | Address
 
 
+_STRONG = frozenset({"volatile", "acquire", "relaxed", "release", "acq_rel", "mmio"})
+
+
 @dataclass(slots=True, eq=False)
 class Inst:
     """One decoded instruction."""
@@ -216,8 +219,12 @@ class Inst:
     @property
     def polls(self) -> bool:
         """Whether a loop around it may be one that waits for other threads: it looks at what they do."""
-        strong = {"volatile", "acquire", "relaxed", "mmio"} & set(self.modifiers)
-        return self.family.polls or (self.family.access == "load" and bool(strong))
+        return self.family.polls or (self.family.access == "load" and self.strong)
+
+    @property
+    def strong(self) -> bool:
+        """Whether it says that it is a strong operation (PTX ISA 8.4): all modifiers of loads and stores that do."""
+        return not _STRONG.isdisjoint(self.modifiers)
 
     @property
     def fences(self) -> str:

@@ -19,9 +19,11 @@ from ..machine.observe import Action
 from ..machine.program import Address, Inst, Reg, leaves
 from ..machine.registry import dtype_of
 from .history import stands_for
+from .lockstep import Lockstep
 from .patterns import Patterns, kind_of
 from .replicas import Replicas
 from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
+from .values import branches_on, loads_behind
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -41,26 +43,16 @@ def scalar_size(inst: Inst) -> int:
 
 def deciding(instructions: list[Inst]) -> set[int]:
     """The numbers of the instructions that return a value on which a branch, a guard or an address depends."""
-    wanted: set[Reg] = set()
+    wanted = branches_on(instructions)
     for inst in instructions:
-        if inst.guard is not None:
-            wanted.add(inst.guard)
-        if inst.opcode.startswith("brx") or inst.family.access == "object":
+        if inst.family.access == "object":
             wanted.update(inst.read)
         for operand in inst.operands:
             if isinstance(operand, Address):
                 wanted.update(r for r in leaves(operand) if isinstance(r, Reg))
         if inst.family.access == "store" and not inst.has("global"):  # others, or the thread itself, load it
             wanted.update(inst.read)
-    size = -1
-    while size != len(wanted):
-        size = len(wanted)
-        for inst in instructions:
-            if inst.family.access not in ("load", "atomic") and not wanted.isdisjoint(inst.written):
-                wanted.update(inst.read)
-    return {
-        i.number for i in instructions if i.family.access in ("load", "atomic") and not wanted.isdisjoint(i.written)
-    }
+    return loads_behind(instructions, wanted)
 
 
 def _together(index: Array, losers: Array, width: int, differ: Array) -> tuple[int, int]:
@@ -100,6 +92,7 @@ class Races:
         self.over = self.limit - 1
         self.patterns = Patterns(sanitizer)
         self.replicas = Replicas(sanitizer)
+        self.lockstep = Lockstep(sanitizer)
         instructions = self.machine.program.instructions
         self.sizes = np.array([scalar_size(i) for i in instructions], np.int64)
         """Bytes of the scalars that each instruction accesses."""
@@ -170,7 +163,7 @@ class Races:
                 return action(mask)
 
             return fence
-        return action
+        return self.lockstep.bound(inst, action)
 
     def fence(self, inst: Inst, mask: Array) -> None:
         lanes = np.flatnonzero(self.machine.active(inst, mask))
@@ -361,9 +354,9 @@ class Races:
         inst = access.inst
         kind = kind_of(inst)
         for space, index, losers in self._collided:
-            if kind != WEAK and (kind != CTA or np.unique(self.machine.cta_of_lane[losers]).size == 1):
-                continue  # strong stores that see each other do not race: any of them wins
             differ = ~self._same(access, losers, everyone, values, load)
+            if kind != WEAK:  # strong stores that see each other do not race: any of them wins
+                differ &= ~self._morally_strong(inst, losers, space.write[index], kind)
             if np.count_nonzero(differ):
                 at = np.flatnonzero(differ)
                 threads, places = _together(index, losers, access.size >> space.shift, index[at])
@@ -612,7 +605,9 @@ class Races:
         times, who = stamps >> 32, stamps & THREAD
         ok = self.clocks.ordered(lanes, who, times)
         if kind:
-            ok |= (stamps >> 28 & 3 != WEAK) & self._morally_strong(inst, lanes, stamps, kind)
+            strong = (stamps >> 28 & 3 != WEAK) & self._morally_strong(inst, lanes, stamps, kind)
+            self.lockstep.unordered(inst, lanes, stamps, who - self.s.first_lane, strong & ~ok)
+            ok |= strong
         bad = np.flatnonzero(~ok)
         if not bad.size:
             return

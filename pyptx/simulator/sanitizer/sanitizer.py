@@ -50,6 +50,8 @@ class Sanitizer(Observer):
         self._known: set[tuple[object, ...]] = set() if before is None else before._known
         self._kept: Counter[str] = Counter() if before is None else before._kept
         """Findings by rule."""
+        self.in_step: dict[tuple[int, int], tuple[Inst, Inst]] = {} if before is None else before.in_step
+        """Accesses that rely on the lanes of a warp running in step: see `Lockstep`."""
 
     def attach(self, machine: Machine) -> None:
         self.machine = machine
