@@ -10,7 +10,8 @@ from ..diagnostics import PTXError
 from ..dialects.ptx.style import detect
 from ..parser.diagnose import diagnose_text
 from ..parser.module import diagnostics, header_issues, style_samples
-from ..parser.reader import Issue, ModuleText, Reader
+from ..parser.module_text import Issue, ModuleText
+from ..parser.reader import Reader
 from ..sources import source_of
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused

@@ -24,7 +24,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.style import DEFAULT, Style
 from ..dialects.ptx.target import Version, parse_version
 from ..frontend.core.instructions import spelled, wide_floats
-from ..parser.reader import ModuleText
+from ..parser.module_text import ModuleText
 from ..printer.ptx import header_gaps
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import create

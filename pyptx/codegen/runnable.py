@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ..analysis.occupancy import most_shared
 from ..dialects.ptx.structure import DeclarationAttr
-from ..parser.reader import ModuleText
+from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..types import from_name
 from .guesses import Guess, Guesses, declarations, guess, tokens

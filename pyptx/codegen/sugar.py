@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
 from ..dialects.ptx.style import DEFAULT
 from ..frontend.module.arguments import ends_in_jump
-from ..parser.reader import ModuleText
+from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Statement
 from . import calls, constants, directives, layout

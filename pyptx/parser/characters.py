@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..dialects.ptx.syntax import TOKEN
-from .reader import Issue
+from .module_text import Issue
 
 _CONTROL = "\0\x0b\x1c\x1d\x1e\x1f"
 """NUL, and what Python takes for white space and ptxas does not."""

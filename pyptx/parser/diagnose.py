@@ -53,7 +53,8 @@ from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
 from .fixes import Fixer, Placed
 from .module import diagnostics, header_issues
-from .reader import Issue, ModuleText, Reader
+from .module_text import Issue, ModuleText
+from .reader import Reader
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..dialects.ptx.directive_facts import SOURCE_SECTION
 from ..dialects.ptx.syntax import LINE_MARKER, Token
 
 LINE_DIRECTIVES = frozenset({".loc", ".loc_intermediate", ".file", ".version", ".target", ".address_size"})
@@ -106,3 +107,59 @@ def pragma_before(tokens: list[Token], start: int, semicolon: int) -> bool:
     while at > start and (tokens[at][0] == "str" or tokens[at][1] == ","):
         at -= 1
     return at < semicolon - 1 and tokens[at][1] == ".pragma"
+
+
+def statement_ends(tokens: list[Token], depth: int) -> list[int]:
+    """Where each statement ends, the first of which is inside so many braces; Incomplete if the last one does not."""
+    ends: list[int] = []
+    at = 0
+    while at < len(tokens):
+        at, depth = _end_of(tokens, at, depth)
+        ends.append(at)
+    return ends
+
+
+def _end_of(tokens: list[Token], at: int, depth: int) -> tuple[int, int]:
+    kind, token = tokens[at]
+    count = len(tokens)
+    if token == "{":
+        return at + 1, depth + 1
+    if token == "}":
+        return at + 1, max(depth - 1, 0)
+    if token == ";":
+        return at + 1, depth
+    if kind == "id" and at + 1 < count and tokens[at + 1][1] == ":":
+        if at + 2 < count and tokens[at + 2][1] in (".branchtargets", ".calltargets", ".callprototype"):
+            return until(tokens, at, ";"), depth
+        return at + 2, depth
+    if token in LINE_DIRECTIVES:
+        return line_directive_end(tokens, at), depth
+    if token in (".section", SOURCE_SECTION):
+        return section_end(tokens, at), depth
+    if depth == 0:
+        return _module_statement_end(tokens, at)
+    return until(tokens, at, ";"), depth
+
+
+def _module_statement_end(tokens: list[Token], at: int) -> tuple[int, int]:
+    function = False
+    i = at
+    while i < len(tokens):
+        token = tokens[i][1]
+        if token in (".func", ".entry"):
+            function = True
+        elif token == "(":
+            i = matching(tokens, i)
+            continue
+        elif token == ";":
+            if function and pragma_before(tokens, at, i):
+                i += 1
+                continue
+            return i + 1, 0
+        elif token == "{":
+            if function:
+                return i + 1, 1
+            i = matching(tokens, i)
+            continue
+        i += 1
+    raise Incomplete

@@ -29,7 +29,8 @@ from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused, line_location
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Statement
-from .reader import Issue, ModuleText, Reader
+from .module_text import Issue, ModuleText
+from .reader import Reader
 
 
 def parse_text(text: str, filename: str | None = None, *, allow_unknown: bool = False) -> BuiltinModule:

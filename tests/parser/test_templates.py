@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_verdicts import FOOTER, Draw, balanced
-from pyptx.parser import reader, recipes, templates
+from pyptx.parser import known_lines, reader, recipes, templates
 from pyptx.parser.reader import Reader
 from pyptx.parser.templates import generalised
 from pyptx.ssa.builder import FunctionSource
@@ -30,7 +30,7 @@ FIELDS = (
 
 
 MEMOS = (
-    (reader, "_lines"), (reader, "_unended"), (templates, "_templates"), (recipes, "_groups"), (recipes, "_definitions"),
+    (known_lines, "LINES"), (reader, "_unended"), (templates, "_templates"), (recipes, "_groups"), (recipes, "_definitions"),
 )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_constants_of_one_kind_are_judged_alike(nothing_known: None) -> None:
         if generalised(other)[0] != generalised(line)[0]:
             continue
         templates._templates.clear()
-        reader._lines.clear()
+        known_lines.LINES.clear()
         alone = [d.message for d in diagnose(f"{head}{other}\n{FOOTER}")]
         together = [d.message for d in diagnose(f"{head}{line}\n{other}\n{FOOTER}") if d.line == head.count("\n") + 2]
         assert together == alone, f"{line}\n{other}"
