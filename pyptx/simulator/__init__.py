@@ -23,6 +23,7 @@ from .launch.report import Line, Report
 from .machine.endpoint import Endpoint
 from .machine.observe import Observer
 from .machine.texture import Sampler, Surface, Texture
+from .observers.numerics import Numerics
 from .observers.profile import Profile
 from .observers.timeline import Timeline
 from .observers.trace import Step, Stored, ThreadName, watchers
@@ -32,6 +33,7 @@ __all__ = [
     "Endpoint",
     "Line",
     "LoadedKernel",
+    "Numerics",
     "Observer",
     "Profile",
     "Report",
@@ -62,6 +64,7 @@ def simulate(
     on_store: Callable[[Stored], object] | None = None,
     threads: Sequence[ThreadName] | None = None,
     profile: bool = False,
+    numerics: bool = False,
     observers: Sequence[Observer] = (),
     arithmetic: str = "hardware",
     arch: str | None = None,
@@ -91,7 +94,7 @@ def simulate(
     by the token that a finding names (`"0:3"`).
     `trace`: called with a line per executed instruction of `threads` ((%ctaid or number of the CTA, number of the
     thread); default the first), `on_instruction` and `on_store` with `trace.Step` and `trace.Stored`; `profile`:
-    fill `Report.profile`; `observers`: more, such as a `Timeline`.
+    fill `Report.profile`; `numerics`: fill `Report.numerics`, what the sums of matrix instructions lose; `observers`: more, such as a `Timeline`.
 
     What PTX leaves open in arithmetic: `arithmetic="hardware"` sums the products of matrix multiplications as the tensor cores of
     `arch` do (None: the module's target; docs/simulator.md), `"exact"` rounds the true sum once, `"random"` adds them in random
@@ -142,6 +145,7 @@ def simulate(
         max_steps=max_steps,
         observers=watchers(observers, trace, on_instruction, on_store, threads),
         profile=profile,
+        numerics=numerics,
         arithmetic=arithmetic,
         arch=arch,
         approx=approx,

@@ -89,7 +89,7 @@ def _fused(kind: Kind, rule: Rule, a: Numbers, b: Numbers, c: Bits, scales: Scal
 
 
 def _sum(kind: Kind, rule: Rule, a: Numbers, b: Numbers, c: Bits, scales: Scales) -> Bits:
-    addend, exponent = _addends(rule, a, b, scales)
+    addend, exponent = addends(rule, a, b, scales)
     before = numbers(c, kind.d)
     largest = np.maximum(exponent.max(axis=0), before.exponent)
     unit = np.ldexp(1.0, rule.fraction - largest)
@@ -106,7 +106,7 @@ def _sum(kind: Kind, rule: Rule, a: Numbers, b: Numbers, c: Bits, scales: Scales
     return bits
 
 
-def _addends(rule: Rule, a: Numbers, b: Numbers, scales: Scales) -> tuple[Float64, NDArray[np.int32]]:
+def addends(rule: Rule, a: Numbers, b: Numbers, scales: Scales) -> tuple[Float64, NDArray[np.int32]]:
     """The addends of a sum and their exponents: (products or groups of them, ..., M, N)."""
     products = _along(a.value, -1)[..., None] * _along(b.value, -2)[..., None, :]
     if rule.group == 1:

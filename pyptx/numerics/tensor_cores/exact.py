@@ -25,13 +25,17 @@ def exact(a: NDArray[Any], b: NDArray[Any], c: Bits, name: str) -> Bits:
     x, y, z = (np.asarray(v, np.float64) for v in (a, b, formats.decode(c, name)))
     special = not all(np.isfinite(v).all() for v in (x, y, z))
     left, right = (np.where(np.isfinite(v), v, 0.0) if special else v for v in (x, y))
-    terms = [part @ other for part, other in _pieces(left, right)]
-    total = _sum([*terms, np.where(np.isfinite(z), z, 0.0) if special else z])
+    total = true_sum(left, right, np.where(np.isfinite(z), z, 0.0) if special else z)
     found = total.astype(np.float16 if name == "f16" else np.float32)
     bits = found.view(np.uint16 if name == "f16" else np.uint32)
     if special:
         put_specials(bits, name, x, y, z)
     return bits
+
+
+def true_sum(x: Float64, y: Float64, z: Float64) -> Float64:
+    """Z + X Y for finite numbers, rounded to odd: rounding it again to fewer digits is as rounding the true sum."""
+    return _sum([*(part @ other for part, other in _pieces(x, y)), z])
 
 
 def _pieces(x: Float64, y: Float64) -> list[tuple[Float64, Float64]]:

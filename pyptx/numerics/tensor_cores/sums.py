@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +31,11 @@ class Sum:
     kind: Kind
     rule: Rule
     arch: str
+    asked: Callable[[str], Sum] = field(compare=False, repr=False)
+
+    def on(self, arch: str) -> Sum:
+        """How the same instruction sums on another architecture. PTXError if that does not have it."""
+        return self.asked(arch)
 
     def __call__(self, a: Values, b: Values, c: Bits, factors: Factors = None) -> Bits:
         """As the hardware sums. (..., M, K), (..., K, N) and (..., M, N); C and the result are bits of D's type."""
@@ -76,6 +82,10 @@ def sum_for(
     `types` of D, A and B; `shape`: (M, K), K of a sparse instruction with its zeros; `block` elements of a dense A share a scale factor
     of type `scale`; `packed`: the kinds mxf4 and mxf4nvf4. PTXError if the architecture does not have it.
     """
+
+    def asked(other: str) -> Sum:
+        return sum_for(instruction, types, shape, other, sparse=sparse, block=block, scale=scale, packed=packed)
+
     d, a, b = types
     rows, depth = shape[0], shape[1] // 2 if sparse else shape[1]
     first = "mma" if instruction == "wmma" else instruction
@@ -96,7 +106,7 @@ def sum_for(
             rule = replace(
                 rule, unit=rule.unit and 2 * rule.unit, group=rule.group if rule.group == 1 else 2 * rule.group
             )
-        return Sum(kind, rule, arch)
+        return Sum(kind, rule, arch, asked)
     raise refused or PTXError(f"{instruction} does not multiply {a} and {b} with K = {depth}")
 
 

@@ -32,6 +32,7 @@ from ..machine.observe import Observer
 from ..machine.program import ARGUMENT_BASE, GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Parameter, Program
 from ..machine.schedule import Schedule, Scheduler, read_schedule
 from ..machine.texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
+from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer import Sanitizer
 from ..tensor.tensor_map import TensorArgument
@@ -126,6 +127,7 @@ def simulate_entry(
     max_steps: int | None = None,
     observers: Sequence[Observer] = (),
     profile: bool = False,
+    numerics: bool = False,
     arithmetic: str = "hardware",
     arch: str | None = None,
     approx: str = "rounded",
@@ -167,7 +169,8 @@ def simulate_entry(
     report = Report(name, launch.grid, launch.block, launch.cluster, schedule=first.token)
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if profile else None
-    watching = [o for o in (*observers, report.profile, sanitizer) if o is not None]
+    report.numerics = Numerics() if numerics else None
+    watching = [o for o in (*observers, report.profile, report.numerics, sanitizer) if o is not None]
 
     def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
         """An engine for at most so many CTAs at once."""

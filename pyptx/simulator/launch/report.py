@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...diagnostics import Diagnostic
+from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer.grouping import grouped
 
@@ -41,6 +42,8 @@ class Report:
     """The schedule of the run whose results and counts these are."""
     profile: Profile | None = None
     """Bytes, sectors, bank conflicts and operations per line, if it was asked for: a model, not a measurement."""
+    numerics: Numerics | None = None
+    """What the sums of matrix instructions lost, by line, if it was asked for."""
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -64,6 +67,8 @@ class Report:
         lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
         if self.profile is not None:
             lines.append(str(self.profile))
+        if self.numerics is not None:
+            lines.append(str(self.numerics))
         lines += [f.render() for f in self.distinct]
         return "\n".join(lines)
 

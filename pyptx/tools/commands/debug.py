@@ -72,6 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not look for races and other mistakes")
     parser.add_argument("--break", dest="breaks", type=int, action="append", default=[], help="breakpoint: a line")
     parser.add_argument(
+        "--numerics", action="store_true", help="print what the sums of matrix instructions lose, by line"
+    )
+    parser.add_argument(
         "--timeline", type=_timeline_file, help="write a timeline to this file: .svg, or .json for Perfetto"
     )
 
@@ -117,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
             schedule=options.schedule,
             schedules=options.schedules or (None if options.schedule is not None else 1),
             check=not options.no_check,
+            numerics=options.numerics,
             observers=watching,
         )
     except _Quit:
@@ -131,6 +135,8 @@ def run(options: argparse.Namespace) -> int:
         print(report.output, end="")
     for finding in report.distinct:
         print(finding.render())
+    if report.numerics is not None:
+        print(report.numerics)
     print(f"the kernel ended: {report.instructions:,} thread instructions, {len(report.findings)} findings")
     for text, value in zip(options.arg, arguments, strict=True):
         if isinstance(value, np.ndarray):
