@@ -1,21 +1,20 @@
-"""PTX text in and out: `parse`, `to_ptx`, `diagnose` (the entry points of the package for text)."""
+"""PTX text in and out: `parse`, `to_ptx`, `diagnose` (the entry points of the package for text).
+
+What they are made of is imported by the first call: naming `pyptx.parse` costs nothing.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
-
-from .diagnostics import Diagnostic, PTXError
-from .parser.diagnose import diagnose_text
-from .parser.module import parse_text
-from .passes.verify import module_diagnostics
-from .printer.ptx import print_module
 from .sources import source_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+
+    from .diagnostics import Diagnostic
 
 
 def parse(
@@ -27,10 +26,16 @@ def parse(
     target and checks the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
     Raises PTXError, whose `.diagnostics` lists every error with its place.
     """
+    from .parser.module import parse_text
+
     text, path = source_of(source)
     name = filename or path
     module = parse_text(text, name, allow_unknown=allow_unknown)
     if verify:
+        from .diagnostics import PTXError
+        from .parser.diagnose import diagnose_text
+        from .passes.verify import module_diagnostics
+
         errors = [d for d in diagnose_text(text, name) if d.severity == "error"] or module_diagnostics(module)
         if errors:
             raise PTXError(errors)
@@ -39,6 +44,8 @@ def parse(
 
 def to_ptx(module: Operation) -> str:
     """The PTX text of a `builtin.module` or `ptx.module`."""
+    from .printer.ptx import print_module
+
     return print_module(module)
 
 
@@ -48,11 +55,17 @@ def diagnose(source: object) -> list[Diagnostic]:
     Never raises on bad PTX. Each finding says where (line and column in the user's source), what, and what would be
     legal.
     """
-    if isinstance(source, Operation):
-        return module_diagnostics(source)
     if isinstance(source, (str, os.PathLike)):
+        from .parser.diagnose import diagnose_text
+
         text, path = source_of(source)
         return diagnose_text(text, path)
+    from xdsl.ir import Operation
+
+    from .passes.verify import module_diagnostics
+
+    if isinstance(source, Operation):
+        return module_diagnostics(source)
     check = getattr(source, "diagnose", None)
     if callable(check):
         return list(check())  # pyright: ignore

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..diagnostics import Diagnostic, Origin
-from ..dialects.ptx.structure import DirectiveOp, FunctionOp, LocOp, ModuleOp
-from .cfg import ops_of
-from .operands import line_of
+
+if TYPE_CHECKING:
+    from ..dialects.ptx.structure import ModuleOp
 
 AnyDiagnostic = TypeVar("AnyDiagnostic", bound=Diagnostic)
 Place = tuple[int, int, int]
@@ -86,6 +86,10 @@ def map_of(module: ModuleOp) -> SourceMap:
 
 
 def _of_module(module: ModuleOp) -> Iterator[tuple[int, Sequence[str]]]:
+    from ..dialects.ptx.structure import DirectiveOp, FunctionOp, LocOp  # a text's map needs no IR
+    from .cfg import ops_of
+    from .operands import line_of
+
     for op in module.body.ops:
         line = line_of(op)
         if line is None:

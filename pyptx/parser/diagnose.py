@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
-
 from ..analysis.declarations import header_faults
 from ..analysis.entities import Fault
 from ..analysis.module_rules import ModuleRules, labels_of
@@ -19,6 +17,7 @@ from ..analysis.symbols import Names
 from ..diagnostics import Diagnostic
 from ..dialects.ptx.directive_facts import judge_directive
 from ..dialects.ptx.forms import Problem
+from ..dialects.ptx.foundation import StringAttr
 from ..dialects.ptx.instruction import Judge, admits, nothing
 from ..dialects.ptx.memo import count_entry, trim
 from ..dialects.ptx.proposals import advice as advice_of_heads
@@ -45,14 +44,13 @@ from ..dialects.ptx.target import (
     version_text,
 )
 from ..dialects.ptx.types import takes_added_constant
-from ..ssa.builder import FunctionSource
-from ..ssa.fastir import gc_paused
+from ..ssa.collector import gc_paused
 from ..ssa.never_written import never_written
 from ..ssa.shapes import guard_tokens
-from ..ssa.statement import Kind, Reg, Shape, Statement, Verdict
+from ..ssa.statement import FunctionSource, Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
 from .fixes import Fixer, Placed
-from .module import diagnostics, header_issues
+from .issues import diagnostics, header_issues
 from .module_text import Issue, ModuleText
 from .reader import Reader
 

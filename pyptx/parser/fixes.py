@@ -22,9 +22,8 @@ from ..dialects.ptx.structure import DeclarationAttr, LabelListOp
 from ..dialects.ptx.symbol_use import symbol_uses
 from ..dialects.ptx.syntax import Layout, SyntaxProblem, Token, is_special_register, lex
 from ..dialects.ptx.target import Version
-from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, guard_tokens
-from ..ssa.statement import Environment, Kind, Shape, Statement
+from ..ssa.statement import Environment, FunctionSource, Kind, Shape, Statement
 from .instruction import read_instruction
 
 _TRIES = 4000

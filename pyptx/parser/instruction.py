@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from ..dialects.ptx.instruction import Instruction, find_opcode
 from ..dialects.ptx.memo import Memo, count_entry
 from ..dialects.ptx.syntax import (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
-from ..analysis.source_map import map_of_text
-from ..diagnostics import Diagnostic, PTXError
+from ..diagnostics import PTXError
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.memo import trim
 from ..dialects.ptx.structure import (
@@ -24,11 +22,12 @@ from ..dialects.ptx.structure import (
     text_attr,
 )
 from ..dialects.ptx.style import Style, StyleAttr, detect
-from ..dialects.ptx.target import FIRST_PTX, TargetAttr, target_of
+from ..dialects.ptx.target import TargetAttr
 from ..ssa.builder import FunctionSource, UnresolvedLabel, build_function
 from ..ssa.fastir import create, gc_paused, line_location
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Statement
+from .issues import diagnostics, header_issues
 from .module_text import Issue, ModuleText
 from .reader import Reader
 
@@ -46,53 +45,6 @@ def parse_text(text: str, filename: str | None = None, *, allow_unknown: bool = 
     if errors:
         raise PTXError(diagnostics(errors, text, filename))
     return module
-
-
-def header_issues(source: ModuleText) -> Iterator[Issue]:
-    """A module starts with `.version` and names a known `.target`."""
-    if not source.version:
-        yield Issue("the module has no .version", 1, 1, "a PTX file starts with .version 8.7 and .target sm_90a")
-    if not source.target:
-        yield Issue("the module has no .target", 1, 1, "a PTX file starts with .version 8.7 and .target sm_90a")
-        return
-    try:
-        known = target_of(source.target).known
-    except ValueError:
-        known = False
-    if not known:
-        yield Issue(f"unknown target {source.target}", source.header_lines.get("target", 1), 9, _like(source.target))
-
-
-def _like(target: str) -> str:
-    """The targets that may have been meant: those of the same number, else all since sm_50."""
-    number = re.sub(r"\D", "", target)
-    modern = [t for t in FIRST_PTX if target_of(t).number >= 50]
-    near = [t for t in modern if number and str(target_of(t).number) == number]
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return f"known: {' '.join(modern)}"
-
-
-def diagnostics(issues: Iterable[Issue], text: str, filename: str | None) -> tuple[Diagnostic, ...]:
-    """Issues as diagnostics with their source lines, in order of place."""
-    lines = text.split("\n")
-    found: list[Diagnostic] = []
-    for issue in sorted(issues, key=lambda i: (i.line, i.column)):
-        line = lines[issue.line - 1].rstrip("\r") if 0 < issue.line <= len(lines) else None
-        severity = "warning" if issue.severity == "warning" else "error"
-        found.append(
-            Diagnostic(
-                severity,
-                issue.message,
-                filename,
-                issue.line,
-                issue.column,
-                issue.hint,
-                source_line=line,
-                fixes=issue.fixes,
-            )
-        )
-    return tuple(map_of_text(text).attach(found) if found else found)
 
 
 def build_module(source: ModuleText, filename: str | None, problems: list[UnresolvedLabel]) -> BuiltinModule:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..diagnostics import Fix
-from ..ssa.builder import FunctionSource
-from ..ssa.statement import Statement
+from ..ssa.statement import FunctionSource, Statement
 
 __all__ = ["Issue", "ModuleText"]
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute
-
+from ..dialects.ptx.foundation import Attribute
 from ..dialects.ptx.memo import CHARACTERS, Memo, count_entry
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, TokensAttr, UnknownOp
 from ..dialects.ptx.syntax import is_special_register

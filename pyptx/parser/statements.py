@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute
-
 from ..diagnostics import did_you_mean
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
+from ..dialects.ptx.foundation import ArrayAttr, Attribute
 from ..dialects.ptx.instruction import admits, takes_modifiers, unknown_opcode
 from ..dialects.ptx.proposals import Admits
 from ..dialects.ptx.structure import (
@@ -31,9 +29,8 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import SyntaxProblem, Token, is_special_register
 from ..dialects.ptx.target import parse_version, target_meant, target_of
 from ..dialects.ptx.types import REGISTER_CLASSES
-from ..ssa.builder import FunctionSource
 from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_name
-from ..ssa.statement import Environment, Kind, Reg, Shape
+from ..ssa.statement import Environment, FunctionSource, Kind, Reg, Shape
 from . import known_lines, templates
 from .declarations import read_declaration, read_header
 from .instruction import InstructionText, read_instruction

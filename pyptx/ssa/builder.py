@@ -9,10 +9,9 @@ same IR in any process.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
@@ -24,34 +23,12 @@ from . import in_flight
 from .fastir import add_ops, create, line_location
 from .graph import Dominators, dominance_frontiers, dominators
 from .shapes import with_trivia
+from .statement import FunctionSource as FunctionSource
 from .statement import Kind, Reg, Shape, Statement
+from .statement import UnresolvedLabel as UnresolvedLabel
 
 Path = tuple[int, ...]
 """Scopes from the outermost to the innermost."""
-
-
-@dataclass(slots=True)
-class FunctionSource:
-    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters."""
-
-    op_class: type[FunctionOp]
-    properties: dict[str, Attribute]
-    attributes: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
-    statements: list[Statement] = field(default_factory=list[Statement])
-    inputs: list[Reg] = field(default_factory=list[Reg])
-    outputs: list[Reg] = field(default_factory=list[Reg])
-    line: int = 0
-    has_body: bool = True
-    locations: list[LocationAttr] | None = None
-    """When given, the line of a statement is an index into it (traced kernels: Python places in several files)."""
-
-
-@dataclass(slots=True)
-class UnresolvedLabel:
-    """A branch whose label is not in the function."""
-
-    label: str
-    line: int
 
 
 def build_function(

@@ -6,14 +6,14 @@ and fails when xDSL changes).
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.core import SSAValues, Use
+
+from .collector import gc_paused as gc_paused
 
 _OpT = TypeVar("_OpT", bound=Operation)
 _new = object.__new__
@@ -125,19 +125,3 @@ def line_location(filename: StringAttr, line: int, column: int) -> FileLineColLo
     fields["line"] = _ints[line]
     fields["column"] = _ints[column]
     return location
-
-
-@contextmanager
-def gc_paused() -> Generator[None]:
-    """Turn the cyclic garbage collector off during a bulk build (it costs up to 3x), and back on afterwards."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            if not gc.get_freeze_count():
-                # hand everything made meanwhile to the oldest generation without walking it (two list splices)
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..dialects.ptx.structure import UnknownOp
-from .builder import FunctionSource
-from .statement import Reg
+from .statement import FunctionSource, Reg
 
 __all__ = ["never_written"]
 

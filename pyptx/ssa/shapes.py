@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
 from ..dialects.ptx.attributes import layout_attr, string_attr
+from ..dialects.ptx.foundation import Attribute
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.memo import count_entry
 from ..dialects.ptx.structure import TokensAttr

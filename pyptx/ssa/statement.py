@@ -13,10 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import LocationAttr
     from xdsl.ir import Attribute, Operation, SSAValue
 
     from ..dialects.ptx.forms import Problem
     from ..dialects.ptx.instruction import Instruction
+    from ..dialects.ptx.structure import FunctionOp
     from ..dialects.ptx.symbol_use import SymbolUse
     from ..dialects.ptx.syntax import Layout
     from ..dialects.ptx.types import RegType
@@ -108,6 +110,30 @@ Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]"]
 
 Statement = tuple[Shape, "list[Reg] | tuple[()]", str, int, str]
 """(shape, registers in text order, text before the statement, line number, label or branch target or scope)."""
+
+
+@dataclass(slots=True)
+class FunctionSource:
+    """A function before SSA: the op to make, its statements, the registers among its parameters and return parameters."""
+
+    op_class: type[FunctionOp]
+    properties: dict[str, Attribute]
+    attributes: dict[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    statements: list[Statement] = field(default_factory=list[Statement])
+    inputs: list[Reg] = field(default_factory=list[Reg])
+    outputs: list[Reg] = field(default_factory=list[Reg])
+    line: int = 0
+    has_body: bool = True
+    locations: list[LocationAttr] | None = None
+    """When given, the line of a statement is an index into it (traced kernels: Python places in several files)."""
+
+
+@dataclass(slots=True)
+class UnresolvedLabel:
+    """A branch whose label is not in the function."""
+
+    label: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)

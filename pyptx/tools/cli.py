@@ -8,13 +8,11 @@ usage (bad arguments, unreadable file, missing tool). With `--json`, errors in t
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import import_module
 
-from .. import __version__
+from .. import __version__, dialects
 from ..sources import make_output_total
 
 COMMANDS: dict[str, str] = {
@@ -28,19 +26,22 @@ COMMANDS: dict[str, str] = {
     "transpile": "turn PTX into Python that gives it back",
 }
 """Subcommand -> one line of help."""
+TEXT_ONLY = frozenset({"check"})
+"""Subcommands that judge text: their process makes no IR, and does not import xDSL."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((w for w in words if not w.startswith("-")), None)
     if arguments is None:  # the process is ours
         make_output_total()
+        dialects.makes_ir = wanted not in TEXT_ONLY
     parser = argparse.ArgumentParser(
         prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX."
     )
     parser.add_argument("--version", action="version", version=f"pyptx {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="command")
-    wanted = next((w for w in words if not w.startswith("-")), None)
     for name, text in COMMANDS.items():
         sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name == wanted:  # only the command in use is imported
@@ -56,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(command.run(options))
     except PTXError as error:
         if getattr(options, "json", False):
+            import json
+            from dataclasses import asdict
+
             print(json.dumps({"errors": [asdict(d) for d in error.diagnostics]}, indent=1))
         else:
             print(error, file=sys.stderr)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Data
-from xdsl.irdl import irdl_attr_definition
-
+from .foundation import Data, StringAttr, irdl_attr_definition
 from .memo import Memo
 from .syntax import Layout, SyntaxProblem, layout_text, parse_layout
 

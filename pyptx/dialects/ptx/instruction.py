@@ -26,21 +26,16 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr
-from xdsl.ir import Attribute, Operation, OpTraits
-from xdsl.traits import IsTerminator
-from xdsl.utils.exceptions import VerifyException
-
 from ...diagnostics import suggest
-from .assembly import parse_instruction, print_instruction
 from .attributes import LayoutAttr, layout_attr, string_attr
-from .effects import InstructionEffects, InstructionSpeculatable
 from .explanation import completions, explain, one_of, with_proposals
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
+from .foundation import Attribute, Operation, StringAttr, UnitAttr, VerifyException, traits_of
 from .memo import Memo
-from .operands import Bound, bound_operands
+from .opcodes import OPCODES as OPCODES
+from .opcodes import find_opcode as find_opcode
+from .opcodes import opcodes_of, register, roots
 from .proposals import Admits, Head, Search, advice, any_of, hint_of, refuses_all
-from .rewrites import InstructionFolder, InstructionPatterns
 from .syntax import Layout, Register, registers, transform
 from .target import FIRST_PTX, Need, TargetAttr, Version, all_met, combined, target_in, version_text
 from .types import RegType
@@ -52,10 +47,9 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
-UNIT = UnitAttr()
+    from .operands import Bound
 
-TRAITS = (InstructionEffects(), InstructionSpeculatable(), InstructionFolder(), InstructionPatterns())
-"""What xDSL's passes may ask of every instruction."""
+UNIT = UnitAttr()
 
 MANUAL: Version = (9, 4)
 """The version of the PTX ISA manual whose numbers `section`, docstrings and findings give: chapters move between
@@ -288,7 +282,7 @@ class Instruction(Operation, Fragments):
     """Whether it moves data of global memory that its address operands do not show (a tensor map's, a texture's)."""
     result_name: ClassVar[str] = ""
     """What its result is called in a readable program, if nothing says more: `acc`, `old`, `mask`."""
-    traits = OpTraits(lambda: TRAITS)
+    traits = traits_of("instruction")
     terminator: ClassVar[bool] = False
     """Whether the instruction ends its block."""
 
@@ -367,6 +361,8 @@ class Instruction(Operation, Fragments):
         """The operand that the instruction's syntax line calls `name` (`a` of `add.type d, a, b`): a `Value` with its SSA
         value, an `Immediate`, a `Memory`, ...; None where the syntax leaves it out here. KeyError if no form has that name.
         """
+        from .operands import bound_operands
+
         known: dict[str, None] = {}
         for form, _ in self.candidates(self.modifiers):
             specs = form.alternative(self.layout)
@@ -385,10 +381,14 @@ class Instruction(Operation, Fragments):
         return [cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)]
 
     def print(self, printer: Printer) -> None:
+        from .assembly import print_instruction
+
         print_instruction(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        from .assembly import parse_instruction
+
         return cast("Self", parse_instruction(cls, parser))
 
     # ---------------------------------------------------------------------------------------------------- verification
@@ -589,7 +589,7 @@ class Instruction(Operation, Fragments):
         if problem.proposals:
             return problem
         root, *own = cls.opcode.split(".")
-        near = [(name, *own, *modifiers) for name in suggest(root, _LONGEST, 8)]
+        near = [(name, *own, *modifiers) for name in suggest(root, roots(), 8)]
         found = _instead("", (root, *own, *modifiers), near, judge)
         return replace(problem, hint=hint_of(found.hint, problem.hint), proposals=found.proposals)
 
@@ -628,34 +628,17 @@ def _newness(needs: Sequence[tuple[str, Need]]) -> Version:
 
 _OpT = TypeVar("_OpT", bound=type[Instruction])
 
-OPCODES: dict[str, type[Instruction]] = {}
-"""Every dotted opcode -> its op class."""
-_LONGEST: dict[str, int] = {}
-
 
 def instruction(cls: _OpT) -> _OpT:
     """Register an op class under its opcode and prepare its forms."""
     cls.opcode = cls.name.removeprefix("ptx.")
     cls._bindings, cls._words, cls._resolutions = Memo(), {}, Memo()
-    if cls.opcode in OPCODES:
-        raise ValueError(f"two op classes for {cls.opcode}")
     for declared in cls.forms:
         declared.bind_opcode(cls.opcode)
-    OPCODES[cls.opcode] = cls
-    root = cls.opcode.partition(".")[0]
-    _LONGEST[root] = max(_LONGEST.get(root, 0), cls.opcode.count("."))
+    register(cls)
     if cls.terminator:
-        cls.traits = OpTraits(lambda: (IsTerminator(), *TRAITS))
+        cls.traits = traits_of("terminator")
     return cls
-
-
-def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[type[Instruction], int] | None:
-    """The op class for `root` + modifiers and how many modifiers belong to its opcode: the longest dotted match."""
-    for n in range(min(_LONGEST.get(root, -1), len(modifiers)), -1, -1):
-        cls = OPCODES.get(".".join((root, *modifiers[:n])))
-        if cls is not None:
-            return cls, n
-    return None
 
 
 def admits(judge: Judge, layout: Layout, classes: tuple[str, ...]) -> Admits:
@@ -678,12 +661,13 @@ def takes_modifiers(head: Head) -> bool:
 
 def unknown_opcode(root: str, modifiers: tuple[str, ...], admits: Admits = takes_modifiers) -> Problem:
     """The message for an opcode that does not exist. `admits` judges what is proposed."""
-    if root not in _LONGEST:
-        near = suggest(root, _LONGEST, 12)
+    known = roots()
+    if root not in known:
+        near = suggest(root, known, 12)
         return _instead(f"unknown instruction {root}", (root, *modifiers), [(n, *modifiers) for n in near], admits)
     problem = torn_opcode(root, modifiers, 0, admits) or misspelled_opcode((root, *modifiers), 1, admits)
     if problem is None:
-        names = [o for o in OPCODES if o.partition(".")[0] == root]
+        names = opcodes_of(root)
         spelled = ".".join((root, *modifiers[:1]))
         near = [(*name.split("."), *modifiers[cut:]) for cut in (1, 0) for name in names]
         problem = _instead(f"unknown instruction {spelled}", (root, *modifiers), near, admits)
@@ -723,7 +707,7 @@ def torn_opcode(root: str, modifiers: Sequence[str], known: int, admits: Admits)
     """The problem where the words of an opcode, more than `known` of them after its root, do not stand together in
     front: `mbarrier.shared.try_wait`.
     """
-    whole = [o.split(".")[1:] for o in OPCODES if o.partition(".")[0] == root]
+    whole = [o.split(".")[1:] for o in opcodes_of(root)]
     same, _ = _longest_start((root, *modifiers))
     whole = [words for words in whole if len(words) >= max(same, known + 1) and set(words) <= set(modifiers)]
     if not whole:
@@ -740,7 +724,7 @@ def torn_opcode(root: str, modifiers: Sequence[str], known: int, admits: Admits)
 
 def _longest_start(words: Sequence[str]) -> tuple[int, list[str]]:
     """How many of the words start an opcode, and the words that may come next."""
-    names = [o.split(".") for o in OPCODES if o.partition(".")[0] == words[0]]
+    names = [o.split(".") for o in opcodes_of(words[0])]
     same = max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(n, words, strict=False))) for n in names)
     return same, list(dict.fromkeys(n[same] for n in names if n[:same] == list(words[:same]) and len(n) > same))
 

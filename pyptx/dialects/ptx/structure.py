@@ -13,14 +13,18 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
-from xdsl.ir import Attribute, Block, Data, Operation, OpTraits, Region
-from xdsl.irdl import irdl_attr_definition
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
-from xdsl.utils.exceptions import VerifyException
-
-from .assembly import parse_function, print_function
 from .attributes import string_attr
+from .foundation import (
+    ArrayAttr,
+    Attribute,
+    Data,
+    Operation,
+    OpTraits,
+    StringAttr,
+    VerifyException,
+    irdl_attr_definition,
+    traits_of,
+)
 from .syntax import evaluate, literal
 from .target import TargetAttr, parse_version, target_meant, version_text
 from .types import SCALAR_TYPES
@@ -28,6 +32,7 @@ from .types import SCALAR_TYPES
 if TYPE_CHECKING:
     from typing import Self
 
+    from xdsl.ir import Block
     from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
 
@@ -281,32 +286,12 @@ HEADERS = ("version", "target", "address_size")
 """The directives at the start of a module, in the order that PTX demands (PTX ISA 11.1)."""
 
 
-class FunctionTable(SymbolTable):
-    """The functions of a module by name. PTX lets a function be declared before it is defined, and more than once."""
-
-    def verify(self, op: Operation) -> None:
-        """`analysis.module_rules` judges what may be declared again."""
-
-    @staticmethod
-    def lookup_symbol(op: Operation, name: str | StringAttr | SymbolRefAttr) -> Operation | None:
-        """The definition of that function, else its first declaration; None if there is neither."""
-        while not isinstance(op, ModuleOp):
-            parent = op.parent_op()
-            if parent is None:
-                raise ValueError(f"{op.name} is not inside a ptx.module")
-            op = parent
-        wanted = name.root_reference.data if isinstance(name, SymbolRefAttr) else name
-        wanted = wanted.data if isinstance(wanted, StringAttr) else wanted
-        found = [function for function in op.functions if function.symbol == wanted]
-        return next((f for f in found if not f.is_declaration), found[0] if found else None)
-
-
 class ModuleOp(Structural):
     """A PTX module: its target and version, and everything in it. Exactly one stands in a `builtin.module`."""
 
     name = "ptx.module"
     required = ("target", "address_size")
-    traits = OpTraits(lambda: (NoTerminator(), IsolatedFromAbove(), FunctionTable()))
+    traits = traits_of("module")
 
     @property
     def target(self) -> TargetAttr:
@@ -343,6 +328,8 @@ class ModuleOp(Structural):
 
     @staticmethod
     def build(target: TargetAttr, ops: Sequence[Operation], address_size: str = "64") -> ModuleOp:
+        from xdsl.ir import Block, Region
+
         properties: dict[str, Attribute] = {"target": target, "address_size": string_attr(address_size)}
         return ModuleOp.create(properties=properties, regions=[Region(Block(ops))])
 
@@ -428,17 +415,21 @@ class FunctionOp(Structural):
 
     name = "ptx.func"
     required = ("sym_name",)
-    traits = OpTraits(lambda: (IsolatedFromAbove(), SymbolOpInterface()))
+    traits = traits_of("function")
 
     @property
     def symbol(self) -> str:
         return self._text("sym_name")
 
     def print(self, printer: Printer) -> None:
+        from .assembly import print_function
+
         print_function(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        from .assembly import parse_function
+
         return cast("Self", parse_function(cls, parser))
 
     @property
@@ -616,7 +607,7 @@ class UndefOp(Structural):
     """A register read before anything was written to it; prints nothing."""
 
     name = "ptx.undef"
-    traits = OpTraits(lambda: (Pure(),))
+    traits = traits_of("undefined")
 
 
 class ParameterOp(Structural):
@@ -629,7 +620,7 @@ class FallOp(Structural):
     """Falling through into the next block (or off the end of the function); prints nothing."""
 
     name = "ptx.fall"
-    traits = OpTraits(lambda: (IsTerminator(),))
+    traits = traits_of("fall")
 
 
 class UnknownOp(Structural):

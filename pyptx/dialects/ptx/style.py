@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.ir import Data
-from xdsl.irdl import irdl_attr_definition
-
+from .foundation import Data, irdl_attr_definition
 from .memo import Numbers
 
 if TYPE_CHECKING:

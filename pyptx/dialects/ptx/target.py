@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.ir import Data
-from xdsl.irdl import irdl_attr_definition
-
+from .foundation import Data, irdl_attr_definition
 from .memo import Memo, Numbers
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.ir import Data, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
-
+from .foundation import Data, TypeAttribute, irdl_attr_definition
 from .memo import Memo
 
 if TYPE_CHECKING:

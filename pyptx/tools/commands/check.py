@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from ...analysis.source_map import map_of_text
 from ...diagnostics import Diagnostic, merged
 from ...parser.diagnose import diagnose_text, unwritten_registers
 from ...sources import read_argument
-from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs, target_of
+
+if TYPE_CHECKING:
+    from ..ptxas import PtxasResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
             judge = f"pyptx and {ptxas}" if ptxas else "pyptx"
             print(f"{label}: {errors} error{'' if errors == 1 else 's'}" if errors else f"{label}: fine ({judge})")
     if options.json:
+        import json
+
         print(json.dumps([asdict(d) for d in findings], indent=1))
     if unreadable:
         return 2
@@ -63,6 +67,8 @@ def _judged(text: str, filename: str | None, with_ptxas: bool) -> tuple[list[Dia
         found.append(Diagnostic("warning", message, filename, at, source_line=lines[at - 1]))
     if not with_ptxas:
         return found, ""
+    from ..ptxas import ToolNotFound, target_of
+
     try:
         result, unresolved = _assembled(text, target_of(text) or "sm_75")
     except ToolNotFound:
@@ -82,6 +88,8 @@ def _assembled(text: str, target: str) -> tuple[PtxasResult, list[str]]:
     """What ptxas says: by generating code where it can for this target, else (targets it has dropped) by checking. And
     what it could not resolve where it took the text as a part of a program only.
     """
+    from ..ptxas import assemble, supported_archs
+
     if target.removeprefix("sm_") not in supported_archs():
         return assemble(text, target, check_only=True), []
     result = assemble(text, target)
