@@ -98,13 +98,12 @@ class SharedVariable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClosedIf:
-    """The `if_` that has just ended, for the `else_` that may follow. `at`: the number of statements then; `branch`: what
-    was noted about it.
+    """The `if_` that has just ended, for the `else_` that may follow. `at`: the number of statements then; `labels`: those
+    at its end, that of its `else_` first; `branch`: what was noted about it.
     """
 
     at: int
-    otherwise: str
-    end: str
+    labels: tuple[str, ...]
     branch: object
 
 
@@ -115,6 +114,8 @@ class Trace:
 
     faithful = False
     """Whether it records what a PTX file has, odd or not, rather than what an author means."""
+    surface = "ptx."
+    """What the author writes before the names of the DSL, for messages."""
     unsigned_operators = False
     """Whether `+ - *` of integers are spelled as unsigned instructions, see `operators`."""
 
@@ -287,6 +288,20 @@ class Trace:
             raise self.error(f"label {name} has the name of a register or variable")
         self.labels[name] = place
         self.record(_LABEL, (), place, name)
+
+    def take_label_back(self, name: str) -> None:
+        """Remove the label that the latest statement is."""
+        del self.labels[name]
+        self.statements.pop()
+
+    def block_label(self, stem: str) -> str:
+        """A label name that is not in use, for the start or the end of a block."""
+        return f"$_{stem}_{self.count('label')}"
+
+    def if_labels(self) -> tuple[str, ...]:
+        """The labels at the end of an `if_`: that of its `else_`, and of the end of both where they have one already."""
+        number = self.count("label")
+        return f"$_else_{number}", f"$_endif_{number}"
 
     def open_scope(self) -> None:
         self.scope_count += 1

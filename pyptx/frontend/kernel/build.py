@@ -37,6 +37,7 @@ from ..core import declarations as spelling
 from ..core.instructions import opcode
 from ..core.lines import with_lines
 from ..core.trace import FINISHED, Trace, declaration_shape, judged
+from ..library.blocks import check_blocks
 from ..library.control import range_left
 from ..memory.parameters import EntryParameter
 from ..memory.shared import DYNAMIC, STATIC_LIMIT, place_allocations
@@ -90,12 +91,10 @@ def _build(
     force_dynamic: bool,
     debug: bool,
 ) -> Built:
-    if trace.failures:
-        raise trace.failures[0]
-    for place in trace.open_ranges.values():
-        raise range_left(trace, place)
-    for what, place in trace.blocks.values():
-        raise trace.error(f"{what} is not closed", f"it is a block: `with {what}:` and its body", at=place)
+    if not trace.failures:
+        for place in trace.open_ranges.values():
+            raise range_left(trace, place)
+    check_blocks(trace)
     _end_with_ret(trace)
     dynamic = bool(trace.allocations) and (force_dynamic or trace.shared_bytes > STATIC_LIMIT)
     if dynamic and extern is not None:

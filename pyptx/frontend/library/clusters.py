@@ -9,6 +9,7 @@ from ..core.instructions import emit
 from ..core.registers import Guard, Reg, predicate, temporary
 from ..core.trace import current
 from ..memory.shared import address_register
+from .control import if_
 from .mbarriers import cluster_arrive_remote
 from .special import sreg
 
@@ -71,8 +72,6 @@ class Cluster:
                 if mask >> cta & 1:
                     cluster_arrive_remote(local, cta, count, pred=pred)
             return
-        from .control import if_
-
         chosen = temporary(trace, b32)
         if pred is not None:  # where pred does not hold, no CTA is chosen
             emit("selp.b32", chosen, mask, 0, pred)

@@ -6,25 +6,22 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from ...diagnostics import PTXError
 from ...types import s32, u32
-from ..core.instructions import emit, move, opcode
-from ..core.nonvalue import NotAValue, as_int
+from ..core.instructions import emit, move
+from ..core.nonvalue import as_int
 from ..core.registers import Guard, NegPred, Reg, predicate, temporary
-from ..core.trace import ClosedIf, Trace, current
-from ..lint.early_exit import leave_block
-from ..lint.rebinding import Before, Branch, before, check_end, check_loop, close_branch
+from ..core.trace import Trace, current
+from ..lint.rebinding import before, check_loop
+from .blocks import Else, If, Scope, While, branch
 
 __all__ = [
     "PipelineState", "bra", "break_", "continue_", "else_", "expr", "fresh_label", "if_", "kloop", "label", "loop",
     "pipeline", "range_", "ret", "scope",
 ]  # fmt: skip
-
-_BRA = opcode("bra")
-_BRA_UNI = opcode("bra.uni")
 
 
 def label(name: str) -> None:
@@ -39,7 +36,7 @@ def fresh_label(stem: str = "label") -> str:
 
 def bra(target: str, *, pred: Guard = None) -> None:
     """Branch to a label, always or where `pred` (or `~p`) holds."""
-    _BRA(_label_name(target), pred=pred)
+    branch(_label_name(target), pred)
 
 
 def ret(*, pred: Guard = None) -> None:
@@ -57,137 +54,17 @@ def _label_name(name: object) -> str:
     return name
 
 
-def _condition(trace: Trace, pred: Any) -> Any:
-    if isinstance(pred, NotAValue):
-        raise pred.refusal()
-    if not isinstance(pred, (Reg, NegPred)):
-        raise trace.error(
-            f"a condition is a predicate register p or ~p, not {type(pred).__name__}",
-            "compare registers with < <= > >= == != to get one; decide Python values with a Python if",
-        )
-    reg = pred.reg if isinstance(pred, NegPred) else pred
-    if reg.dtype.name != "pred":
-        raise trace.error(f"a condition is a predicate register, not a {reg.dtype} one", f"{reg.name} != 0 is one")
-    return pred
-
-
-def _held(pred: Reg | NegPred) -> tuple[str, bool]:
-    """The name of a predicate register, and whether it is negated."""
-    return (pred.reg.name, True) if isinstance(pred, NegPred) else (pred.name, False)
-
-
-class _Block:
-    """A `with` block. The trace remembers it until it is closed: one that never is, or was not entered, is an error."""
-
-    def __init__(self, what: str):
-        trace = current()
-        self.what = what
-        trace.blocks[self] = (what, trace.place())
-
-    def close(self, frame: FrameType, error: BaseException | None) -> bool:
-        """Whether the block ended as it should; `frame` is the one that called `__exit__`."""
-        trace = current()
-        trace.blocks.pop(self, None)
-        return leave_block(trace, frame, error, self.what)
-
-
-class _If(_Block):
-    def __init__(self, pred: Any):
-        super().__init__("ptx.if_(p)")
-        self.pred = pred
-        self.names: tuple[str, str] = ("", "")
-        self.before: Before | None = None
-
-    def __enter__(self) -> None:
-        trace = current()
-        pred = _condition(trace, self.pred)
-        number = trace.count("label")
-        self.names = (f"$_else_{number}", f"$_endif_{number}")
-        _BRA(self.names[0], pred=pred.reg if isinstance(pred, NegPred) else NegPred(pred))
-        self.before = before(trace, sys._getframe(1))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.close(sys._getframe(1), error):
-            assert self.before is not None
-            trace = current()
-            branch = close_branch(trace, self.before, _held(self.pred))
-            trace.label(self.names[0])
-            trace.label(self.names[1])
-            trace.last_if = ClosedIf(len(trace.statements), *self.names, branch)
-
-
-class _Else(_Block):
-    def __init__(self) -> None:
-        super().__init__("ptx.else_()")
-        self.end = ""
-        self.before: Before | None = None
-        self.branch: Branch | None = None
-
-    def __enter__(self) -> None:
-        trace = current()
-        closed = trace.last_if
-        if closed is None or closed.at != len(trace.statements):
-            raise trace.error("else_ must follow its if_ directly", "with ptx.if_(p): ...\nwith ptx.else_(): ...")
-        assert isinstance(closed.branch, Branch)
-        self.end, self.branch = closed.end, closed.branch
-        trace.last_if = None
-        del trace.statements[-2:]
-        del trace.labels[closed.otherwise], trace.labels[closed.end]
-        _BRA(self.end)
-        trace.label(closed.otherwise)
-        self.before = before(trace, sys._getframe(1))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.close(sys._getframe(1), error):
-            assert self.before is not None
-            trace = current()
-            assert self.branch is not None
-            name, negated = self.branch.condition
-            close_branch(trace, self.before, (name, not negated), self.branch)
-            trace.label(self.end)
-
-
-def if_(pred: Reg | NegPred) -> _If:
+def if_(pred: Reg | NegPred) -> If:
     """`with ptx.if_(p):` runs the body in the threads where p (or `~p`) holds."""
-    return _If(pred)
+    return If(pred)
 
 
-def else_() -> _Else:
+def else_() -> Else:
     """`with ptx.else_():` directly after an `if_`: runs the body in the other threads."""
-    return _Else()
+    return Else()
 
 
-class _Loop(_Block):
-    def __init__(self, name: str, pred: Any):
-        super().__init__(f'ptx.loop("{name}")')
-        self.name, self.pred = name, pred
-        self.place = current().place()
-        self.before: Before | None = None
-
-    def __enter__(self) -> None:
-        label(self.name)
-        self.before = before(current(), sys._getframe(1))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.close(sys._getframe(1), error):
-            assert self.before is not None
-            condition = self.pred.reg if isinstance(self.pred, NegPred) else self.pred
-            check_loop(current(), self.before, condition=condition)
-            if self.pred is None:
-                _BRA_UNI(self.name)
-            else:
-                pred = _condition(current(), self.pred)
-                check_end(current(), self.before, pred.reg if isinstance(pred, NegPred) else pred, self.place)
-                _BRA(self.name, pred=pred)
-
-
-def loop(label: str, *, pred: Guard = None) -> _Loop:
+def loop(label: str, *, pred: Guard = None) -> While:
     """`with ptx.loop("name", pred=p):` repeats the body while p (or `~p`) holds at its end: do-while, so the body runs
     once at least. Without p it repeats always: leave with a branch.
 
@@ -195,7 +72,7 @@ def loop(label: str, *, pred: Guard = None) -> _Loop:
     made once, before the loop (TraceWarning where nothing in the body writes p and no branch leaves it). A while loop is one
     that `ptx.bra(done, pred=~p)` leaves, or one under `with ptx.if_(p):`.
     """
-    return _Loop(label, pred)
+    return While(_label_name(label), pred)
 
 
 def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Iterator[Reg]:
@@ -236,7 +113,7 @@ def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterat
     trace.label(head)
     done = predicate(trace)
     emit("setp.ge.s32" if step > 0 else "setp.le.s32", done, index, stop)
-    _BRA(end, pred=done)
+    branch(end, done)
     place = trace.place()
     entry = (again, end)
     trace.loops.append(entry)
@@ -253,7 +130,7 @@ def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterat
     if again in trace.targets:
         trace.label(again)
     emit("add.s32", index, index, step)
-    _BRA(head)
+    branch(head)
     trace.label(end)
 
 
@@ -268,7 +145,7 @@ def range_left(trace: Trace, place: int) -> PTXError:
 
 def break_(*, pred: Guard = None) -> None:
     """Leave the innermost `range_` loop."""
-    _BRA(_innermost()[1], pred=pred)
+    branch(_innermost()[1], pred)
 
 
 def continue_(*, pred: Guard = None) -> None:
@@ -276,7 +153,7 @@ def continue_(*, pred: Guard = None) -> None:
     trace = current()
     target = _innermost()[0]
     trace.targets.add(target)
-    _BRA(target, pred=pred)
+    branch(target, pred)
 
 
 def _innermost() -> tuple[str, str]:
@@ -288,25 +165,11 @@ def _innermost() -> tuple[str, str]:
     return trace.loops[-1]
 
 
-class _Scope(_Block):
-    def __init__(self) -> None:
-        super().__init__("ptx.scope()")
-
-    def __enter__(self) -> None:
-        current().open_scope()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.close(sys._getframe(1), error):
-            current().close_scope()
-
-
-def scope() -> _Scope:
+def scope() -> Scope:
     """`with ptx.scope():` a `{ }` block: registers made inside (predicates apart) are declared there and end with
     it.
     """
-    return _Scope()
+    return Scope()
 
 
 class _Expression:
@@ -360,14 +223,14 @@ def kloop(total: int | Reg, *, unroll: int = 1, body: Callable[..., Any], loop_l
     end = f"{name}_end"
     less = predicate(trace)
     emit("setp.lt.u32", less, count, unroll)
-    _BRA(end, pred=less)
+    branch(end, less)
     trace.label(name)
     start = before(trace, sys._getframe(1), body)
     rounds(unroll)
     check_loop(trace, start)
     emit("sub.u32", count, count, unroll)
     emit("setp.ge.u32", less, count, unroll)
-    _BRA(name, pred=less)
+    branch(name, less)
     trace.label(end)
     part = unroll >> 1
     while part:

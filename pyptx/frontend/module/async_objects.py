@@ -17,7 +17,8 @@ from typing import Any
 from ..core.instructions import AddressOperand, opcode
 from ..core.registers import Guard, NegPred
 from ..core.trace import current
-from .values import Loop, Value, op
+from ..library.blocks import branch
+from .values import Value, op
 
 __all__ = ["MBARRIER_METHODS", "Mbarrier", "descriptor", "mbarrier", "swizzle_of", "tensor_load", "tensor_store", "tma"]
 
@@ -84,16 +85,17 @@ class Mbarrier:
         """
         words = ["mbarrier", "try_wait", *([how] if how else []), self.space, "b64"]
         trace = current()
-        loop = Loop()
-        loop.__enter__()
+        start = trace.block_label("loop")
+        trace.label(start)
         done = Value.fresh_predicate(trace)
         opcode(".".join(words))(done, self.address, phase, *([] if hint is None else [hint]))
-        if branches == 2:
-            loop.leave(done)
-            loop.again(uni=uni)
-        else:
-            loop.again(NegPred(done), uni=uni)
-        loop.__exit__(None, None, None)
+        if branches != 2:
+            branch(start, NegPred(done), uni=uni)
+            return
+        end = trace.block_label("end")
+        branch(end, done)
+        branch(start, uni=uni)
+        trace.label(end)
 
 
 mbarrier = Mbarrier

@@ -57,6 +57,7 @@ from ..core.instructions import inst
 from ..core.trace import declaration_shape, trace_scope
 from ..kernel.build import unwritten
 from ..kernel.imported import EntryKernel
+from ..library.blocks import check_blocks
 from ..memory.parameters import raw_parameter
 from ..memory.shared import place_allocations
 from .arguments import Parameter, finish
@@ -370,8 +371,7 @@ class Module:
         with trace_scope(trace):
             value = function.body(*arguments)
             finish(trace.statements, value, function.declarations("returns"), self.implicit_ret)
-        if trace.failures:
-            raise trace.failures[0]
+        check_blocks(trace)
         if trace.scopes:
             raise trace.error("a { } scope is not closed", at=0)
         source.statements = _assemble(trace)

@@ -86,6 +86,7 @@ class ModuleTrace(Trace):
     """A trace whose statements come in the author's order. `layouts` are the gaps that statements may be given."""
 
     faithful = True
+    surface = ""
 
     def __init__(
         self, name: str, target: str, version: Version | None, place: tuple[str, int], layouts: tuple[Gaps, ...] = (),
@@ -98,7 +99,6 @@ class ModuleTrace(Trace):
         self.registers = registers
         self.unsigned_operators = registers == "unsigned"
         self.calls = calls
-        self.closed_if: tuple[int, str] | None = None
         self.placed_labels: set[tuple[int, str]] = set()
         self._laid: dict[tuple[Shape, int], Shape] = {}
         self._body: CodeType | None = None
@@ -161,6 +161,19 @@ class ModuleTrace(Trace):
         self.placed_labels.add(key)
         self.labels[name] = place
         self.record(_LABEL, (), place, name)
+
+    def take_label_back(self, name: str) -> None:
+        self.placed_labels.discard((self.scope, name))
+        super().take_label_back(name)
+
+    def block_label(self, stem: str) -> str:
+        while True:
+            name = super().block_label(stem)
+            if (self.scope, name) not in self.placed_labels:
+                return name
+
+    def if_labels(self) -> tuple[str, ...]:
+        return (self.block_label("end"),)
 
     def open_scope(self) -> None:
         self.scope_count += 1
