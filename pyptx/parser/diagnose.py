@@ -57,6 +57,11 @@ from .reader import Reader
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
     """Everything wrong with a PTX text, in order of place; empty when ptxas should accept it. Never raises."""
+    return judge_text(text, filename)[0]
+
+
+def judge_text(text: str, filename: str | None = None) -> tuple[list[Diagnostic], ModuleText]:
+    """The same, and what was read."""
     trim()
     with gc_paused():
         source = Reader(text).read()
@@ -65,15 +70,14 @@ def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
         issues += headers
         if not headers:
             issues += _Judge(source, text, {(i.line, i.message.partition(" is ")[0]) for i in issues}).judge()
-    return list(diagnostics(issues, text, filename))
+    return list(diagnostics(issues, text, filename)), source
 
 
-def unwritten_registers(text: str) -> Iterator[tuple[str, int]]:
-    """Each register that a function of a PTX text reads and never writes, with the line where it first does."""
-    with gc_paused():
-        for item in Reader(text).read().items:
-            if isinstance(item, FunctionSource):
-                yield from ((reg.name, line) for reg, line in never_written(item))
+def unwritten_registers(source: ModuleText) -> Iterator[tuple[str, int]]:
+    """Each register that a function reads and never writes, with the line where it first does."""
+    for item in source.items:
+        if isinstance(item, FunctionSource):
+            yield from ((reg.name, line) for reg, line in never_written(item))
 
 
 class _Judge:

@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pyptx {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="command")
-    for name, text in COMMANDS.items():
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:  # one, or all for the help
+        text = COMMANDS[name]
         sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name == wanted:  # only the command in use is imported
             _module(name).add_arguments(sub)

@@ -183,6 +183,14 @@ _SPEC = re.compile(
 )
 
 
+_NO_BRACES = str.maketrans("", "", "{}")
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 class Form:
     """A compiled syntax line. Cheap to make (compiled on first use), immutable, shared by all instances of the op."""
 
@@ -236,7 +244,7 @@ class Form:
                 group, optional = group + 1, True
             name = match[2].removeprefix("^")
             if name in self.sets:
-                values = tuple(self.sets[name].split())
+                values = _words(self.sets[name])
             else:
                 values = (name,)
                 if name in SCALAR_TYPES:
@@ -258,8 +266,14 @@ class Form:
 
     @cached_property
     def tokens(self) -> frozenset[str]:
-        """Every modifier this form knows."""
-        return frozenset(v for slot in self.slots for v in slot.values)
+        """Every modifier this form knows. Most forms are asked for nothing else."""
+        found: list[str] = []
+        for name in self.head[len(self.opcode) :].translate(_NO_BRACES).replace("^", "").split(".")[1:]:
+            if name in self.sets:
+                found += _words(self.sets[name])
+            else:
+                found.append(name)
+        return frozenset(found)
 
     @cached_property
     def alternatives(self) -> tuple[tuple[OperandSpec, ...], ...]:

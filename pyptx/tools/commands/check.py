@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.source_map import map_of_text
 from ...diagnostics import Diagnostic, merged
-from ...parser.diagnose import diagnose_text, unwritten_registers
+from ...parser.diagnose import judge_text, unwritten_registers
 from ...sources import read_argument
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def check_text(text: str, filename: str | None, *, with_ptxas: bool = True) -> t
 
 
 def _judged(text: str, filename: str | None, with_ptxas: bool) -> tuple[list[Diagnostic], str]:
-    found = diagnose_text(text, filename)
+    found, source = judge_text(text, filename)
     if any(d.severity == "error" for d in found):
         return found, ""
     lines = text.split("\n")
-    for name, at in unwritten_registers(text):
+    for name, at in unwritten_registers(source):
         message = f"{name} is read, and nothing in the function writes it"
         found.append(Diagnostic("warning", message, filename, at, source_line=lines[at - 1]))
     if not with_ptxas:
