@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 _WHERE = {
+    "DeviceMemory": "simulator",
     "Diagnostic": "diagnostics",
     "Kernel": "frontend.kernel.kernel",
     "Layout": "frontend.core.tiles",
@@ -36,6 +37,7 @@ _WHERE = {
 """Public name -> the module that has it, imported at first use: `import pyptx` itself costs next to nothing."""
 
 __all__ = [
+    "DeviceMemory",
     "Diagnostic",
     "Kernel",
     "Layout",
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from .frontend.module.module import Module
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding
-    from .simulator import LoadedKernel, load, simulate
+    from .simulator import DeviceMemory, LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 
 

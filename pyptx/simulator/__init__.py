@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from ..diagnostics import SimulationError
 from ..dialects.ptx.structure import EntryOp
 from ..dialects.ptx.types import SCALAR_TYPES
+from .launch.device_memory import DeviceBuffer, DeviceMemory
 from .launch.launch import LoadedModule, load_module, simulate_entry
 from .launch.loaded import LoadedKernel, load
 from .launch.report import Line, Report
@@ -30,6 +31,8 @@ from .observers.trace import Step, Stored, ThreadName, watchers
 from .tensor.tensor_map import tensor_map, with_tensor_maps
 
 __all__ = [
+    "DeviceBuffer",
+    "DeviceMemory",
     "Endpoint",
     "Line",
     "LoadedKernel",
@@ -74,6 +77,7 @@ def simulate(
     schedule: int | str | None = None,
     cooperative: bool | None = None,
     programmatic: bool = False,
+    memory: DeviceMemory | None = None,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -110,6 +114,8 @@ def simulate(
 
     `programmatic`: a programmatic dependent launch: with `check`, reads of global memory before griddepcontrol.wait and stores after
     griddepcontrol.launch_dependents are warnings.
+
+    `memory`: a `DeviceMemory`, whose allocations the kernel reaches by their addresses and which outlives the launch.
 
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
@@ -154,6 +160,7 @@ def simulate(
         schedule=schedule,
         cooperative=bool(cooperative),
         programmatic=programmatic,
+        device=memory,
         named=named,
     )
 

@@ -18,6 +18,7 @@ from ..machine.observe import Observer
 from ..machine.program import Parameter
 from ..machine.texture import Sampler, Surface, Texture
 from ..observers.trace import Step, Stored, ThreadName, watchers
+from .device_memory import DeviceMemory
 from .launch import LoadedModule, simulate_entry
 from .report import Report
 
@@ -104,6 +105,7 @@ class LoadedKernel:
         schedule: int | str | None = None,
         cooperative: bool = False,
         programmatic: bool = False,
+        memory: DeviceMemory | None = None,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         return simulate_entry(
@@ -128,6 +130,7 @@ class LoadedKernel:
             schedule=schedule,
             cooperative=cooperative,
             programmatic=programmatic,
+            device=memory,
         )
 
 

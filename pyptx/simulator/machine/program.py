@@ -48,6 +48,8 @@ ARGUMENT_BASE = 0x0000_7400_0000_0000
 """Where the arrays given as arguments lie."""
 PER_CTA_BASE = 0x0000_7480_0000_0000
 """Where the CTAs' own slices of global memory lie (`.minperctamemory`)."""
+DEVICE_BASE = 0x0000_6000_0000_0000
+"""Where the allocations of a `DeviceMemory` lie, unless it gives an address."""
 GRID_BASE = 0x0000_74C0_0000_0000
 """Where the barrier of a cooperative launch's grid lies: the driver gives its address in %envreg1 (high) and %envreg2."""
 HEAP_BASE = 0x0000_7500_0000_0000

@@ -1,0 +1,122 @@
+"""Memory that outlives a launch: addresses in arguments, arrays and structures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx import DeviceMemory, SimulationError
+
+# sums a linked list of {u64 next; u64 value} nodes into out[0]
+LIST = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry total(.param .u64 head, .param .u64 out) {
+  .reg .u64 %rd<6>;
+  .reg .pred %p<2>;
+  ld.param.u64 %rd1, [head];
+  ld.param.u64 %rd2, [out];
+  mov.u64 %rd3, 0;
+loop:
+  setp.eq.u64 %p1, %rd1, 0;
+  @%p1 bra done;
+  ld.global.u64 %rd4, [%rd1+8];
+  add.u64 %rd3, %rd3, %rd4;
+  ld.global.u64 %rd1, [%rd1];
+  bra loop;
+done:
+  ld.global.u64 %rd5, [%rd2];
+  add.u64 %rd3, %rd3, %rd5;
+  st.global.u64 [%rd2], %rd3;
+  ret;
+}
+"""
+
+
+@pytest.fixture
+def total() -> pyptx.LoadedKernel:
+    return pyptx.load(LIST)["total"]
+
+
+def linked(memory: DeviceMemory, values: list[int]) -> int:
+    """The address of the first node; each node is an allocation."""
+    head = 0
+    for value in reversed(values):
+        head = memory.copy(np.array([head, value], np.uint64)).address
+    return head
+
+
+def test_pointers_in_memory_and_as_arguments(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    head = linked(memory, [3, 4, 5])
+    out = memory.copy(np.zeros(1, np.uint64), name="out")
+    for launch in (1, 2):  # what the first launch wrote is there in the second
+        total.simulate(head, out, memory=memory, grid=1, block=1)
+        assert out.array[0] == 12 * launch
+    pyptx.simulate(total, np.uint64(head), int(out), memory=memory, grid=1, block=1)
+    assert out.numpy()[0] == 36
+
+
+def test_arrays_that_are_mapped_keep_their_address(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    host = np.array([0, 7, 0, 0], np.uint64)
+    at = memory.map(host, address=0x5000_0000_0000)
+    assert at.address == 0x5000_0000_0000
+    total.simulate(host[:2], host[3:], memory=memory, grid=1, block=1)  # views of it, without copies
+    assert host.tolist() == [0, 7, 0, 7]
+
+
+def test_what_is_freed_faults(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    head = memory.copy(np.array([0, 1], np.uint64))
+    out = memory.copy(np.zeros(1, np.uint64))
+    memory.free(head)
+    with pytest.raises(SimulationError, match=r"0x6000\w+"):
+        total.simulate(head.address, out, memory=memory, grid=1, block=1)
+    with pytest.raises(SimulationError, match="is not allocated in the memory="):
+        total.simulate(head, out, memory=memory, grid=1, block=1)
+
+
+def test_an_allocation_holds_nothing_until_it_is_written(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    out = memory.allocate(1, np.uint64, name="out")
+    report = total.simulate(0, out, memory=memory, grid=1, block=1)
+    assert [f.rule for f in report.findings] == ["uninitialised-global"]
+    assert not total.simulate(0, out, memory=memory, grid=1, block=1).findings
+    fresh = memory.allocate(1, np.uint64)
+    fresh.copy_from([1])
+    assert not total.simulate(0, fresh, memory=memory, grid=1, block=1).findings
+
+
+def test_an_overrun_names_the_allocation(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    node = memory.copy(np.array([0], np.uint64), name="node")
+    with pytest.raises(SimulationError, match=r"0 bytes past the end of node \(8 bytes"):
+        total.simulate(node, 0, memory=memory, grid=1, block=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda m: m.map(np.zeros(4), address=0x6000_0000_0010), "is taken by DeviceBuffer"),
+        (lambda m: m.map(np.zeros(4), address=-8), "is not an address of global memory"),
+        (lambda m: m.map(np.zeros(4), address=0x7000_0000_0400), "is in the windows of shared memory"),
+        (lambda m: m.map(np.zeros((4, 4)).T), "is not contiguous"),
+        (lambda m: m.map(3), "int is not an array"),
+        (lambda m: m.allocate(-1), "sizes are not negative"),
+        (lambda m: next(iter(m)).copy_from(np.zeros(3)), "do not fit"),
+        (lambda m: DeviceMemory().free(next(iter(m))), "is not allocated in this memory"),
+    ],
+)
+def test_what_cannot_be(make, words: str) -> None:
+    memory = DeviceMemory()
+    memory.allocate(32)
+    with pytest.raises(SimulationError, match=words):
+        make(memory)
+
+
+def test_a_buffer_without_its_memory(total: pyptx.LoadedKernel) -> None:
+    with pytest.raises(SimulationError, match="is not allocated in the memory= of this launch"):
+        total.simulate(DeviceMemory().allocate(8), 0, grid=1, block=1)
