@@ -78,11 +78,15 @@ if TYPE_CHECKING:
 
 _SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis numerics".split()
 """Modules that are imported when somebody first names them."""
+_ADAPTERS = "triton cuda numba cute warp".split()
+"""Front ends whose kernels can be simulated, checked and edited (`adapters`)."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
+    if name in _ADAPTERS:
+        return import_module(f".adapters.{name}", __name__)
     module = _WHERE.get(name)
     if module is None:
         raise AttributeError(f"module 'pyptx' has no attribute {name!r}")
