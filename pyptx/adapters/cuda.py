@@ -1,0 +1,175 @@
+"""CUDA C++ on the simulator: NVRTC compiles it, without a driver.
+
+    kernels = pyptx.cuda.compile("kernel.cu", arch="sm_90a", name=["scale<float, 128>", "add"])
+    kernels["scale<float, 128>"].simulate(x, n, grid=4, block=128)
+
+A file with host code (`kernel<<<...>>>`, `main`) is compiled by nvcc, which leaves the host's part aside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, overload
+
+from ..diagnostics import PTXError
+from ..parser import parse_text
+from ..simulator import LoadedKernel, load
+from .require import required
+from .signatures import CudaKernel, demangled
+
+__all__ = ["CudaKernel", "compile", "ptx"]
+
+TESTED = "13.5"
+NO_SOURCE = re.compile(r"<<<|^\s*int\s+main\s*\(", re.MULTILINE)
+"""What only host code has."""
+
+
+@overload
+def compile(
+    source: str | os.PathLike[str], *, arch: str = ..., name: str, options: Sequence[str] = ..., compiler: str | None = ...
+) -> LoadedKernel: ...
+@overload
+def compile(
+    source: str | os.PathLike[str], *, arch: str = ..., name: Iterable[str] | None = ..., options: Sequence[str] = ..., compiler: str | None = ...
+) -> Mapping[str, LoadedKernel]: ...
+def compile(
+    source: str | os.PathLike[str],
+    *,
+    arch: str = "sm_90",
+    name: str | Iterable[str] | None = None,
+    options: Sequence[str] = (),
+    compiler: str | None = None,
+) -> Any:
+    """Kernels of CUDA C++, given as text or as the path of a `.cu` file.
+
+    name: a kernel as C++ writes it, such as `"f<float, 128>"` (one kernel is returned), or several (a dict by these names); None: all
+    that are `extern "C"` or instantiated, by their C++ names. options: of the compiler, such as `"-DN=4"`, `"-I..."`, `"--std=c++20"`;
+    `-lineinfo` is always given, so that findings name lines of the source. compiler: `"nvrtc"`, `"nvcc"`, or None: nvcc where the source
+    has host code.
+
+    PTXError with the compiler's messages; MissingFrontEnd where the compiler is not installed.
+    """
+    names = [name] if isinstance(name, str) else list(name or ())
+    text, lowered = ptx(source, arch=arch, names=names, options=options, compiler=compiler)
+    found = load(parse_text(text + "\n", _title(source)))
+    kernels = {k: CudaKernel(v.loaded, v.name, demangled(k)) for k, v in found.items()}
+    if not names:
+        return {_cpp_name(k.signature): k for k in kernels.values()}
+    result = {n: _choose(n, lowered.get(n), kernels) for n in names}
+    return result[name] if isinstance(name, str) else result
+
+
+def ptx(
+    source: str | os.PathLike[str],
+    *,
+    arch: str = "sm_90",
+    names: Sequence[str] = (),
+    options: Sequence[str] = (),
+    compiler: str | None = None,
+) -> tuple[str, dict[str, str]]:
+    """The PTX of CUDA C++, and the symbols of `names` where NVRTC says them. Arguments and errors as for `compile`."""
+    text, title = _text(source), _title(source)
+    if compiler not in (None, "nvrtc", "nvcc"):
+        raise ValueError(f"compiler={compiler!r} is not one of 'nvrtc', 'nvcc'")
+    if not re.fullmatch(r"sm_\d+[af]?", arch):
+        raise ValueError(f"arch={arch!r} is not a target such as 'sm_90a'")
+    if compiler == "nvcc" or (compiler is None and NO_SOURCE.search(text)):
+        return _nvcc(source, text, arch, tuple(options)), {}
+    folder = () if not _is_path(source) else (f"-I{Path(source).resolve().parent}",)
+    return _nvrtc(text, title, arch, tuple(names), (*options, *folder))
+
+
+def _is_path(source: str | os.PathLike[str]) -> bool:
+    return isinstance(source, os.PathLike) or (source.endswith((".cu", ".cuh")) and "\n" not in source)
+
+
+def _text(source: str | os.PathLike[str]) -> str:
+    return Path(source).read_text() if _is_path(source) else str(source)
+
+
+def _title(source: str | os.PathLike[str]) -> str:
+    return os.fspath(source) if _is_path(source) else "<cuda>"
+
+
+@lru_cache(maxsize=64)
+def _nvrtc(text: str, title: str, arch: str, names: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    nvrtc: Any = required("cuda.bindings.nvrtc", "cuda-bindings", TESTED)
+
+    def call(function: Any, *args: Any) -> Any:
+        try:
+            status, *rest = function(*args)
+        except RuntimeError as error:  # the bindings are there, the library is not
+            required("nvidia.cu13", "nvidia-cuda-nvrtc", TESTED)
+            raise PTXError(f"NVRTC does not load: {error}") from None
+        if int(status) and function is not nvrtc.nvrtcCompileProgram:
+            raise PTXError(f"NVRTC: {call(nvrtc.nvrtcGetErrorString, status).decode()}{_about_name(args, names)}")
+        return (int(status), *rest) if function is nvrtc.nvrtcCompileProgram else rest[0] if rest else None
+
+    def read(size: Any, get: Any) -> str:
+        buffer = b" " * call(size, program)
+        call(get, program, buffer)
+        return buffer.rstrip(b"\0 ").decode(errors="replace")
+
+    program = call(nvrtc.nvrtcCreateProgram, text.encode(), title.encode(), 0, [], [])
+    for name in names:
+        call(nvrtc.nvrtcAddNameExpression, program, name.encode())
+    given = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "-lineinfo", *_include(), *options]
+    status, *_ = call(nvrtc.nvrtcCompileProgram, program, len(given), [o.encode() for o in given])
+    if status:
+        raise PTXError(read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message")
+    lowered = {n: call(nvrtc.nvrtcGetLoweredName, program, n.encode()).decode() for n in names}
+    return read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX), lowered
+
+
+def _about_name(args: tuple[Any, ...], names: tuple[str, ...]) -> str:
+    last = args[-1] if args else b""
+    return f": {last.decode()}" if isinstance(last, bytes) and last.decode(errors="replace") in names else ""
+
+
+@lru_cache(maxsize=1)
+def _include() -> tuple[str, ...]:
+    """The folders of CUDA's headers, where the wheels with them are installed."""
+    pathfinder: Any = required("cuda.pathfinder", "cuda-pathfinder", "1.9")
+    found = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return tuple(f"-I{folder}" for folder in found if folder)
+
+
+def _nvcc(source: str | os.PathLike[str], text: str, arch: str, options: tuple[str, ...]) -> str:
+    from ..runtime.ptxas import find_tool
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(source) if _is_path(source) else Path(folder, "kernel.cu")
+        if not _is_path(source):
+            path.write_text(text)
+        output = Path(folder, "kernel.ptx")
+        command = [find_tool("nvcc"), "-ptx", f"-arch={arch.replace('sm_', 'compute_')}", "-lineinfo", *_include(), *options]
+        done = subprocess.run([*command, "-o", str(output), str(path)], capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode:
+            missing = re.search(r"(nv|cuda|cub|thrust)/\S+: No such file", done.stderr)
+            hint = "\nhint: pip install nvidia-cuda-cccl, which has this header" if missing else ""
+            raise PTXError((done.stderr or done.stdout).strip() + hint or f"nvcc failed with status {done.returncode}")
+        return output.read_text()
+
+
+def _cpp_name(signature: str) -> str:
+    """The name in a demangled signature: without a result type and the parameters."""
+    head = signature.split("(", 1)[0] if not signature.startswith("(") else signature
+    return re.sub(r"^void ", "", head)
+
+
+def _choose(name: str, lowered: str | None, kernels: Mapping[str, CudaKernel]) -> CudaKernel:
+    """The kernel of a C++ name. PTXError with those that there are."""
+    if lowered is not None and lowered in kernels:
+        return kernels[lowered]
+    wanted = re.sub(r"\s+", "", name)
+    by_name = [k for k in kernels.values() if re.sub(r"\s+", "", _cpp_name(k.signature)) == wanted]
+    if len(by_name) == 1:
+        return by_name[0]
+    known = ", ".join(_cpp_name(k.signature) for k in kernels.values()) or "none"
+    raise PTXError(f"{name} is not a kernel of this source; it has: {known}")
