@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 TORCH  ?= torch==2.13.0
 JAX    ?= jax
-EXTRAS ?= dev,ptxas,jit
+EXTRAS ?= dev,ptxas,jit,triton,nvrtc
 JOBS   ?= 2
 # Extra arguments: make pytest ARGS="-k mbarrier"
 ARGS   ?=

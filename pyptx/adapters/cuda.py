@@ -15,11 +15,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from ..diagnostics import PTXError
 from ..parser import parse_text
-from ..simulator import LoadedKernel, load
+from ..simulator import load
 from .require import required
 from .signatures import CudaKernel, demangled
 
@@ -30,14 +30,6 @@ NO_SOURCE = re.compile(r"<<<|^\s*int\s+main\s*\(", re.MULTILINE)
 """What only host code has."""
 
 
-@overload
-def compile(
-    source: str | os.PathLike[str], *, arch: str = ..., name: str, options: Sequence[str] = ..., compiler: str | None = ...
-) -> LoadedKernel: ...
-@overload
-def compile(
-    source: str | os.PathLike[str], *, arch: str = ..., name: Iterable[str] | None = ..., options: Sequence[str] = ..., compiler: str | None = ...
-) -> Mapping[str, LoadedKernel]: ...
 def compile(
     source: str | os.PathLike[str],
     *,
@@ -98,7 +90,9 @@ def _title(source: str | os.PathLike[str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _nvrtc(text: str, title: str, arch: str, names: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+def _nvrtc(
+    text: str, title: str, arch: str, names: tuple[str, ...], options: tuple[str, ...]
+) -> tuple[str, dict[str, str]]:
     nvrtc: Any = required("cuda.bindings.nvrtc", "cuda-bindings", TESTED)
 
     def call(function: Any, *args: Any) -> Any:
@@ -122,7 +116,9 @@ def _nvrtc(text: str, title: str, arch: str, names: tuple[str, ...], options: tu
     given = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "-lineinfo", *_include(), *options]
     status, *_ = call(nvrtc.nvrtcCompileProgram, program, len(given), [o.encode() for o in given])
     if status:
-        raise PTXError(read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message")
+        raise PTXError(
+            read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message"
+        )
     lowered = {n: call(nvrtc.nvrtcGetLoweredName, program, n.encode()).decode() for n in names}
     return read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX), lowered
 
@@ -148,8 +144,17 @@ def _nvcc(source: str | os.PathLike[str], text: str, arch: str, options: tuple[s
         if not _is_path(source):
             path.write_text(text)
         output = Path(folder, "kernel.ptx")
-        command = [find_tool("nvcc"), "-ptx", f"-arch={arch.replace('sm_', 'compute_')}", "-lineinfo", *_include(), *options]
-        done = subprocess.run([*command, "-o", str(output), str(path)], capture_output=True, text=True, errors="replace", check=False)
+        command = [
+            find_tool("nvcc"),
+            "-ptx",
+            f"-arch={arch.replace('sm_', 'compute_')}",
+            "-lineinfo",
+            *_include(),
+            *options,
+        ]
+        done = subprocess.run(
+            [*command, "-o", str(output), str(path)], capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode:
             missing = re.search(r"(nv|cuda|cub|thrust)/\S+: No such file", done.stderr)
             hint = "\nhint: pip install nvidia-cuda-cccl, which has this header" if missing else ""

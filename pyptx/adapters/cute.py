@@ -1,7 +1,7 @@
 """CuTe DSL kernels (`nvidia-cutlass-dsl`) on the simulator.
 
-    kernels = pyptx.cute.compile(host_function, pointer, arch="sm_90a")      # a cute.jit function and its arguments
-    kernels["..."].simulate(x, grid=1, block=128)
+kernels = pyptx.cute.compile(host_function, pointer, arch="sm_90a")      # a cute.jit function and its arguments
+kernels["..."].simulate(x, grid=1, block=128)
 """
 
 from __future__ import annotations

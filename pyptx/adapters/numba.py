@@ -1,7 +1,7 @@
 """Numba-CUDA kernels on the simulator.
 
-    kernel = pyptx.numba.compile(add, (float32[::1], float32[::1], int32), arch="sm_90")
-    kernel.simulate(x, y, n, grid=4, block=128)       # arrays as Numba passes them
+kernel = pyptx.numba.compile(add, (float32[::1], float32[::1], int32), arch="sm_90")
+kernel.simulate(x, y, n, grid=4, block=128)       # arrays as Numba passes them
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ def required(module: str, package: str, tested: str, lowest: str | None = None) 
             raise MissingFrontEnd(f"{package} needs {error.name}, which is not installed") from error
         raise MissingFrontEnd(f"{package} is not installed: pip install '{package}=={tested}'") from error
     if lowest is not None and _numbers(_version(package)) < _numbers(lowest):
-        raise MissingFrontEnd(f"{package} {_version(package)} is too old: pip install '{package}>={lowest}' (tested: {tested})")
+        raise MissingFrontEnd(
+            f"{package} {_version(package)} is too old: pip install '{package}>={lowest}' (tested: {tested})"
+        )
     return found
 
 

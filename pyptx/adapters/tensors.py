@@ -26,6 +26,6 @@ def address_of(memory: DeviceMemory, tensor: Any, name: str) -> int:
         raise TypeError(f"{name} is a tensor on {tensor.device}; the simulator takes CPU tensors")
     start, size = storage_of(tensor)
     if size and memory.find(start, size) is None:
-        data = np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
+        data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
         memory.map(data, address=start, name=name)
     return tensor.data_ptr()

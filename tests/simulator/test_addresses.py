@@ -175,3 +175,28 @@ def test_negative_offsets() -> None:
     assert out.tolist() == [0, 7, 0, 0, 0]
     with pytest.raises(SimulationError, match=r"write \+-4"):
         load(text.replace("+-4", "-4"))["k"].simulate(out, grid=1, block=1)
+
+
+def test_addresses_of_parameters_in_32_bits() -> None:
+    """As Triton passes tensor maps: `mov.b32` of a parameter, then cvta.param of the widened number."""
+    k = assembled(f"""{HEAD}
+.visible .entry k(.param .u64 out, .param .align 16 .b8 pair[16])
+{{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [out];
+    mov.b32 %r1, pair;
+    cvt.u64.u32 %rd2, %r1;
+    cvta.param.u64 %rd3, %rd2;
+    ld.u32 %r2, [%rd3+4];
+    ld.param.u32 %r3, [%r1+8];
+    add.u32 %r4, %r1, 12;
+    ld.param.u32 %r5, [%r4];
+    st.global.v2.u32 [%rd1], {{%r2, %r3}};
+    st.global.u32 [%rd1+8], %r5;
+    ret;
+}}
+""")
+    out = np.full(3, 0xA5A5A5A5, np.uint32)
+    assert not k.simulate(out, np.arange(10, 14, dtype=np.uint32), grid=1, block=1).findings
+    assert out.tolist() == [11, 12, 13]

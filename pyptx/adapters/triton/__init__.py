@@ -1,31 +1,31 @@
 """Triton and Gluon kernels on the simulator, unmodified.
 
-    with pyptx.triton.simulate(check=True) as run:
-        kernel[grid](x, y, BLOCK=64)          # CPU tensors
-    print(run.launches[-1].report)
+with pyptx.triton.simulate(check=True) as run:
+    kernel[grid](x, y, BLOCK=64)          # CPU tensors
+print(run.launches[-1].report)
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from ...diagnostics import PTXError, SimulationError
 from ...simulator import LoadedKernel, load
 from ..require import required
-from .driver import LOWEST, TESTED, Launch, Session, make_driver
+from .arguments import Unsupported
+from .driver import LOWEST, SESSIONS, TESTED, Launch, Session, make_driver
 
-__all__ = ["Launch", "Session", "kernel", "ptx", "simulate"]
+__all__ = ["Launch", "Session", "Unsupported", "kernel", "number_of", "ptx", "simulate"]
 
 
 @contextmanager
 def simulate(
     *, check: bool = True, arch: str = "sm_90", on_finding: str = "warn", **options: Any
-) -> Iterator[Session]:
+) -> Generator[Session]:
     """Run the Triton and Gluon launches inside on the simulator, with CPU tensors, compiled for `arch`.
 
     `check` and other options: those of `pyptx.simulate`. `on_finding`: `"warn"` (`SimulationWarning` at the launch),
@@ -35,39 +35,56 @@ def simulate(
     if on_finding not in ("warn", "raise", "ignore"):
         raise ValueError(f"on_finding={on_finding!r} is not one of 'warn', 'raise', 'ignore'")
     runtime = required("triton.runtime", "triton", TESTED, LOWEST).driver
-    session = Session(_number(arch), {"check": check, **options}, lambda launch: _tell(launch, on_finding))
+    session = Session(number_of(arch), {"check": check, **options}, lambda launch: _tell(launch, on_finding))
     before = getattr(runtime, "_active", None)
     runtime.set_active(make_driver(session))
+    SESSIONS.append(session)
     try:
         yield session
     finally:
+        SESSIONS.remove(session)
         runtime._active = before
 
 
-def ptx(function: Any, signature: dict[str, str], constants: dict[str, Any] | None = None, *, arch: str = "sm_90", **options: Any) -> str:
+def ptx(
+    function: Any,
+    signature: dict[str, str],
+    constants: dict[str, Any] | None = None,
+    *,
+    arch: str = "sm_90",
+    **options: Any,
+) -> str:
     """The PTX of a `triton.jit` function. `signature`: Triton's types by name, such as `{"x": "*fp32", "n": "i32"}`;
     `constants`: the values of its `tl.constexpr` parameters; options: Triton's, such as `num_warps=8`.
     """
     triton = required("triton", "triton", TESTED, LOWEST)
     compiler = required("triton.compiler", "triton", TESTED)
-    target = required("triton.backends.compiler", "triton", TESTED).GPUTarget("cuda", _number(arch), 32)
+    target = required("triton.backends.compiler", "triton", TESTED).GPUTarget("cuda", number_of(arch), 32)
     known = dict(constants or {})
     kinds = {name: signature.get(name, "constexpr") for name in function.arg_names}
     missing = [n for n, kind in kinds.items() if kind == "constexpr" and n not in known]
     if missing:
         raise PTXError(f"{function.__name__} has parameters without a type or a constant: {', '.join(missing)}")
-    source = compiler.ASTSource(function, signature=kinds, constexprs={(function.arg_names.index(n),): v for n, v in known.items()})
+    source = compiler.ASTSource(
+        function, signature=kinds, constexprs={(function.arg_names.index(n),): v for n, v in known.items()}
+    )
     return triton.compile(source, target=target, options=options or None).asm["ptx"]
 
 
 def kernel(
-    function: Any, signature: dict[str, str], constants: dict[str, Any] | None = None, *, arch: str = "sm_90", **options: Any
+    function: Any,
+    signature: dict[str, str],
+    constants: dict[str, Any] | None = None,
+    *,
+    arch: str = "sm_90",
+    **options: Any,
 ) -> LoadedKernel:
     """A `triton.jit` function as `pyptx.load` gives kernels: to simulate, analyse, transpile, edit or launch. See `ptx`."""
     return next(iter(load(ptx(function, signature, constants, arch=arch, **options) + "\n").values()))
 
 
-def _number(arch: str) -> int:
+def number_of(arch: str) -> int:
+    """90 for `"sm_90a"`. ValueError for what is not a target."""
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if found is None:
         raise ValueError(f"arch={arch!r} is not a target such as 'sm_90'")

@@ -11,9 +11,13 @@ from ...diagnostics import SimulationError
 from ...simulator import DeviceMemory, tensor_map
 from ..tensors import address_of
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "Unsupported"]
 
-INTEGERS = {"i1": "i1", **{f"{sign}{bits}": f"{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)}}
+INTEGERS = {
+    "i1": "i1",
+    "u1": "i1",
+    **{f"{sign}{bits}": f"{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)},
+}
 """Triton's names of integers -> NumPy's."""
 FLOATS = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
 SWIZZLES = ("none", "32B", "64B", "128B")
@@ -24,6 +28,10 @@ ELEMENTS = (
 """Element types of a tensor map by the driver's number (CUtensorMapDataType)."""
 TO_DRIVER = {8: 10, 9: 8, 10: 9}
 """Element types whose number in a Triton descriptor is another one than the driver's."""
+
+
+class Unsupported(SimulationError):
+    """A launch uses what the simulator or this adapter does not have yet."""
 
 
 class Arguments:
@@ -59,7 +67,9 @@ class Arguments:
         if kind.startswith("*"):
             return [self.pointer(value, name)]
         if kind.startswith("tensordesc"):
-            return self._pieces(value, name) if self.on_device else self._descriptor(value, next(self.descriptors), name)
+            return (
+                self._pieces(value, name) if self.on_device else self._descriptor(value, next(self.descriptors), name)
+            )
         if kind in INTEGERS:
             return [_integer(value, INTEGERS[kind])]
         if kind in FLOATS:
@@ -67,7 +77,7 @@ class Arguments:
         if kind == "bf16":
             bits = np.array(float(value), np.float32).view(np.uint32)
             return [np.uint16((int(bits) + 0x7FFF + (int(bits) >> 16 & 1)) >> 16 & 0xFFFF)]
-        raise SimulationError(f"{name} has Triton's type {kind}, which cannot be passed to the simulator yet")
+        raise Unsupported(f"{name} has Triton's type {kind}, which cannot be passed to the simulator yet")
 
     def _pieces(self, value: Any, name: str) -> list[Any]:
         """A descriptor where the target has no tensor maps: pointer, shape, strides, padding, rounding, shape, strides."""
@@ -79,11 +89,11 @@ class Arguments:
     def _descriptor(self, value: Any, meta: dict[str, Any], name: str) -> list[Any]:
         """A host descriptor: the 128 bytes of its tensor map, then shape and strides."""
         if meta.get("is_im2col"):
-            raise SimulationError(f"{name} is an im2col descriptor, which is not supported yet")
+            raise Unsupported(f"{name} is an im2col descriptor, which is not supported yet")
         shape = list(value.shape)
         if meta["fp4_padded"]:
             shape[-1] *= 2
-        number = meta["elem_type"]
+        number = int(meta["elem_type"])
         element = "tf32" if getattr(value, "round_f32_to_tf32", False) else ELEMENTS[TO_DRIVER.get(number, number)]
         encoded = tensor_map(
             np.zeros(16, np.uint8),

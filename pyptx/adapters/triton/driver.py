@@ -70,7 +70,9 @@ class Session:
         ctas = getattr(metadata, "num_ctas", 1) or 1
         total = grid[0] * grid[1] * grid[2] * ctas
         values.append(_scratch(memory, "global scratch", total * (metadata.global_scratch_size or 0), 0))
-        values.append(_scratch(memory, "profile scratch", total * (getattr(metadata, "profile_scratch_size", 0) or 0), 1))
+        values.append(
+            _scratch(memory, "profile scratch", total * (getattr(metadata, "profile_scratch_size", 0) or 0), 1)
+        )
         kernel = self.kernel(metadata)
         values = values[: len(kernel.parameters)]
         block = 32 * metadata.num_warps
@@ -89,6 +91,12 @@ class Session:
         launch = Launch(metadata.name, grid, block, report, time.perf_counter() - begin)
         self.launches.append(launch)
         self.tell(launch)
+
+
+SESSIONS: list[Session] = []
+"""The sessions that are open, the innermost last. Triton keeps a launcher with each compiled kernel, so that a launcher belongs to
+no session.
+"""
 
 
 def ptx_of(metadata: Any) -> str:
@@ -119,13 +127,23 @@ def make_driver(session: Session) -> Any:
             self.metadata = metadata
 
         def __call__(
-            self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, hooks: Any, enter: Any, leave: Any, *args: Any
+            self,
+            x: int,
+            y: int,
+            z: int,
+            stream: Any,
+            function: Any,
+            packed: Any,
+            hooks: Any,
+            enter: Any,
+            leave: Any,
+            *args: Any,
         ) -> None:
             if x * y * z <= 0:
                 return
             if enter:
                 enter(hooks)
-            session.run(self.metadata, self.signature, (x, y, z), args)
+            SESSIONS[-1].run(self.metadata, self.signature, (x, y, z), args)
             if leave:
                 leave(hooks)
 
@@ -144,7 +162,7 @@ def make_driver(session: Session) -> Any:
         def set_printf_fifo_size(self, size: int) -> None:
             pass
 
-        def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (the driver's name)
+        def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:
             return H100["multiprocessor_count"]
 
         def is_stream_capturing(self, stream: Any) -> bool:

@@ -20,6 +20,7 @@ from .program import (
     HANDLE_BASE,
     LOCAL_BASE,
     LOCAL_WINDOW,
+    PARAMETER_BASE,
     SHARED_BASE,
     SHARED_WINDOW,
     Address,
@@ -366,6 +367,8 @@ class Access:
         m = self.machine
         wrap = np.uint64(0xFFFF_FFFF if self.row.itemsize == 4 else 2**64 - 1)
         full = (a.astype(np.uint64) + np.uint64(self.offset & (2**64 - 1))) & wrap
+        if self.space == "param" and self.row.itemsize == 4:
+            full |= np.uint64(PARAMETER_BASE)  # which has no bits in common with addresses of 32 bits
         numbers = np.arange(m.lanes) if lanes is None else lanes
         wrong = np.flatnonzero(full & np.uint64(self.size - 1))
         if wrong.size:

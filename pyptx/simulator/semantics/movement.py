@@ -8,7 +8,19 @@ import numpy as np
 
 from ..machine.machine import Machine
 from ..machine.memory import Access, address_of, aligned, locate_span, span
-from ..machine.program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_WINDOW, Address, Inst, Operand, Place, Reg, Sink, Vec
+from ..machine.program import (
+    CLUSTER_SHIFT,
+    LOCAL_WINDOW,
+    PARAMETER_BASE,
+    SHARED_WINDOW,
+    Address,
+    Inst,
+    Operand,
+    Place,
+    Reg,
+    Sink,
+    Vec,
+)
 from ..machine.registry import Action, Mask, Pure, Step, dtype_of, meaning
 
 Array = Any
@@ -237,6 +249,9 @@ def cvta(inst: Inst) -> Pure | Step:
         return Step(bind)
     target = dtype_of(kind)
     base = target.type(window & ((1 << (8 * target.itemsize)) - 1))
+    if space_of(inst).startswith("param") and target.itemsize == 8 and not inst.has("to"):
+        # a register of 32 bits holds the address of a parameter without its upper half (`mov.b32 %r1, parameter`)
+        return Pure(lambda x: np.where(x >> np.uint64(32), x, x | np.uint64(PARAMETER_BASE)), [(d, kind)], [(a, kind)])
     if not window:
         return Pure(lambda x: x, [(d, kind)], [(a, kind)])
     if inst.has("to"):

@@ -1,0 +1,101 @@
+"""CUDA C++ through NVRTC and nvcc, on the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx import PTXError, SimulationError
+from pyptx.adapters.signatures import demangled, parameter_types
+
+SOURCE = """
+template <typename T, int N> __global__ void reverse(T* x, T a, int n) {
+  __shared__ T s[N];
+  int i = blockIdx.x * N + threadIdx.x;
+  if (i < n) s[threadIdx.x] = x[i];
+  SYNC
+  if (i < n) x[i] = s[N - 1 - threadIdx.x] * a;
+}
+struct Pair { const float* x; float* y; int n; };
+extern "C" __global__ void copy(Pair p) { int i = threadIdx.x; if (i < p.n) p.y[i] = p.x[i]; }
+"""
+RIGHT, WRONG = SOURCE.replace("SYNC", "__syncthreads();"), SOURCE.replace("SYNC", "")
+
+
+def test_a_template_by_its_name() -> None:
+    kernel = pyptx.cuda.compile(RIGHT, arch="sm_90a", name="reverse<float, 64>")
+    assert repr(kernel) == "CudaKernel(void reverse<float, 64>(float*, float, int))"
+    x = np.random.default_rng().standard_normal(128).astype(np.float32)
+    want = x.reshape(2, 64)[:, ::-1].reshape(-1) * np.float32(3)
+    report = kernel.simulate(x, 3.0, 128, grid=2, block=64)
+    assert report.findings == [] and (x == want).all()
+
+
+def test_findings_have_the_line_of_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.cu"
+    path.write_text(WRONG)
+    report = pyptx.cuda.compile(path, name="reverse<int, 64>").simulate(np.zeros(64, np.int32), 1, 64, grid=1, block=64)
+    [race] = report.errors
+    assert f"{path}:7" in race.render() and f"{path}:5" in race.render()
+
+
+def test_several_and_all() -> None:
+    found = pyptx.cuda.compile(RIGHT, name=["reverse<double, 32>", "copy"])
+    assert list(found) == ["reverse<double, 32>", "copy"]
+    assert list(pyptx.cuda.compile(RIGHT)) == ["copy"]
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    found["copy"].simulate({0: x, 8: y, 16: np.int32(32)}, grid=1, block=32)  # a structure by value
+    assert (x == y).all()
+
+
+def test_host_code_is_left_aside() -> None:
+    source = RIGHT + "int main() { reverse<float, 32><<<1, 32>>>(nullptr, 2.0f, 0); return 0; }"
+    assert set(pyptx.cuda.compile(source)) == {"reverse<float, 32>", "copy"}
+    assert (
+        pyptx.cuda.compile(source, name="reverse<float, 32>").signature == "void reverse<float, 32>(float*, float, int)"
+    )
+
+
+def test_arrays_of_another_type_are_refused() -> None:
+    kernel = pyptx.cuda.compile(RIGHT, name="reverse<float, 64>")
+    with pytest.raises(SimulationError, match=r"argument 0 of .* is an array of float64, and the parameter is float\*"):
+        kernel.simulate(np.zeros(64), 1.0, 64, grid=1, block=64)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"name": "missing<int>"}, PTXError, 'identifier "missing" is undefined'),
+        ({"name": "missing", "compiler": "nvcc"}, PTXError, "is not a kernel of this source; it has: copy"),
+        ({"arch": "hopper"}, ValueError, "is not a target"),
+        ({"options": ["--nonsense"]}, PTXError, "unrecognized option"),
+        ({"compiler": "clang"}, ValueError, "is not one of"),
+    ],
+)
+def test_what_cannot_be(options: dict, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        pyptx.cuda.compile(RIGHT, **options)
+
+
+def test_messages_of_the_compiler() -> None:
+    with pytest.raises(PTXError, match=r'<cuda>\(1\): error: .*"nothing" is undefined'):
+        pyptx.cuda.compile('extern "C" __global__ void f() { nothing(); }')
+
+
+@pytest.mark.parametrize(
+    ("symbol", "types"),
+    [
+        ("_Z1fPfPKiT_", None),
+        ("_Z3addPfPKfi", ["float*", "float const*", "int"]),
+        ("_Z1fv", []),
+        ("plain", []),
+        ("_Z1fSt4pairIifEPS_IhhE", ["std::pair<int, float>", "std::pair<unsigned char, unsigned char>*"]),
+    ],
+)
+def test_signatures(symbol: str, types: list[str] | None) -> None:
+    """Spellings of the Itanium C++ ABI, 5.1.5."""
+    found = demangled(symbol)
+    assert found == symbol if types is None else parameter_types(found) == types

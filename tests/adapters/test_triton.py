@@ -1,0 +1,169 @@
+"""Triton kernels, unmodified, on the simulator."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import pyptx
+from pyptx import SimulationError
+from pyptx.diagnostics import SimulationWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+
+@triton.jit
+def add(x, y, out, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    inside = i < n
+    tl.store(out + i, tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside), mask=inside)
+
+
+@triton.jit
+def collide(out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i // 2, i)  # two threads write different values to one place
+
+
+@triton.jit
+def product(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    left = tl.load(a + m[:, None] * K + k[None, :])
+    right = tl.load(b + k[:, None] * N + n[None, :])
+    tl.store(c + m[:, None] * N + n[None, :], tl.dot(left, right))
+
+
+@triton.jit
+def copy_tile(source, target, B: tl.constexpr):
+    target.store([0, 0], source.load([0, 0]) * 2)
+
+
+@triton.jit
+def scale(x, factor, half, small, flag, B: tl.constexpr):
+    i = tl.arange(0, B)
+    value = tl.load(x + i) * factor + half + small
+    tl.store(x + i, tl.where(flag != 0, value, 0.0))
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape).to(dtype)
+
+
+def test_a_launch_runs_and_is_recorded() -> None:
+    x, y = random(1000), random(1000)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate() as run:
+        add[(4,)](x, y, out, 1000, B=256)
+    assert torch.equal(out, x + y)
+    [launch] = run.launches
+    assert (launch.kernel, launch.grid, launch.block) == ("add", (4, 1, 1), 128)
+    assert launch.report.findings == [] and launch.report.instructions > 0
+
+
+def test_views_and_aliases_are_where_they_are() -> None:
+    """`x[1:]` is not aligned to 16 bytes, and out may be x."""
+    x, y = random(1001), random(1001)
+    want = x[1:] + y[1:]
+    with pyptx.triton.simulate():
+        add[(4,)](x[1:], y[1:], x[1:], 1000, B=256)
+    assert torch.equal(x[1:], want)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_matrix_products(arch: str) -> None:
+    a, b = random(64, 32, dtype=torch.float16), random(32, 64, dtype=torch.float16)
+    c = torch.full((64, 64), torch.nan)
+    with pyptx.triton.simulate(arch=arch):
+        product[(1,)](a, b, c, 64, 64, 32)
+    want = a.double() @ b.double()
+    assert (c - want).norm() <= 1e-3 * want.norm()  # float32 sums of exact products
+
+
+def test_tensor_descriptors() -> None:
+    x = random(32, 64, dtype=torch.float16)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate(
+        arch="sm_90", on_finding="raise"
+    ) as run:  # warnings: Triton 3.9 has no fence after mbarrier.init
+        copy_tile[(1,)](TensorDescriptor.from_tensor(x, [32, 64]), TensorDescriptor.from_tensor(out, [32, 64]), B=64)
+    assert torch.equal(out, x * 2)
+    assert any(opcode.startswith("cp.async.bulk.tensor") for opcode in run.launches[0].report.opcodes)
+
+
+def test_scalars() -> None:
+    x = torch.ones(128)
+    with pyptx.triton.simulate():
+        scale[(1,)](x, 2.5, 1, -3, True, B=128)
+    assert torch.equal(x, torch.full((128,), 0.5))
+
+
+def test_findings_have_the_line_of_python() -> None:
+    line = collide.fn.__code__.co_firstlineno + 3
+    with pytest.warns(SimulationWarning, match=rf"test_triton\.py:{line}"), pyptx.triton.simulate():
+        collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
+    with pytest.raises(SimulationError, match=rf"test_triton\.py:{line}"), pyptx.triton.simulate(on_finding="raise"):
+        collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
+    with warnings.catch_warnings(), pyptx.triton.simulate(check=False):
+        warnings.simplefilter("error", SimulationWarning)
+        collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
+
+
+def test_out_of_bounds_names_the_argument() -> None:
+    x, out = random(100), random(1000)
+    with pytest.raises(SimulationError, match=r"past the end of x \(400 bytes"), pyptx.triton.simulate():
+        add[(4,)](x, x, out, 1000, B=256)
+
+
+def test_autotuned_kernels_run_each_configuration() -> None:
+    tuned = triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128}, num_warps=8)], key=["n"])(add)
+    x, y = random(300), random(300)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate() as run:
+        tuned[lambda meta: (triton.cdiv(300, meta["B"]),)](x, y, out, 300)
+    assert torch.equal(out, x + y)
+    assert {launch.block for launch in run.launches} == {128, 256}
+
+
+def test_a_kernel_to_work_with() -> None:
+    kernel = pyptx.triton.kernel(
+        add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, {"B": 128}, arch="sm_100"
+    )
+    assert isinstance(kernel, pyptx.LoadedKernel)
+    x, out = np.ones(128, np.float32), np.full(128, np.nan, np.float32)
+    kernel.simulate(x, x, out, 128, 0, 0, grid=1, block=128)
+    assert (out == 2).all()
+
+
+def test_an_edit_runs_in_place_of_what_was_compiled() -> None:
+    x, y = random(128), random(128)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate() as run:
+        run.edits["add"] = lambda text: text.replace("add.f32", "sub.f32")
+        add[(1,)](x, y, out, 128, B=128)
+    assert torch.equal(out, x - y)
+
+
+def test_the_driver_is_the_former_one_afterwards() -> None:
+    with pyptx.triton.simulate():
+        pass
+    with pytest.raises(RuntimeError, match="0 active drivers"):  # there is no GPU here
+        triton.runtime.driver.active.get_current_target()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: pyptx.triton.simulate(arch="hopper").__enter__(), ValueError, "is not a target"),
+        (lambda: pyptx.triton.simulate(on_finding="stop").__enter__(), ValueError, "is not one of"),
+        (lambda: pyptx.triton.ptx(add, {"x": "*fp32"}), pyptx.PTXError, "without a type or a constant: y, out, n, B"),
+    ],
+)
+def test_what_cannot_be(call, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
