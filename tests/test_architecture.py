@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent / "pyptx"
 LAYERS = [
     {"numerics"}, {"dialects"}, {"ssa"}, {"analysis"}, {"parser", "printer", "passes"}, {"frontend", "codegen"}, {"simulator", "runtime"},
-    {"tools"},
+    {"adapters"}, {"tools"},
 ]  # fmt: skip
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"diagnostics"}
-OPTIONAL = {"torch", "jax", "jaxlib", "cuda"}
+OPTIONAL = {"torch", "jax", "jaxlib", "cuda", "triton", "cutlass", "numba", "warp"}
 SEAM = "frontend/deferred.py"
 """The one file of the frontend that names what comes after it: it imports by name, when a kernel is run or checked."""
 ROOMS = ["core", "memory", "lint", "library", "kernel", "module"]

@@ -98,6 +98,13 @@ def test_simulator(tmp_path: Path) -> None:
     assert (tmp_path / "rotate.svg").read_text().startswith("<svg")
 
 
+def test_adapters(tmp_path: Path) -> None:
+    """Triton and CUDA C++, each a program."""
+    for number, program in enumerate(blocks("docs/adapters.md")):
+        out = run(program, tmp_path)
+        assert ("Report(add" in out or "add" in out) if number == 0 else out == ""
+
+
 def test_guide_lit(tmp_path: Path) -> None:
     text = (ROOT / "docs/passes.md").read_text()
     test, errors = re.findall(r"```ptx\n(.*?)```", text, re.S)
