@@ -73,7 +73,12 @@ def cases() -> dict[str, str]:
 
 
 def _checked(path: Path) -> list[int]:
-    return [int(n) for n in re.findall(rf"^// CHECK: {path.name}:(\d+):\d+: error", path.read_text(), re.M)]
+    """The lines that have an error, those among them that another line's message counts ("2 more like this at lines 37, 39")."""
+    found: set[int] = set()
+    for number, message in re.findall(rf"^// CHECK: {path.name}:(\d+):\d+: error(.*)$", path.read_text(), re.M):
+        more = re.search(r"more like this at lines? ([\d, ]+\d)", message)
+        found |= {int(number), *(int(n) for n in (more[1].split(", ") if more else ()))}
+    return sorted(found)
 
 
 def _said(path: Path, number: int) -> str:

@@ -1,5 +1,5 @@
 """Pairs of accesses that rely on the lanes of a warp running in step: strong loads and stores of two lanes that execute them
-together, with nothing that orders them (PTX ISA 3.1). They are no race, and their result depends on the schedule.
+together, with nothing that orders them (PTX ISA 3.1). They are not a race, and their result depends on the schedule.
 
 Atomics are not among them, nor loads of which the value decides where a thread goes on: whoever uses those expects that others
 come first.

@@ -364,7 +364,7 @@ class Races:
                     "race",
                     inst,
                     f"{threads} threads write different values to the same place with one instruction"
-                    + (f", at {places} places" if places > 1 else ""),
+                    + (f", at {places} places, first" if places > 1 else ""),
                     losers[at],
                     space=space,
                     byte=int(index[at[0]]) << space.shift,
