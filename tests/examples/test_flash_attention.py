@@ -12,10 +12,10 @@ from pyptx.runtime.ptxas import assemble
 
 # heads, queries, keys; one block; ends within a block; several tiles per CTA; rows that see no key of a block
 SIZES = {
-    (128, False): [(1, 128, 128), (2, 300, 700), (1, 40, 1)],
-    (128, True): [(1, 128, 128), (2, 300, 300), (1, 200, 530)],
-    (64, False): [(1, 192, 128), (2, 400, 300)],
-    (64, True): [(1, 410, 720), (3, 200, 200)],
+    (128, False): [(1, 128, 128), (2, 200, 333), (1, 40, 1)],
+    (128, True): [(1, 128, 128), (2, 200, 200), (1, 140, 330)],
+    (64, False): [(1, 192, 128), (2, 260, 200)],
+    (64, True): [(1, 210, 420), (3, 150, 150)],
 }
 
 
