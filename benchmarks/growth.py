@@ -1,9 +1,12 @@
 """How the CPU time of each step grows with its input: for every step and every shape of input, the exponent e of time ~ size^e.
 
-python -m benchmarks.growth [--shape WORD] [--step WORD] [--scale K]
+python -m benchmarks.growth [--count] [--shape WORD] [--step WORD] [--scale K]
 
 Two sizes, n and 4n, are compared, each as the best of a few runs. A step that is over before its time can be told from noise
 is left out (`.`); one that takes longer than the cap is stopped (`>`), and the others go on.
+
+With `--count` lines of Python are counted at n, 2n and 4n (`benchmarks.work`): numbers that are the same in each run, however
+busy the machine is. Below a step that grows too fast are the functions that do.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from xdsl.context import Context
@@ -23,6 +28,8 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 import pyptx
 from benchmarks.growth_shapes import SHAPES
+from benchmarks.growth_shapes import SHAPES, many_functions
+from benchmarks.work import exponent, growing, lines_run
 from pyptx.analysis.report import analyse
 from pyptx.codegen import ptx_to_python
 from pyptx.dialects.ptx.memo import forget
@@ -151,8 +158,28 @@ def measured(step: Step, small: str, large: str) -> tuple[str, float | None]:
         before = seconds(step, small)
     except TimeUp:
         return f">{CAP:.0f}s", math.inf
-    exponent = math.log(after / before) / math.log(FACTOR)
-    return f"{exponent:.2f} ({after * 1e3:.0f} ms)", exponent
+    e = math.log(after / before) / math.log(FACTOR)
+    return f"{e:.2f} ({after * 1e3:.0f} ms)", e
+
+
+def counted(step: Step, texts: Sequence[str]) -> tuple[str, float | None]:
+    """What the table says of a step by the lines that it runs."""
+    counts: list[Counter[CodeType]] = []
+    for text in texts:
+        counts.append(lines_of(step, text))
+    e = exponent(*[c.total() for c in counts])
+    said = f"{e:.2f} ({counts[-1].total()} lines)"
+    if e > LIMIT:
+        said += "".join(f"\n        {name}" for name in growing(*counts, limit=LIMIT)[:8])
+    return said, e
+
+
+def lines_of(step: Step, text: str) -> Counter[CodeType]:
+    """How many lines of each function a step runs for a text."""
+    forget()
+    given = step.prepare(text)
+    forget()
+    return lines_run(lambda: step.run(given))
 
 
 def main() -> int:
@@ -160,27 +187,31 @@ def main() -> int:
     arguments.add_argument("--shape", default="", help="only shapes with this in their name")
     arguments.add_argument("--step", default="", help="only steps with this in their name")
     arguments.add_argument("--scale", type=float, default=1.0, help="sizes times this")
+    arguments.add_argument("--count", action="store_true", help="count lines that run, not seconds")
     options = arguments.parse_args()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     above: list[str] = []
-    for growing in SHAPES:
-        if options.shape not in growing.name:
+    if options.count:
+        for step in STEPS:
+            lines_of(step, many_functions(2))  # what is imported late is loaded now
+    for shape in SHAPES:
+        if options.shape not in shape.name:
             continue
-        n = int(growing.size * options.scale)
-        small, large = growing.text(n), growing.text(FACTOR * n)
-        print(f"{growing.name}: {n} and {FACTOR * n}, {large.count(chr(10))} lines", flush=True)
+        n = int(shape.size * options.scale)
+        texts = [shape.text(n), shape.text(2 * n), shape.text(FACTOR * n)]
+        print(f"{shape.name}: {n} to {FACTOR * n}, {texts[-1].count(chr(10))} lines", flush=True)
         for step in STEPS:
             if options.step not in step.name:
                 continue
             try:
-                said, exponent = measured(step, small, large)
+                said, e = counted(step, texts) if options.count else measured(step, texts[0], texts[-1])
             except Exception as error:
-                said, exponent = f"{type(error).__name__}: {str(error)[:150]}", math.nan
-            missed = exponent is not None and not exponent <= LIMIT
+                said, e = f"{type(error).__name__}: {str(error)[:150]}", math.nan
+            missed = e is not None and not e <= LIMIT
             if missed:
-                above.append(f"{growing.name}: {step.name} {said}")
+                above.append(f"{shape.name}: {step.name} {said}")
             if said != ".":
-                print(f"    {step.name:<22}{said}{'  MISSED' if missed else ''}", flush=True)
+                print(f"    {'MISSED ' * missed}{step.name:<22}{said}", flush=True)
     print(f"\n{len(above)} above {LIMIT}:" if above else f"\nall exponents are at most {LIMIT}")
     for line in above:
         print(f"    {line}")
