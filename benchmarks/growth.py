@@ -27,7 +27,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 import pyptx
-from benchmarks.growth_shapes import SHAPES
 from benchmarks.growth_shapes import SHAPES, many_functions
 from benchmarks.work import exponent, growing, lines_run
 from pyptx.analysis.report import analyse

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.cfg import cfg_of
 from ..analysis.checks import check_registers, check_scopes
@@ -89,6 +91,7 @@ class _Assigner:
         self.function = function
         self.names = FreshNames(function)
         self.fresh = FreshRegisters(function, self.names)
+        self.edges = Edges(function, self.names)
         self.returned = [
             RegType((d.register_class, name, 0)) for d in function.returns if d.space == "reg" for name, _ in d.items
         ]
@@ -113,12 +116,11 @@ class _Assigner:
                     wanted += [(i, target.args[a].type) for i, _, target, a in passed_of(op, places)]
                 changed |= self._move_operands(op, wanted)
                 if len(op.successors) > 1:
-                    for k, target in enumerate(op.successors):
-                        passed = [(i, target.args[a].type) for i, s, _, a in passed_of(op, places) if s == k]
-                        if any(op.operands[i].type != type_ for i, type_ in passed):
-                            split_edge(self.function, op, k, self.names)
-                            changed = True
-                            break
+                    passed = list(passed_of(op, places))
+                    moved = {k for i, k, target, a in passed if op.operands[i].type != target.args[a].type}
+                    if moved:
+                        self.edges.split(op, sorted(moved))
+                        changed = True
         # a split edge's block may need moves itself: the next round sees it
         return changed
 
@@ -135,15 +137,31 @@ class _Assigner:
         """Moves that happen as if at once: none overwrites a source that another still reads."""
         copies: list[SSAValue | None] = [None] * len(moves)
         pending = {i: source for i, (source, _) in enumerate(moves)}
+        writes: dict[Attribute, list[int]] = {}
+        for i, (_, type_) in enumerate(moves):
+            writes.setdefault(type_, []).append(i)
+        readers = Counter(source.type for source in pending.values())
+        """How many moves that are still to come read a register."""
+        ready = [i for i, (_, type_) in enumerate(moves) if not readers[type_]]
+
+        def let_go(source: SSAValue) -> None:
+            readers[source.type] -= 1
+            if not readers[source.type]:
+                for i in writes.get(source.type, ()):
+                    heappush(ready, i)
+
         while pending:
-            for i in pending:
-                if all(moves[i][1] != s.type for j, s in pending.items() if j != i):
-                    copies[i] = self._move(pending.pop(i), moves[i][1], before)
-                    break
+            if ready:
+                i = heappop(ready)
+                source = pending.pop(i)
+                copies[i] = self._move(source, moves[i][1], before)
             else:  # a cycle: save one source
                 i = next(iter(pending))
                 source = pending[i]
-                pending[i] = self._move(source, self.fresh.type(cast(RegType, source.type).register_class), before)
+                type_ = self.fresh.type(cast(RegType, source.type).register_class)
+                pending[i] = self._move(source, type_, before)
+                readers[type_] += 1
+            let_go(source)
         return cast("list[SSAValue]", copies)
 
     def _move(self, source: SSAValue, type_: RegType, before: Operation) -> SSAValue:
@@ -168,6 +186,7 @@ class _Assigner:
                         self._flatten()  # a register must be written where it has no name
                         return True
                     stale.setdefault(violation.value, {})[violation.op] = None
+        copied: dict[Operation, dict[SSAValue, SSAValue]] = {}
         for value, uses in stale.items():
             if not is_fixed(value) and value not in self.renamed:
                 self.renamed.add(value)
@@ -177,9 +196,11 @@ class _Assigner:
             if copy is None:
                 copy = self.copies[value] = self._copy_after_definition(value)
             for use in uses:
-                for i, operand in enumerate(use.operands):
-                    if operand is value:
-                        use.operands[i] = copy
+                copied.setdefault(use, {})[value] = copy
+        for use, instead in copied.items():
+            for i, operand in enumerate(use.operands):
+                if operand in instead:
+                    use.operands[i] = instead[operand]
         return bool(stale)
 
     def _flatten(self) -> None:
@@ -189,6 +210,7 @@ class _Assigner:
         flatten_scopes(self.function)
         self.names = FreshNames(self.function)
         self.fresh = FreshRegisters(self.function, self.names)
+        self.edges = Edges(self.function, self.names)
 
     def _copy_after_definition(self, value: SSAValue) -> SSAValue:
         type_ = self.fresh.type(cast(RegType, value.type).register_class)
@@ -256,42 +278,100 @@ def move_op(source: SSAValue, type_: RegType, location: LocationAttr) -> Operati
 
 def split_edge(function: FunctionOp, op: Operation, successor: int, names: FreshNames) -> Block:
     """Put a new block on one edge of a branch; it takes over what the branch passed along that edge."""
-    target = op.successors[successor]
-    operands = list(op.operands)
-    taken = [i for i, s, _, _ in passed_of(op) if s == successor]
-    passed = [operands[i] for i in taken]
-    region = function.regions[0]
-    source = op.parent_block()
-    assert source is not None
-    falls = successor == len(op.successors) - 1 and (isinstance(op, FallOp) or places_of(op).guard >= 0)
-    if falls:
-        new = Block([create(FallOp, passed, (), {}, {}, (target,), op.location)])
-        region.insert_block_after(new, source)
-    else:
-        if _in_scope(function, target):
+    return Edges(function, names).split(op, (successor,))[0]
+
+
+class Edges:
+    """Puts new blocks on edges of a function, and knows where its scopes and lists of labels are."""
+
+    def __init__(self, function: FunctionOp, names: FreshNames) -> None:
+        self.function, self.names = function, names
+        self._look()
+
+    def _look(self) -> None:
+        self._in_scope: set[Block] = set()
+        self._tables: dict[str, LabelListOp] = {}
+        self._users: Counter[str] = Counter()
+        depth = 0
+        for block in self.function.blocks:
+            if depth:
+                self._in_scope.add(block)
+            for op in block.ops:
+                if isinstance(op, Instruction):
+                    self._users.update({o.name for o in op.layout if isinstance(o, Symbol)})
+                elif isinstance(op, LabelListOp):
+                    self._tables.setdefault(list_name(op), op)
+                else:
+                    depth += isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp)
+
+    def split(self, op: Operation, successors: Sequence[int]) -> list[Block]:
+        """Put a new block on some edges of a branch; each takes over what the branch passed along its edge."""
+        passed: dict[int, list[SSAValue]] = {k: [] for k in successors}
+        kept: list[SSAValue] = list(op.operands)[: places_of(op).passed]
+        for i, k, _, _ in passed_of(op):
+            passed.get(k, kept).append(op.operands[i])
+        targets = list(op.successors)
+        renamed: dict[str, str] = {}
+        made = [self._block(op, k, passed[k], renamed) for k in successors]
+        if renamed:
+            self._retarget(op, renamed)
+        for k, new in zip(successors, made, strict=True):
+            targets[k] = new
+        op.operands = kept
+        op.successors = targets
+        return made
+
+    def _block(self, op: Operation, successor: int, passed: Sequence[SSAValue], renamed: dict[str, str]) -> Block:
+        """The block for one edge. A branch to it has a new label, which `renamed` has for the old ones."""
+        target = op.successors[successor]
+        region, source = self.function.regions[0], op.parent_block()
+        assert source is not None
+        if successor == len(op.successors) - 1 and (isinstance(op, FallOp) or places_of(op).guard >= 0):
+            new = Block([create(FallOp, passed, (), {}, {}, (target,), op.location)])
+            region.insert_block_after(new, source)
+            return new
+        if target in self._in_scope:
             from .flatten_scopes import flatten_scopes
 
-            flatten_scopes(function)  # at the end of the function an inner scope's registers and labels have no name
-        _end_properly(region.blocks[-1])
-        name = names.name("$L__edge")
+            flatten_scopes(
+                self.function
+            )  # at the end of the function an inner scope's registers and labels have no name
+            self._look()
+        last = region.last_block
+        assert last is not None
+        _end_properly(last)
+        name = self.names.name("$L__edge")
         label = create(LabelOp, (), (), {"label": string_attr(name)}, {})
         jump = create(Branch, passed, (), {"layout": layout_attr((Target("0"),))}, {}, (target,), op.location)
         new = Block([label, jump])
-        region.insert_block(new, len(region.blocks))
-        _retarget(function, op, target, name, names)
-    op.operands = [v for i, v in enumerate(operands) if i not in taken]
-    op.successors = [new if k == successor else s for k, s in enumerate(op.successors)]
-    return new
+        region.add_block(new)
+        renamed.update({head.label: name for head in head_labels(target)})
+        return new
 
-
-def _in_scope(function: FunctionOp, block: Block) -> bool:
-    """Whether a block stands in a `{ }` scope."""
-    depth = 0
-    for other in function.blocks:
-        if other is block:
-            break
-        depth += sum(isinstance(o, ScopeBeginOp) - isinstance(o, ScopeEndOp) for o in other.ops)
-    return depth > 0
+    def _retarget(self, op: Operation, renamed: Mapping[str, str]) -> None:
+        """Make the text of a branch name new blocks: its label index, or the words of its table."""
+        if not isinstance(op, Instruction):
+            return
+        if op.jumps:
+            op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
+            return
+        goes_by = table_name(op.layout)
+        table = self._tables[goes_by]
+        words = tuple([renamed.get(w, w) for w in table.words])
+        if self._users[goes_by] == 1:
+            table.words = words
+            return
+        fresh = self.names.name(goes_by)
+        copy = create(LabelListOp, (), (), {"label": string_attr(fresh), "words": TokensAttr(words)}, {})
+        block = table.parent_block()
+        assert block is not None
+        block.insert_op_after(copy, table)
+        op.layout = transform(
+            op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == goes_by else o
+        )
+        self._tables[fresh] = copy
+        self._users[goes_by] -= 1
+        self._users[fresh] = 1
 
 
 def _end_properly(last: Block) -> None:
@@ -301,34 +381,6 @@ def _end_properly(last: Block) -> None:
         op.detach()
         op.erase()
         last.add_op(create(Return, (), (), {"layout": layout_attr(())}, {}))
-
-
-def _retarget(function: FunctionOp, op: Operation, old: Block, name: str, names: FreshNames) -> None:
-    """Make the text of a branch name the new block: its label index, or the words of its table."""
-    if not isinstance(op, Instruction):
-        return
-    if op.jumps:
-        op.layout = transform(op.layout, lambda o: Target("0") if isinstance(o, Target) else o)
-        return
-    goes_by = table_name(op.layout)
-    table = next(
-        o for block in function.blocks for o in block.ops if isinstance(o, LabelListOp) and list_name(o) == goes_by
-    )
-    old_labels = {label.label for label in head_labels(old)}
-    words = tuple(name if w in old_labels else w for w in table.words)
-    users = [o for b in function.blocks for o in b.ops if isinstance(o, Instruction)]
-    named = [o for o in users if any(isinstance(s, Symbol) and s.name == goes_by for s in o.layout)]
-    if len(named) == 1:
-        table.words = words
-        return
-    fresh = names.name(goes_by)
-    copy = create(LabelListOp, (), (), {"label": string_attr(fresh), "words": TokensAttr(words)}, {})
-    block = table.parent_block()
-    assert block is not None
-    block.insert_op_after(copy, table)
-    op.layout = transform(
-        op.layout, lambda o: Symbol(fresh, o.offset) if isinstance(o, Symbol) and o.name == goes_by else o
-    )
 
 
 def list_name(table: LabelListOp) -> str:

@@ -22,7 +22,7 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import Operand, Symbol, Target, transform
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import set_type
-from .fresh import FreshNames, Names
+from .fresh import FreshNames, Names, names_around, numbered
 from .ptx_pass import FunctionPass
 from .trivia import erase
 
@@ -55,10 +55,10 @@ class _Scope:
         found = self.registers.get(name)
         if found is not None:
             return found
-        for stem, (count, new) in self.ranges.items():
-            digits = name[len(stem) :]
-            if name.startswith(stem) and digits.isdigit() and int(digits) < count:
-                return new + digits
+        for stem, number in numbered(name):
+            count, new = self.ranges.get(stem, (0, ""))
+            if number < count:
+                return new + name[len(stem) :]
         return name
 
 
@@ -69,15 +69,20 @@ def flatten_scopes(function: FunctionOp, module: Operation | None = None) -> boo
         return False
     scopes = _Renamer(function, ops, module or function.parent_op()).scopes
     stack = [scopes[0]]
+    visible: dict[str, list[str]] = {}
+    """What each symbol of the open scopes is called now, innermost last."""
     opened = 0
     for op in ops:
         if isinstance(op, ScopeBeginOp):
             opened += 1
             stack.append(scopes[opened])
+            for name, new in stack[-1].symbols.items():
+                visible.setdefault(name, []).append(new)
         elif isinstance(op, ScopeEndOp):
-            stack.pop()
+            for name in stack.pop().symbols:
+                visible[name].pop()
         else:
-            _rename(op, stack)
+            _rename(op, stack[-1], visible)
     types: dict[RegType, RegType] = {}
     for block in function.blocks:
         for value in (*block.args, *(r for op in block.ops for r in op.results)):
@@ -101,17 +106,22 @@ class _Renamer:
     """
 
     def __init__(self, function: FunctionOp, ops: list[Operation], module: Operation | None):
-        self.names = FreshNames(function)
-        self.names.add_module(module)
-        around = Names().add_module(module)
-        self.used = self._outer_names(function, ops)
-        self.used |= around.taken  # what hides a variable of the module in a scope would hide it everywhere
-        self.ranges: dict[str, int] = dict(around.ranges)
-        for declaration in self._outer_registers(ops):
-            for i, (name, tail) in enumerate(declaration.items):
-                if tail[:1] == ("<",):
-                    self.ranges[name] = declaration.count(i) or 0
+        self.names = FreshNames(function, module)
+        # what hides a variable of the module in a scope would hide it everywhere
+        self.used = Names(names_around(module))
+        for declaration in (*function.parameters, *function.returns):
+            for name, _ in declaration.items:
+                self.used.take(name)
+        self.tried: dict[str, int] = {}
+        """Stem of a range -> the number that the next new stem gets."""
         self.scopes = [_Scope()]
+        depth = 0
+        for op in ops:
+            depth += isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp)
+            if depth == 0 and isinstance(op, (RegisterOp, VariableOp)):
+                self.used.add(op.declaration)
+            elif depth == 0 and isinstance(op, (LabelOp, LabelListOp)) and op.label:
+                self.used.take(op.label)
         stack = [self.scopes[0]]
         for op in ops:
             if isinstance(op, ScopeBeginOp):
@@ -121,29 +131,6 @@ class _Renamer:
                 stack.pop()
             elif len(stack) > 1:
                 self._declare(op, stack[-1])
-
-    def _outer_registers(self, ops: list[Operation]) -> list[DeclarationAttr]:
-        depth = 0
-        found: list[DeclarationAttr] = []
-        for op in ops:
-            depth += isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp)
-            if depth == 0 and isinstance(op, RegisterOp):
-                found.append(op.declaration)
-        return found
-
-    def _outer_names(self, function: FunctionOp, ops: list[Operation]) -> set[str]:
-        """Names outside all inner scopes: an inner declaration of one of them must change."""
-        found = {name for d in (*function.parameters, *function.returns) for name, _ in d.items}
-        depth = 0
-        for op in ops:
-            depth += isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp)
-            if depth:
-                continue
-            if isinstance(op, (RegisterOp, VariableOp)):
-                found.update(n for n, tail in op.declaration.items if tail[:1] != ("<",))
-            elif isinstance(op, (LabelOp, LabelListOp)) and op.label:
-                found.add(op.label)
-        return found
 
     def _declare(self, op: Operation, scope: _Scope) -> None:
         if isinstance(op, RegisterOp):
@@ -161,54 +148,28 @@ class _Renamer:
 
     def _single(self, name: str) -> str:
         """The name itself the first time, if no range covers it; then a new one."""
-        if name not in self.used and not self._in_range(name):
-            self.used.add(name)
-            return name
-        new = self.names.name(name)
-        while new in self.used or self._in_range(new):
+        new = name
+        while not self.used.is_free(new):
             new = self.names.name(name)
-        self.used.add(new)
+        self.used.take(new)
         return new
 
     def _range(self, stem: str, count: int) -> str:
-        new, n = stem, 0
-        while self._is_taken(new, count):
+        new, n = stem, self.tried.get(stem, 0)
+        while not self.used.is_free_range(new, count):
             new, n = f"{stem}s{n}_", n + 1
-        self.ranges[new] = count
+        self.tried[stem] = n
+        self.used.take_range(new, count)
         return new
 
-    def _is_taken(self, stem: str, count: int) -> bool:
-        if stem in self.ranges or self._overlaps(stem, count):
-            return True
-        return any(self._collides(stem, count, name) for name in self.used)
 
-    def _in_range(self, name: str) -> bool:
-        return any(self._collides(stem, count, name) for stem, count in self.ranges.items())
-
-    @staticmethod
-    def _collides(stem: str, count: int, name: str) -> bool:
-        digits = name[len(stem) :]
-        return name.startswith(stem) and digits.isdigit() and int(digits) < count
-
-    def _overlaps(self, stem: str, count: int) -> bool:
-        """Whether the names meet those of a range whose stem differs by digits (`%r<20>` and `%r1<5>`)."""
-        for other, size in self.ranges.items():
-            short, long = sorted((stem, other), key=len)
-            if long != short and long.startswith(short) and long[len(short) :].isdigit():
-                return bool(size and count)
-        return False
-
-
-def _rename(op: Operation, stack: list[_Scope]) -> None:
+def _rename(op: Operation, here: _Scope, visible: dict[str, list[str]]) -> None:
     """Give the names in one statement their new spelling, as seen from the scopes around it."""
 
     def symbol(name: str) -> str:
-        for scope in reversed(stack):
-            if name in scope.symbols:
-                return scope.symbols[name]
-        return name
+        found = visible.get(name)
+        return found[-1] if found else name
 
-    here = stack[-1]
     if isinstance(op, RegisterOp):
         items: list[tuple[str, tuple[str, ...]]] = []
         for name, tail in op.declaration.items:

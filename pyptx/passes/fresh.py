@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from xdsl.ir import Block, Operation
 
 from ..dialects.ptx.instruction import Instruction
@@ -29,63 +33,134 @@ _STEMS = {
 
 
 class Names:
-    """Names that are declared in a module (outside its functions) or in functions."""
+    """Names that are declared in a module (outside its functions) or in functions. `around` are names that count as well."""
 
-    def __init__(self) -> None:
-        self.taken: set[str] = set()
-        self.ranges: list[tuple[str, int]] = []
+    def __init__(self, around: Names | None = None) -> None:
+        self._around = around
+        self._taken: set[str] = set()
+        self._ranges: dict[str, int] = {}
+        """Stem -> how many registers or variables a range has."""
+        self._lowest: dict[str, int] = {}
+        """Stem -> the smallest number with which it is a name that is taken."""
+        self._longer: set[str] = set()
+        """Stems which, with a number, are the stem of a range that is not empty."""
 
     def add_module(self, module: Operation | None) -> Names:
         if isinstance(module, ModuleOp):
             for op in module.body.ops:
                 if isinstance(op, FunctionOp):
-                    self.taken.add(op.symbol)
+                    self.take(op.symbol)
                 elif isinstance(op, VariableOp):
-                    self._add(op.declaration)
+                    self.add(op.declaration)
         return self
 
     def add_function(self, function: FunctionOp) -> Names:
         for declaration in (*function.parameters, *function.returns):
-            self._add(declaration)
+            self.add(declaration)
         for block in function.blocks:
             for op in block.ops:
                 if isinstance(op, (RegisterOp, VariableOp)):
-                    self._add(op.declaration)
+                    self.add(op.declaration)
                 elif isinstance(op, (LabelOp, LabelListOp)):
-                    self.taken.add(op.label)
+                    self.take(op.label)
         return self
 
-    def _add(self, declaration: DeclarationAttr) -> None:
+    def add(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
             if tail[:1] == ("<",):
-                self.ranges.append((name, declaration.count(i) or 0))
+                self.take_range(name, declaration.count(i) or 0)
             else:
-                self.taken.add(name)
+                self.take(name)
+
+    def take(self, name: str) -> None:
+        """Nothing else is to have this name."""
+        if name in self._taken:
+            return
+        self._taken.add(name)
+        for stem, number in numbered(name):
+            self._lowest[stem] = min(number, self._lowest.get(stem, number))
+
+    def take_range(self, stem: str, count: int) -> None:
+        """Nothing else is to have a name of this range."""
+        self._ranges[stem] = max(count, self._ranges.get(stem, 0))
+        if count:
+            self._longer.update(shorter for shorter, _ in numbered(stem))
 
     def is_free(self, name: str) -> bool:
-        if name in self.taken:
-            return False
-        for stem, count in self.ranges:
-            digits = name[len(stem) :]
-            if name.startswith(stem) and digits.isdigit() and int(digits) < count:
+        names: Names | None = self
+        while names is not None:
+            if name in names._taken or any(number < names._ranges.get(stem, 0) for stem, number in numbered(name)):
                 return False
+            names = names._around
         return True
+
+    def is_free_range(self, stem: str, count: int) -> bool:
+        """Whether a range would share no name with what is here, not even were it longer (`%r<20>` and `%r1<5>`)."""
+        names: Names | None = self
+        while names is not None:
+            if stem in names._ranges or names._lowest.get(stem, count) < count:
+                return False
+            if count and (stem in names._longer or any(names._ranges.get(shorter, 0) for shorter, _ in numbered(stem))):
+                return False
+            names = names._around
+        return True
+
+    def is_free_stem(self, stem: str) -> bool:
+        """Whether no name is the stem and a number, and no range has that stem or the stem and a number."""
+        names: Names | None = self
+        while names is not None:
+            if stem in names._ranges or stem in names._lowest or stem in names._longer:
+                return False
+            names = names._around
+        return True
+
+
+def numbered(name: str) -> Iterator[tuple[str, int]]:
+    """Each way to read a name as a stem and a number: `r10` is `r1` and 0, and `r` and 10. No range has 18 digits."""
+    end = len(name)
+    while len(name) - end < 18 and name[end - 1 : end].isdecimal():
+        end -= 1
+        yield name[:end], int(name[end:])
+
+
+_around: ContextVar[tuple[ModuleOp, Names] | None] = ContextVar("names of the module", default=None)
+
+
+@contextmanager
+def module_names(module: ModuleOp) -> Iterator[Names]:
+    """While its functions are changed one after another, the names of a module are collected once."""
+    names = Names().add_module(module)
+    token = _around.set((module, names))
+    try:
+        yield names
+    finally:
+        _around.reset(token)
+
+
+def names_around(module: Operation | None) -> Names:
+    """The names that are declared in a module outside its functions."""
+    kept = _around.get()
+    return kept[1] if kept is not None and kept[0] is module else Names().add_module(module)
 
 
 class FreshNames(Names):
     """Names that nothing in a function or its module has."""
 
-    def __init__(self, function: FunctionOp):
-        super().__init__()
-        self.function = function
-        self.add_module(function.parent_op()).add_function(function)
+    def __init__(self, function: FunctionOp, module: Operation | None = None):
+        super().__init__(names_around(module or function.parent_op()))
+        self._next: dict[str, int] = {}
+        self.add_function(function)
 
     def name(self, stem: str) -> str:
         """A free name: the stem itself, else with a number after it. It is taken from now on."""
-        name, n = stem, 0
+        between = "_" if stem[-1:].isdigit() else ""
+        n = self._next.get(stem, -1)
+        name = stem if n < 0 else f"{stem}{between}{n}"
         while not self.is_free(name):
-            name, n = f"{stem}_{n}" if stem[-1:].isdigit() else f"{stem}{n}", n + 1
-        self.taken.add(name)
+            n += 1
+            name = f"{stem}{between}{n}"
+        self._next[stem] = n
+        self.take(name)
         return name
 
 
@@ -109,7 +184,7 @@ class FreshRegisters:
             stem, number, op, item = self._new_stem(register_class), 0, None, 0
             name = f"{stem}0"
         self._ranges[register_class] = (stem, number + 1, op, item)
-        self.names.taken.add(name)
+        self.names.take(name)
         return RegType((register_class, name, 0))
 
     def declare(self) -> None:
@@ -149,13 +224,9 @@ class FreshRegisters:
 
     def _new_stem(self, register_class: str) -> str:
         stem = _STEMS.get(register_class, "%v")
-        while True:
-            used = any(
-                s.startswith(stem) and (not s[len(stem) :] or s[len(stem) :].isdigit()) for s, _ in self.names.ranges
-            )
-            if not used and not any(n.startswith(stem) and n[len(stem) :].isdigit() for n in self.names.taken):
-                return stem
+        while not self.names.is_free_stem(stem):
             stem += "_"
+        return stem
 
 
 def last_declaration(block: Block) -> Operation | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -27,9 +28,9 @@ from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create, set_type
 from .assign_registers import assign_registers
 from .flatten_scopes import flatten_scopes
-from .fresh import FreshNames, Names
+from .fresh import FreshNames, Names, module_names
 from .operands import passed_of, places_of
-from .parameters import accesses_only, keep_in_registers
+from .parameters import Order, Uses, Variable, keep_in_registers, symbols_of
 from .ptx_pass import PTXPass
 from .trivia import erase
 
@@ -60,30 +61,77 @@ class Inline(PTXPass):
 def inline_calls(module: ModuleOp, max_instructions: int = 200) -> int:
     """Inline what can be; how many calls that were."""
     defined = {f.symbol: f for f in module.functions if not f.is_declaration}
-    recursive = _recursive(defined)
-    around = Names().add_module(module)
-    named = {name: {n for n in _named(f) if not around.is_free(n)} for name, f in defined.items()}
+    calls = {name: _calls(f) for name, f in defined.items()}
+    order, recursive = _callees_first(calls)
     places = _declared_at(module)
     done = 0
-    for caller in _callees_first(defined):
-        calls = [op for block in caller.blocks for op in block.ops if isinstance(op, Call)]
-        if not calls:
-            continue
-        local, names, before = Names().add_function(caller), FreshNames(caller), done
-        for call in reversed(calls):  # what follows a call moves to a block of its own: the last call's first
-            callee = defined.get(_called(call) or "")
-            if callee is None or callee.symbol in recursive or not _may_inline(caller, call, callee, max_instructions):
-                continue
-            if not all(local.is_free(name) for name in named[callee.symbol]):
-                continue
-            if any(places.get(name, 0) > places[caller.symbol, "body"] for name in named[callee.symbol]):
-                continue
-            named[caller.symbol] |= named[callee.symbol]
-            _Inliner(caller, call, callee, names).run()
-            done += 1
-        if done > before:
-            assign_registers(caller)
+    with module_names(module) as around:
+        named = {name: {n for n in _named(f) if not around.is_free(n)} for name, f in defined.items()}
+        bodies: dict[str, _Body] = {}
+        for symbol in order:
+            caller = _Caller(defined[symbol]) if calls[symbol] else None
+            for call in reversed(caller.calls if caller else ()):
+                # what follows a call moves to a block of its own: the last call's first
+                callee = defined.get(_called(call) or "")
+                if caller is None or callee is None or callee.symbol in recursive:
+                    continue
+                body = bodies.get(callee.symbol)
+                if body is None:
+                    body = bodies[callee.symbol] = _Body.of(callee, max_instructions)
+                if not body.may_go_inside or not _passes_plainly(caller, call, callee):
+                    continue
+                if not all(caller.own.is_free(name) for name in named[callee.symbol]):
+                    continue
+                if any(places.get(name, 0) > places[symbol, "body"] for name in named[callee.symbol]):
+                    continue
+                named[symbol] |= named[callee.symbol]
+                _Inliner(caller, call, callee).run()
+                caller.inlined += 1
+            if caller is not None and caller.inlined:
+                caller.finish()
+                done += caller.inlined
     return done
+
+
+class _Caller:
+    """A function whose calls are inlined, and what is known of it."""
+
+    def __init__(self, function: FunctionOp) -> None:
+        self.function = function
+        self.calls = [op for block in function.blocks for op in block.ops if isinstance(op, Call)]
+        self.own = Names().add_function(function)
+        self.names = FreshNames(function)
+        self.uses = Uses(function)
+        self.passed: dict[Variable, None] = {}
+        """Variables that calls which are gone took their arguments and results from."""
+        self.inlined = 0
+
+    def finish(self) -> None:
+        order = Order(self.function) if self.passed else None
+        for variable in self.passed:
+            assert order is not None
+            keep_in_registers(variable, self.uses.of(variable), order)
+        assign_registers(self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Whether the body of a function, after its own calls were inlined, may stand in another."""
+
+    may_go_inside: bool
+
+    @classmethod
+    def of(cls, function: FunctionOp, most: int) -> _Body:
+        if function.is_entry or ".noreturn" in function.directives:
+            return cls(False)
+        ops = [op for block in function.blocks for op in block.ops]
+        if sum(isinstance(op, Instruction) for op in ops) > most or any(isinstance(op, UnknownOp) for op in ops):
+            return cls(False)
+        if any(isinstance(op, VariableOp) and op.declaration.space not in ("local", "param") for op in ops):
+            return cls(False)
+        uses = Uses(function)
+        formals = [n for d in (*function.parameters, *function.returns) if d.space == "param" for n, _ in d.items]
+        return cls(all(uses.are_plain((None, name), None) for name in formals))
 
 
 def _declared_at(module: ModuleOp) -> dict[Any, int]:
@@ -105,72 +153,56 @@ def _called(call: Call) -> str | None:
     return symbols[0] if len(symbols) == 1 else None
 
 
-def _calls(function: FunctionOp) -> set[str]:
-    return {n for b in function.blocks for op in b.ops if isinstance(op, Call) and (n := _called(op)) is not None}
+def _calls(function: FunctionOp) -> list[str]:
+    """The functions that a body calls by name, each once, in order of the names."""
+    called = {_called(op) for block in function.blocks for op in block.ops if isinstance(op, Call)}
+    return sorted(name for name in called if name is not None)
 
 
 def _named(function: FunctionOp) -> set[str]:
     """The symbols that a body names, of whatever scope."""
-    found: set[str] = set()
-
-    def note(operand: Operand) -> Operand:
-        if isinstance(operand, Symbol):
-            found.add(operand.name)
-        return operand
-
-    for block in function.blocks:
-        for op in block.ops:
-            if isinstance(op, Instruction):
-                transform(op.layout, note)
-            elif isinstance(op, LabelListOp):
-                found.update(op.words)
-            elif isinstance(op, VariableOp):
-                found.update(word for _, tail in op.declaration.items for word in tail)
-    return found
+    return {name for block in function.blocks for op in block.ops for name in symbols_of(op)}
 
 
-def _recursive(defined: dict[str, FunctionOp]) -> set[str]:
-    """Functions that can reach themselves."""
-    edges = {name: _calls(f) & defined.keys() for name, f in defined.items()}
-    found: set[str] = set()
-    for name in edges:
-        seen: set[str] = set()
-        work = list(edges[name])
-        while work:
-            other = work.pop()
-            if other not in seen:
-                seen.add(other)
-                work += edges[other]
-        if name in seen:
-            found.add(name)
-    return found
-
-
-def _callees_first(defined: dict[str, FunctionOp]) -> list[FunctionOp]:
-    order: dict[str, None] = {}
-    state: set[str] = set()
-    for root in defined:
-        stack = [(root, iter(sorted(_calls(defined[root]) & defined.keys())))]
-        state.add(root)
+def _callees_first(calls: Mapping[str, Sequence[str]]) -> tuple[list[str], set[str]]:
+    """The functions, those that are called before those that call them; and those that can reach themselves (Tarjan 1972)."""
+    order: list[str] = []
+    recursive: set[str] = set()
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    on_path: set[str] = set()
+    for root in calls:
+        stack = [(root, iter(calls[root]))] if root not in index else []
         while stack:
             name, rest = stack[-1]
-            following = next((n for n in rest if n not in state), None)
+            if name not in index:
+                index[name] = lowest[name] = len(index)
+                path.append(name)
+                on_path.add(name)
+            following = next((n for n in rest if n in calls and (n not in index or n in on_path)), None)
             if following is None:
-                order[name] = None
                 stack.pop()
+                order.append(name)
+                if stack:
+                    lowest[stack[-1][0]] = min(lowest[stack[-1][0]], lowest[name])
+                if lowest[name] == index[name]:
+                    circle = [path.pop()]
+                    while circle[-1] != name:
+                        circle.append(path.pop())
+                    on_path.difference_update(circle)
+                    if len(circle) > 1 or name in calls[name]:
+                        recursive.update(circle)
+            elif following in index:
+                lowest[name] = min(lowest[name], index[following])
             else:
-                state.add(following)
-                stack.append((following, iter(sorted(_calls(defined[following]) & defined.keys()))))
-    return [defined[name] for name in order]
+                stack.append((following, iter(calls[following])))
+    return order, recursive
 
 
-def _may_inline(caller: FunctionOp, call: Call, callee: FunctionOp, most: int) -> bool:
-    if call.guard or callee is caller or callee.is_entry or ".noreturn" in callee.directives:
-        return False
-    ops = [op for block in callee.blocks for op in block.ops]
-    if sum(isinstance(op, Instruction) for op in ops) > most or any(isinstance(op, UnknownOp) for op in ops):
-        return False
-    if any(isinstance(op, VariableOp) and op.declaration.space not in ("local", "param") for op in ops):
+def _passes_plainly(caller: _Caller, call: Call, callee: FunctionOp) -> bool:
+    """Whether arguments and results of a call can become values, or variables that are only loaded and stored."""
+    if call.guard:
         return False
     results, arguments = _lists(call)
     formals = [d for d in callee.parameters for _ in d.items]
@@ -181,10 +213,13 @@ def _may_inline(caller: FunctionOp, call: Call, callee: FunctionOp, most: int) -
         if formal.space == "reg":
             if not isinstance(actual, Register) and (not isinstance(actual, Immediate) or formal.vector > 1):
                 return False
-        elif not isinstance(actual, Symbol) or not accesses_only(caller, actual.name, call):
+        elif not isinstance(actual, Symbol):
             return False
-    spaced = [n for d in (*callee.parameters, *callee.returns) if d.space == "param" for n, _ in d.items]
-    return all(accesses_only(callee, name, None) for name in spaced)
+        else:
+            variable = caller.uses.at(call, actual.name)
+            if variable[0] is None or not caller.uses.are_plain(variable, call):
+                return False
+    return True
 
 
 def _lists(call: Call) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
@@ -198,8 +233,9 @@ def _lists(call: Call) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
 
 
 class _Inliner:
-    def __init__(self, caller: FunctionOp, call: Call, callee: FunctionOp, names: FreshNames):
-        self.caller, self.call, self.callee, self.names = caller, call, callee, names
+    def __init__(self, caller: _Caller, call: Call, callee: FunctionOp):
+        self.uses, self.passed, self.names = caller.uses, caller.passed, caller.names
+        self.caller, self.call, self.callee = caller.function, call, callee
         self.body = callee.clone()
 
     def run(self) -> None:
@@ -215,7 +251,7 @@ class _Inliner:
         formals = [(d, n) for d in self.callee.parameters for n, _ in d.items]
         returns = [(d, n) for d in self.callee.returns for n, _ in d.items]
         spaced = {
-            name: actual.name
+            name: self.uses.at(self.call, actual.name)
             for actual, (_, name) in (*zip(arguments, formals, strict=True), *zip(results, returns, strict=True))
             if isinstance(actual, Symbol)
         }
@@ -223,14 +259,15 @@ class _Inliner:
         self._pass_registers(arguments)
         continuation = self._splice()
         self._return(continuation)
-        for variable in dict.fromkeys(spaced.values()):
-            keep_in_registers(self.caller, variable)
 
-    def _rename(self, spaced: dict[str, str]) -> None:
+    def _rename(self, spaced: dict[str, Variable]) -> None:
         """Names of the body that the caller has get new ones; formal parameters become the call's
         variables.
         """
-        renamed = dict(spaced)
+        for variable in dict.fromkeys(spaced.values()):
+            self.uses.drop_call(variable, self.call)
+            self.passed[variable] = None
+        renamed = {name: variable[1] for name, variable in spaced.items()}
         for block in self.body.blocks:
             for op in block.ops:
                 if isinstance(op, VariableOp):
@@ -254,6 +291,8 @@ class _Inliner:
         for block in self.body.blocks:
             for op in block.ops:
                 if isinstance(op, Instruction):
+                    for name in symbols_of(op) & spaced.keys():
+                        self.uses.add(spaced[name], op)
                     op.layout = transform(op.layout, leaf)
                 elif isinstance(op, LabelListOp):
                     op.words = tuple(renamed.get(w, w) for w in op.words)

@@ -4,6 +4,7 @@ memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -11,10 +12,11 @@ from xdsl.ir import Operation, SSAValue
 
 from ..analysis.cfg import cfg_of
 from ..dialects.ptx.attributes import layout_attr, string_attr
+from ..dialects.ptx.control import Call
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.move import Mov
 from ..dialects.ptx.movement import Load, Store
-from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, VariableOp
+from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, ScopeBeginOp, ScopeEndOp, VariableOp
 from ..dialects.ptx.syntax import (
     PLACEHOLDERS,
     Address,
@@ -31,28 +33,73 @@ from ..ssa.fastir import create
 from .assign_registers import move_op
 from .trivia import erase
 
-
-def accesses_only(function: FunctionOp, name: str, call: Operation | None) -> bool:
-    """Whether a `.param` variable is only loaded and stored by name (and named by `call`)."""
-    for block in function.blocks:
-        for op in block.ops:
-            if isinstance(op, Instruction) and op is not call and _names(op, name) and access(op, name) is None:
-                return False
-            if isinstance(op, LabelListOp) and name in op.words:
-                return False
-    return True
+Variable = tuple[VariableOp | None, str]
+"""A variable by its declaration, which is None outside the function's body, and its name."""
 
 
-def _names(op: Instruction, name: str) -> bool:
-    found: list[bool] = []
+class Uses:
+    """The statements of a function that name each variable. Names are those of the scope they stand in."""
+
+    def __init__(self, function: FunctionOp) -> None:
+        self._ops: dict[Variable, list[Operation]] = {}
+        self._at: dict[Operation, dict[str, Variable]] = {}
+        open_scopes: list[list[str]] = [[]]
+        visible: dict[str, list[VariableOp]] = {}
+        for block in function.blocks:
+            for op in block.ops:
+                if isinstance(op, ScopeBeginOp):
+                    open_scopes.append([])
+                elif isinstance(op, ScopeEndOp):
+                    for name in open_scopes.pop():
+                        visible[name].pop()
+                elif isinstance(op, VariableOp):
+                    for name, _ in op.declaration.items:
+                        visible.setdefault(name, []).append(op)
+                        open_scopes[-1].append(name)
+                else:
+                    named = symbols_of(op)
+                    meant = {n: (declared[-1] if (declared := visible.get(n)) else None, n) for n in named}
+                    if isinstance(op, Call):
+                        self._at[op] = meant
+                    for variable in meant.values():
+                        self.add(variable, op)
+
+    def add(self, variable: Variable, op: Operation) -> None:
+        """One more statement names the variable, whatever it calls it now."""
+        self._ops.setdefault(variable, []).append(op)
+
+    def at(self, call: Call, name: str) -> Variable:
+        """The variable that a name stands for where a call stands."""
+        return self._at[call][name]
+
+    def of(self, variable: Variable) -> list[Operation]:
+        return self._ops.get(variable, [])
+
+    def drop_call(self, variable: Variable, call: Operation) -> None:
+        """A call that is about to go does not count any more."""
+        self._ops[variable] = [op for op in self._ops[variable] if op is not call]
+
+    def are_plain(self, variable: Variable, call: Operation | None) -> bool:
+        """Whether a `.param` variable is only loaded and stored by name (and named by `call`)."""
+        return all(op is call or access(op, variable[1]) is not None for op in self.of(variable))
+
+
+def symbols_of(op: Operation) -> set[str]:
+    """The symbols that a statement names."""
+    found: set[str] = set()
 
     def note(operand: Operand) -> Operand:
-        if isinstance(operand, Symbol) and operand.name == name:
-            found.append(True)
+        if isinstance(operand, Symbol):
+            found.add(operand.name)
         return operand
 
-    transform(op.layout, note)
-    return bool(found)
+    if isinstance(op, Instruction):
+        transform(op.layout, note)
+    elif isinstance(op, LabelListOp):
+        found.update(op.words)
+    elif isinstance(op, VariableOp):
+        found.update(word for _, tail in op.declaration.items for word in tail)
+    return found
 
 
 @dataclass(slots=True)
@@ -64,7 +111,7 @@ class Access:
     elements: list[tuple[int, int, Operand]] = field(default_factory=list[tuple[int, int, Operand]])
 
 
-def access(op: Instruction, name: str) -> Access | None:
+def access(op: Operation, name: str) -> Access | None:
     """The plain `ld.param` or `st.param` of the variable that an op is, or None."""
     if not isinstance(op, (Load, Store)) or op.slot("space") not in ("param", "param::func"):
         return None
@@ -86,44 +133,57 @@ def access(op: Instruction, name: str) -> Access | None:
     return found
 
 
-def keep_in_registers(function: FunctionOp, name: str) -> None:
-    """Replace a variable by values: every load reads what the one store before it wrote. Else it becomes
-    `.local`.
-    """
-    found = [
-        a for block in function.blocks for op in block.ops if isinstance(op, Instruction) if (a := access(op, name))
-    ]
-    variable = next(
-        op for block in function.blocks for op in block.ops
-        if isinstance(op, VariableOp) and any(n == name for n, _ in op.declaration.items)
-    )  # fmt: skip
-    if len(variable.declaration.items) == 1 and _forward(function, found):
-        for entry in found:
-            erase(entry.op)
-        erase(variable)
-        return
-    for entry in found:
-        entry.op.properties["space"] = string_attr("local")
-    head = tuple(".local" if w == ".param" else w for w in variable.declaration.head)
-    variable.declaration = DeclarationAttr((head, variable.declaration.items))
+class Order:
+    """Which op comes before which on every path; of ops that stand in the function now."""
 
+    def __init__(self, function: FunctionOp) -> None:
+        self._cfg = cfg_of(function)
+        self._tree = self._cfg.dominators()
+        self._at = {op: i for block in function.blocks for i, op in enumerate(block.ops)}
 
-def _forward(function: FunctionOp, accesses: list[Access]) -> bool:
-    """Give every load the stored values; nothing is changed where that is not possible."""
-    cfg = cfg_of(function)
-    tree = cfg.dominators()
-    order = {op: i for block in function.blocks for i, op in enumerate(block.ops)}
-
-    def before(a: Operation, b: Operation) -> bool:
+    def before(self, a: Operation, b: Operation) -> bool:
         block_a, block_b = a.parent_block(), b.parent_block()
         assert block_a is not None
         assert block_b is not None
         if block_a is block_b:
-            return order[a] < order[b]
-        x, y = cfg.index[block_a], cfg.index[block_b]
-        return tree.reachable(x) and tree.reachable(y) and tree.dominates(x, y)
+            return self._at[a] < self._at[b]
+        x, y = self._cfg.index[block_a], self._cfg.index[block_b]
+        return self._tree.reachable(x) and self._tree.reachable(y) and self._tree.dominates(x, y)
 
+
+def keep_in_registers(variable: Variable, ops: Sequence[Operation], order: Order) -> None:
+    """Replace a variable by values: every load reads what the one store before it wrote. Else it becomes
+    `.local`.
+    """
+    declared, name = variable
+    assert declared is not None
+    found = [a for op in ops if (a := access(op, name))]
+    head, items = declared.declaration.data
+    own = next(item for item in items if item[0] == name)
+    if _forward(found, order):
+        for entry in found:
+            erase(entry.op)
+    else:
+        for entry in found:
+            entry.op.properties["space"] = string_attr("local")
+        local = DeclarationAttr((tuple(".local" if w == ".param" else w for w in head), (own,)))
+        if len(items) == 1:
+            declared.declaration = local
+            return
+        block = declared.parent_block()
+        assert block is not None
+        block.insert_op_before(create(VariableOp, (), (), {"declaration": local}, {}), declared)
+    if len(items) == 1:
+        erase(declared)
+        return
+    declared.declaration = DeclarationAttr((head, tuple(item for item in items if item is not own)))
+    declared.attributes.pop("gaps", None)
+
+
+def _forward(accesses: list[Access], order: Order) -> bool:
+    """Give every load the stored values; nothing is changed where that is not possible."""
     stored: dict[int, tuple[Instruction, int, Operand, SSAValue | None]] = {}
+    written: set[int] = set()
     for entry in accesses:
         if entry.op.guard:
             return False
@@ -138,8 +198,10 @@ def _forward(function: FunctionOp, accesses: list[Access]) -> bool:
             else:
                 return False
             if entry.store:
-                if any(at < offset + bits // 8 and offset < at + size // 8 for at, (_, size, _, _) in stored.items()):
+                its_bytes = range(offset, offset + bits // 8)
+                if not written.isdisjoint(its_bytes):
                     return False
+                written.update(its_bytes)
                 stored[offset] = (entry.op, bits, item, value)
     loads: list[tuple[Access, int, int]] = []
     for entry in accesses:
@@ -147,7 +209,7 @@ def _forward(function: FunctionOp, accesses: list[Access]) -> bool:
             continue
         for i, (offset, bits, _) in enumerate(entry.elements):
             source = stored.get(offset)
-            if source is None or source[1] != bits or not before(source[0], entry.op):
+            if source is None or source[1] != bits or not order.before(source[0], entry.op):
                 return False
             loads.append((entry, i, offset))
     for entry, i, offset in loads:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.passes import ModulePass
 
 from ..dialects.ptx.structure import FunctionOp, ModuleOp
+from .fresh import module_names
 from .verify import ptx_modules
 
 
@@ -31,12 +32,13 @@ class PTXPass(ModulePass):
 
 
 class FunctionPass(PTXPass):
-    """A pass over each function with a body, alone."""
+    """A pass over each function with a body, alone. It declares nothing outside the functions."""
 
     def run(self, module: ModuleOp) -> None:
-        for function in module.functions:
-            if not function.is_declaration:
-                self.run_on_function(function)
+        with module_names(module):
+            for function in module.functions:
+                if not function.is_declaration:
+                    self.run_on_function(function)
 
     @abstractmethod
     def run_on_function(self, function: FunctionOp) -> None:

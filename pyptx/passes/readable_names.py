@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import cast
-
-from xdsl.ir import Operation
 
 from ..diagnostics import PTXError
 from ..dialects.ptx.structure import (
@@ -21,8 +20,8 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import set_type
 from .flatten_scopes import flatten_scopes
-from .fresh import FreshRegisters
-from .rename import rename_labels
+from .fresh import FreshRegisters, module_names
+from .rename import rename_in_sections, rename_labels_inside
 from .strip_debug import is_debug_directive
 from .trivia import erase
 from .verify import diagnostic_at
@@ -43,12 +42,16 @@ def rename_readable(module: ModuleOp) -> None:
             found = diagnostic_at(op, "this debug section describes registers by name, so these cannot be renamed")
             command = f"pyptx-opt {found.filename or 'FILE'} -p ptx-strip-debug -t ptx"
             raise PTXError(replace(found, hint=f"remove debug information first: {command}"))
-    for function in module.functions:
-        if function.is_declaration:
-            continue
-        flatten_scopes(function)
-        _registers(function)
-        _labels(function)
+    symbols = {function.symbol for function in module.functions}
+    labels: dict[str, str] = {}
+    with module_names(module):
+        for function in module.functions:
+            if function.is_declaration:
+                continue
+            flatten_scopes(function)
+            _registers(function)
+            labels |= _labels(function, symbols)
+    rename_in_sections(module, labels)
 
 
 def _may_name_registers(op: DirectiveOp) -> bool:
@@ -81,7 +84,7 @@ def _registers(function: FunctionOp) -> None:
     fresh.declare()
 
 
-def _labels(function: FunctionOp) -> None:
+def _labels(function: FunctionOp, taken: Collection[str]) -> dict[str, str]:
     position = {block: i for i, block in enumerate(function.blocks)}
     loops: set[str] = set()
     for block in function.blocks:
@@ -91,16 +94,10 @@ def _labels(function: FunctionOp) -> None:
     names: dict[str, str] = {}
     counts = {"loop": 0, "L": 0}
     labels = [op.label for block in function.blocks for op in block.ops if isinstance(op, LabelOp)]
-    taken = {w for op in _module_ops(function) if isinstance(op, FunctionOp) for w in (op.symbol,)}
     for label in labels:
         stem = "loop" if label in loops else "L"
         while (new := f"{stem}_{counts[stem]}") in taken:
             counts[stem] += 1
         counts[stem] += 1
         names[label] = new
-    rename_labels(function, lambda name: names.get(name, name))
-
-
-def _module_ops(function: FunctionOp) -> list[Operation]:
-    module = function.parent_op()
-    return list(module.regions[0].blocks[0].ops) if module is not None else []
+    return rename_labels_inside(function, lambda name: names.get(name, name))

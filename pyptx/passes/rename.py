@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -15,6 +15,7 @@ from ..dialects.ptx.structure import (
     FunctionOp,
     LabelListOp,
     LabelOp,
+    ModuleOp,
     RegisterOp,
     TokensAttr,
 )
@@ -72,16 +73,35 @@ def _renamed_declaration(declaration: DeclarationAttr, rename: Callable[[str], s
 
 
 def rename_labels(function: FunctionOp, rename: Callable[[str], str]) -> None:
-    """Give every label of a function the name `rename` answers; branches follow their successors, tables their words."""
-    labels: set[str] = set()
+    """Give every label of a function the name `rename` answers; branches follow their successors, tables and debug sections
+    their words.
+    """
+    labels = rename_labels_inside(function, rename)
+    module = function.parent_op()
+    if isinstance(module, ModuleOp):
+        rename_in_sections(module, labels)
+
+
+def rename_in_sections(module: ModuleOp, labels: Mapping[str, str]) -> None:
+    """Let debug sections name labels as they are called now."""
+    for op in module.body.ops if labels else ():
+        if isinstance(op, DirectiveOp) and op.words and op.words[0] == ".section":
+            words = tuple([labels.get(w, w) for w in op.words])
+            if words != op.words:
+                op.properties["words"] = TokensAttr(words)
+
+
+def rename_labels_inside(function: FunctionOp, rename: Callable[[str], str]) -> dict[str, str]:
+    """Give labels new names in the function only; what each is called now."""
+    labels: dict[str, str] = {}
     for block in function.blocks:
         for op in block.ops:
             if isinstance(op, LabelOp):
-                labels.add(op.label)
-                op.label = rename(op.label)
+                labels[op.label] = rename(op.label)
+                op.label = labels[op.label]
 
     def word(text: str) -> str:
-        return rename(text) if text in labels else text
+        return labels.get(text, text)
 
     for block in function.blocks:
         for op in block.ops:
@@ -101,9 +121,4 @@ def rename_labels(function: FunctionOp, rename: Callable[[str], str]) -> None:
                 )  # fmt: skip
                 if layout != op.layout:
                     op.layout = layout
-    module = function.parent_op()
-    if module is None:
-        return
-    for op in module.regions[0].blocks[0].ops:
-        if isinstance(op, DirectiveOp) and op.words and op.words[0] == ".section":
-            op.properties["words"] = TokensAttr(tuple(word(w) for w in op.words))
+    return labels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
@@ -9,10 +11,11 @@ from ..analysis.cfg import cfg_of
 from ..analysis.checks import check_function
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.instruction import Instruction
-from ..dialects.ptx.structure import FunctionOp, LabelListOp, ModuleOp, RegisterOp, ScopeBeginOp, ScopeEndOp
+from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, RegisterOp, ScopeBeginOp, ScopeEndOp
 from ..dialects.ptx.types import RegType
 from ..ssa.shapes import table_name
 from .assign_registers import assign_registers, list_name
+from .fresh import Names, module_names
 from .verify import ptx_modules
 
 
@@ -23,24 +26,30 @@ def settle(module: BuiltinModule) -> bool:
     """
     changed = False
     for ptx in ptx_modules(module):
-        for function in ptx.functions:
-            if function.is_declaration:
-                continue
-            lost = _lost(function, ptx)
-            if lost is not None:
-                raise PTXError(
-                    Diagnostic(
-                        "error",
-                        f"{function.symbol}: a pass removed {lost} with an unreachable block",
-                        hint="run ptx-dce and ptx-fold in place of dce and canonicalize: they keep unreachable blocks",
-                    )
-                )
-            if _has_blank_values(function) or any(True for _ in check_function(function, cfg_of(function))):
-                changed |= assign_registers(function)
+        outside = [op.declaration for op in ptx.body.ops if isinstance(op, RegisterOp)]
+        with module_names(ptx):
+            for function in ptx.functions:
+                if not function.is_declaration:
+                    changed |= _settle(function, outside)
     return changed
 
 
-def _lost(function: FunctionOp, module: ModuleOp) -> str | None:
+def _settle(function: FunctionOp, outside: Sequence[DeclarationAttr]) -> bool:
+    lost = _lost(function, outside)
+    if lost is not None:
+        raise PTXError(
+            Diagnostic(
+                "error",
+                f"{function.symbol}: a pass removed {lost} with an unreachable block",
+                hint="run ptx-dce and ptx-fold in place of dce and canonicalize: they keep unreachable blocks",
+            )
+        )
+    if not _has_blank_values(function) and not any(True for _ in check_function(function, cfg_of(function))):
+        return False
+    return assign_registers(function)
+
+
+def _lost(function: FunctionOp, outside: Sequence[DeclarationAttr]) -> str | None:
     """What the function still needs of a block that is gone: a register's declaration, a list of labels, the end of a
     scope. None where nothing is missing.
     """
@@ -48,12 +57,13 @@ def _lost(function: FunctionOp, module: ModuleOp) -> str | None:
     if sum(isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp) for op in ops) > 0:
         return "the end of a { } scope"
     used = {r.type.register_name for op in ops for r in op.results if isinstance(r.type, RegType)} - {""}
-    declared = [d for op in (*module.body.ops, *ops) if isinstance(op, RegisterOp) for d in [op.declaration]]
-    declared += [*function.parameters, *function.returns]
-    single = {name for d in declared for name, tail in d.items if tail[:1] != ("<",)}
-    ranges = [d for d in declared if any(tail[:1] == ("<",) for _, tail in d.items)]
-    for name in sorted(used - single):
-        if not any(d.declares(name) for d in ranges):
+    declared = Names()
+    for d in (*outside, *(op.declaration for op in ops if isinstance(op, RegisterOp))):
+        declared.add(d)
+    for d in (*function.parameters, *function.returns):
+        declared.add(d)
+    for name in sorted(used):
+        if declared.is_free(name):
             return f"the declaration of {name}"
     lists = {list_name(op) for op in ops if isinstance(op, LabelListOp)}
     for op in ops:
