@@ -6,19 +6,17 @@ Lives are those of SSA: two values overlap where one is live right after the oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from ..dialects.ptx.structure import FunctionOp
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import set_type
 from .fresh import FreshRegisters
 from .operands import passed_of, places_of
-
-_MOST_PAIRS = 20_000
-"""Overlap tests for one merge; beyond it the values keep registers of their own, and a move."""
 
 
 def name_blank_values(function: FunctionOp, fresh: FreshRegisters, returned: Sequence[RegType]) -> bool:
@@ -59,13 +57,14 @@ class _Groups:
 
     def __init__(self, function: FunctionOp, values: Sequence[SSAValue], blanks: Sequence[SSAValue]):
         self.parent: dict[SSAValue, SSAValue] = {}
-        self.members: dict[SSAValue, list[SSAValue]] = {}
+        self.members: dict[SSAValue, _Members] = {}
         self.register: dict[SSAValue, RegType] = {}
+        self.given: set[RegType] = set()
         self.by_type: dict[RegType, list[SSAValue]] = {}
         for value in values:
             if _name(value):
                 self.by_type.setdefault(cast(RegType, value.type), []).append(value)
-        self.lives = _Lives(function, values)
+        self.lives = _Lives(function)
         self.blank = set(blanks)
 
     def find(self, value: SSAValue) -> SSAValue:
@@ -82,11 +81,16 @@ class _Groups:
             type_ = cast(RegType, value.type)
             value = self.by_type[type_][0]
             if value not in self.members and value not in self.parent:
-                self.members[value] = list(self.by_type[type_])
-                self.register[value] = type_
+                self.members[value] = _Members(self.lives, self.by_type[type_])
+                self._give(value, type_)
         root = self.find(value)
-        self.members.setdefault(root, [root])
+        if root not in self.members:
+            self.members[root] = _Members(self.lives, [root])
         return root
+
+    def _give(self, root: SSAValue, type_: RegType) -> None:
+        self.register[root] = type_
+        self.given.add(type_)
 
     def join(self, a: SSAValue, b: SSAValue) -> None:
         if a not in self.blank and b not in self.blank:
@@ -96,16 +100,15 @@ class _Groups:
         first, second = self._root(a), self._root(b)
         if first is second or (first in self.register and second in self.register):
             return
-        left, right = self.members[first], self.members[second]
-        if len(left) * len(right) > _MOST_PAIRS:
-            return
-        if any(self.lives.overlap(x, y) for x in left for y in right):
+        small, large = sorted((self.members[first], self.members[second]), key=len)
+        if any(large.overlap(value) for value in small):
             return
         if second in self.register:
-            first, second, left, right = second, first, right, left
+            first, second = second, first
         self.parent[second] = first
-        self.members[first] = left + right
+        large.add(small)
         del self.members[second]
+        self.members[first] = large
 
     def take(self, value: SSAValue, type_: RegType) -> None:
         """Let a blank value's set have a register of its own right."""
@@ -116,66 +119,139 @@ class _Groups:
             return
         if type_ in self.by_type:
             self.join(value, self.by_type[type_][0])
-        elif type_ not in self.register.values():
-            self.register[root] = type_
+        elif type_ not in self.given:
+            self._give(root, type_)
+
+
+class _Members:
+    """Values that share a register, by the block that they are written in."""
+
+    def __init__(self, lives: _Lives, values: Iterable[SSAValue]) -> None:
+        self.lives = lives
+        self.in_block: dict[Block, list[tuple[int, int, SSAValue]]] = {}
+        """(position, number, value), in order."""
+        self.count = 0
+        self.bits = 0
+        """Those that are live at the start of some block."""
+        for value in values:
+            self._insert(value)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[SSAValue]:
+        for entries in self.in_block.values():
+            for _, _, value in entries:
+                yield value
+
+    def add(self, others: _Members) -> None:
+        for value in others:
+            self._insert(value)
+
+    def _insert(self, value: SSAValue) -> None:
+        block, position = self.lives.at[value]
+        insort(self.in_block.setdefault(block, []), (position, self.count, value))
+        self.count += 1
+        self.bits |= self.lives.bit.get(value, 0)
+
+    def overlap(self, value: SSAValue) -> bool:
+        """Whether one of them cannot share a register with the value."""
+        lives = self.lives
+        block, position = lives.at[value]
+        live = lives.entering[block] & self.bits
+        while live:  # those that are live where its block starts: where they are one register's, at most one
+            lowest = live & -live
+            if lives.live_after(lives.value_of(lowest), value):
+                return True
+            live ^= lowest
+        entries = self.in_block.get(block, ())
+        after = bisect_left(entries, (position,))
+        for _, _, other in entries[max(after - 1, 0) : after + 1]:
+            if lives.at[other] == (block, position) or lives.live_after(other, value) or lives.live_after(value, other):
+                return True
+        # elsewhere it is live from the start of a block on, to the first of them at least
+        return any(
+            lives.live_after(value, self.in_block[b][0][2]) for b in lives.blocks_of(value) if b in self.in_block
+        )
 
 
 class _Lives:
-    """Where each value is live, over ints as bit sets."""
+    """Where each value is live. Sets of values that are live where a block starts are ints, a bit for each."""
 
-    def __init__(self, function: FunctionOp, values: Sequence[SSAValue]):
+    def __init__(self, function: FunctionOp):
         blocks = function.blocks
-        self.bit = {value: 1 << i for i, value in enumerate(values)}
         self.at: dict[SSAValue, tuple[Block, int]] = {}
         self.last_use: dict[Block, dict[SSAValue, int]] = {}
-        defined: dict[Block, int] = {}
-        used: dict[Block, int] = {}
-        self.end: dict[Operation, int] = {}
+        self.predecessors: dict[Block, list[Block]] = {block: [] for block in blocks}
+        exposed: dict[Block, list[SSAValue]] = {}
         for block in blocks:
-            bits = exposed = 0
             last: dict[SSAValue, int] = {}
+            read_first: dict[SSAValue, None] = {}
+            here: set[SSAValue] = set(block.args)
             for argument in block.args:
                 self.at[argument] = (block, -1)
-                bits |= self.bit[argument]
             for position, op in enumerate(block.ops):
                 for value in op.operands:
                     last[value] = position
-                    if not self.bit[value] & bits:
-                        exposed |= self.bit[value]
+                    if value not in here:
+                        read_first[value] = None
                 for value in op.results:
                     self.at[value] = (block, position)
-                    bits |= self.bit[value]
-            self.last_use[block] = last
-            defined[block], used[block] = bits, exposed
+                    here.add(value)
+            self.last_use[block], exposed[block] = last, list(read_first)
+            for successor in block.last_op.successors if block.last_op is not None else ():
+                self.predecessors[successor].append(block)
+        self.crossing = list(dict.fromkeys(value for values in exposed.values() for value in values))
+        self.bit = {value: 1 << i for i, value in enumerate(self.crossing)}
+        defined = dict.fromkeys(blocks, 0)
+        for value, bit in self.bit.items():
+            defined[self.at[value][0]] |= bit
+        self.entering = {block: sum(self.bit[value] for value in values) for block, values in exposed.items()}
         self.leaving = dict.fromkeys(blocks, 0)
-        entering = dict(used)
         changed = True
         while changed:
             changed = False
             for block in reversed(blocks):
                 out = 0
                 for successor in block.last_op.successors if block.last_op is not None else ():
-                    out |= entering[successor]
-                inside = used[block] | (out & ~defined[block])
-                if out != self.leaving[block] or inside != entering[block]:
-                    self.leaving[block], entering[block] = out, inside
+                    out |= self.entering[successor]
+                inside = self.entering[block] | (out & ~defined[block])
+                if out != self.leaving[block] or inside != self.entering[block]:
+                    self.leaving[block], self.entering[block] = out, inside
                     changed = True
-        self.entering = entering
+        self._blocks: dict[SSAValue, list[Block]] = {}
 
-    def overlap(self, a: SSAValue, b: SSAValue) -> bool:
-        """Whether the two cannot share a register."""
-        if self.at[a] == self.at[b]:
-            return True
-        return self._live_after(a, b) or self._live_after(b, a)
+    def value_of(self, bit: int) -> SSAValue:
+        return self.crossing[bit.bit_length() - 1]
 
-    def _live_after(self, a: SSAValue, b: SSAValue) -> bool:
+    def blocks_of(self, value: SSAValue) -> list[Block]:
+        """The blocks at whose start a value is live."""
+        bit = self.bit.get(value)
+        if bit is None:
+            return []
+        found = self._blocks.get(value)
+        if found is None:
+            home = self.at[value][0]
+            seen = dict.fromkeys(use.operation.parent_block() for use in value.uses)
+            work = [block for block in seen if block is not None and block is not home]
+            reached = dict.fromkeys(work)
+            while work:
+                for before in self.predecessors[work.pop()]:
+                    if before is not home and before not in reached:
+                        reached[before] = None
+                        work.append(before)
+            found = self._blocks[value] = list(reached)
+        return found
+
+    def live_after(self, a: SSAValue, b: SSAValue) -> bool:
         """Whether `a` is live right after `b` is written."""
         block, position = self.at[b]
         home, defined = self.at[a]
+        bit = self.bit.get(a, 0)
         if home is block:
             if defined > position:
                 # written later, so live here only around a loop
-                return bool(self.entering[block] & self.bit[a])
-        elif not self.entering[block] & self.bit[a]:
+                return bool(self.entering[block] & bit)
+        elif not self.entering[block] & bit:
             return False
-        return bool(self.leaving[block] & self.bit[a]) or self.last_use[block].get(a, -1) > position
+        return bool(self.leaving[block] & bit) or self.last_use[block].get(a, -1) > position
