@@ -111,14 +111,20 @@ def _finding(op: Instruction, branch: Instruction) -> Finding:
 
 def _leaves(cfg: CFG, busy: set[int]) -> set[int]:
     """Blocks from which every path ends the thread without meeting a whole-warp instruction."""
-    leaving: set[int] = set()
-    changed = True
-    while changed:
-        changed = False
-        for b in range(len(cfg.blocks) - 1, -1, -1):
-            if b not in leaving and b not in busy and all(s in leaving for s in cfg.successors[b]):
+    predecessors: list[list[int]] = [[] for _ in cfg.blocks]
+    staying = [len(set(nexts)) for nexts in cfg.successors]
+    """How many successors of a block are not known to leave."""
+    for b, nexts in enumerate(cfg.successors):
+        for successor in set(nexts):
+            predecessors[successor].append(b)
+    work = [b for b, count in enumerate(staying) if not count and b not in busy]
+    leaving = set(work)
+    while work:
+        for b in predecessors[work.pop()]:
+            staying[b] -= 1
+            if not staying[b] and b not in busy:
                 leaving.add(b)
-                changed = True
+                work.append(b)
     return leaving
 
 

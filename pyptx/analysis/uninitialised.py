@@ -23,34 +23,27 @@ def uninitialised_reads(cfg: CFG, threads: Threads) -> list[Finding]:
     What a guarded instruction keeps of an unwritten register is not a read; if it is read under the same guard,
     it is initialised.
     """
-    never: set[SSAValue] = set()
+    never = {r for block in cfg.blocks for op in block.ops if isinstance(op, UndefOp) for r in op.results}
     partly: dict[SSAValue, Guard | None] = {}  # value -> the guard under which it is initialised
-    changed = True
-    while changed:
-        changed = False
-        for block in cfg.blocks:
-            for op in block.ops:
-                if isinstance(op, UndefOp) and op.results[0] not in never:
-                    never.update(op.results)
-                    changed = True
-                elif isinstance(op, Instruction):
-                    for result, old in tied_values(op):
-                        if result in partly or (old not in never and old not in partly):
-                            continue
-                        guard = guard_value(op)
-                        assert guard is not None
-                        other = partly.get(old)
-                        if other is not None and other[0] is guard and other[1] != op.guard:
-                            continue  # @p here and @!p before: written either way
-                        partly[result] = (guard, op.guard)
-                        changed = True
-            last = block.last_op
-            if last is None:
+    work = dict.fromkeys(use.operation for value in never for use in value.uses)
+    while work:
+        op, _ = work.popitem()
+        doubtful: list[SSAValue] = []
+        for result, old in tied_values(op) if isinstance(op, Instruction) else ():
+            if result in partly or (old not in never and old not in partly):
                 continue
-            for _, argument, passed in passed_values(last):
-                if (passed in never or passed in partly) and argument not in partly:
-                    partly[argument] = None
-                    changed = True
+            guard = guard_value(op)
+            assert guard is not None
+            other = partly.get(old)
+            if other is not None and other[0] is guard and other[1] != op.guard:
+                continue  # @p here and @!p before: written either way
+            partly[result] = (guard, op.guard)
+            doubtful.append(result)
+        for _, argument, passed in passed_values(op):
+            if (passed in never or passed in partly) and argument not in partly:
+                partly[argument] = None
+                doubtful.append(argument)
+        work |= dict.fromkeys(use.operation for value in doubtful for use in value.uses)
     found: list[Finding] = []
     for block in cfg.blocks:
         for op in block.ops:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ..dialects.ptx.control import Call
 from ..dialects.ptx.instruction import Instruction
@@ -33,29 +34,34 @@ def written_parameters(cfg: CFG, parameters: Collection[str]) -> Written:
     """Follow the parameters of these names (64-bit addresses, of data or of tensor maps)."""
     found = Written()
     origins: dict[SSAValue, frozenset[str]] = {}
-    changed = True
-    while changed:
-        changed = False
-        for ops in cfg.ops:
-            for op in ops:
-                if not isinstance(op, Instruction):
-                    continue
-                named = _names(op.layout) & frozenset(parameters)
-                if named or any(v in origins for v in op.operands):
-                    changed |= _step(op, named, origins, found)
-            if ops:
-                for _, argument, passed in passed_values(ops[-1]):
-                    changed |= _add(origins, argument, origins.get(passed, frozenset()))
+    wanted = frozenset(parameters)
+    ops = [op for inner in cfg.ops for op in inner if isinstance(op, Instruction) and _names(op.layout) & wanted]
+    work = deque[Operation](ops)
+    waiting = set[Operation](ops)
+    while work:
+        op = work.popleft()
+        waiting.remove(op)
+        more: list[SSAValue] = []
+        if isinstance(op, Instruction):
+            more += _step(op, _names(op.layout) & wanted, origins, found)
+        for _, argument, passed in passed_values(op):
+            if _add(origins, argument, origins.get(passed, frozenset())):
+                more.append(argument)
+        users = dict.fromkeys(use.operation for value in more for use in value.uses)
+        work += [user for user in users if user not in waiting]
+        waiting.update(users)
     return found
 
 
-def _step(op: Instruction, named: frozenset[str], origins: dict[SSAValue, frozenset[str]], found: Written) -> bool:
-    """What one op does with addresses; whether more values are known to be some."""
+def _step(
+    op: Instruction, named: frozenset[str], origins: dict[SSAValue, frozenset[str]], found: Written
+) -> list[SSAValue]:
+    """What one op does with addresses; the values of which more is known now."""
     bound = bound_operands(op)
     if isinstance(op, Call):
         for operand in bound:
             found.escaped.update(_origins(operand, origins), named)
-        return False
+        return []
     target = next((b for b in bound if isinstance(b, Memory)), None)
     if target is not None and op.access in ("store", "atomic", "copy"):
         for operand in bound:
@@ -67,13 +73,9 @@ def _step(op: Instruction, named: frozenset[str], origins: dict[SSAValue, frozen
                     found.writes.setdefault(name, op)
             elif not isinstance(operand, Memory):
                 found.escaped.update(_origins(operand, origins))
-        return False
+        return []
     reached = named if op.access == "load" else named.union(*(origins.get(v, ()) for v in op.operands))
-    changed = False
-    for result in op.results:
-        if reached and register_class(result) != "pred":
-            changed |= _add(origins, result, reached)
-    return changed
+    return [r for r in op.results if reached and register_class(r) != "pred" and _add(origins, r, reached)]
 
 
 def _add(origins: dict[SSAValue, frozenset[str]], value: SSAValue, more: frozenset[str]) -> bool:

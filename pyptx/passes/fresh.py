@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -127,7 +127,7 @@ _around: ContextVar[tuple[ModuleOp, Names] | None] = ContextVar("names of the mo
 
 
 @contextmanager
-def module_names(module: ModuleOp) -> Iterator[Names]:
+def module_names(module: ModuleOp) -> Generator[Names]:
     """While its functions are changed one after another, the names of a module are collected once."""
     names = Names().add_module(module)
     token = _around.set((module, names))

@@ -172,15 +172,15 @@ class _Builder:
                 continue
             shape, _, _, line, name = last
             names, path = labels_of(shape, name, paths[i]) if name else ([], paths[i])
-            targets: dict[int, None] = {}
+            reached: dict[int, None] = {}
             for label in names:
                 key = resolve(label, path)
                 if key is None:
                     self.problems.append(UnresolvedLabel(label, line))
                     continue
                 block_index, self.label_indices[i] = at[key]
-                targets[block_index] = None
-            self.successors[i] += targets
+                reached[block_index] = None
+            self.successors[i] += reached
             if shape.guard >= 0 and i + 1 < count:
                 self.successors[i].append(i + 1)
 

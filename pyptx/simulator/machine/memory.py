@@ -9,6 +9,7 @@ allocation.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ class GlobalMemory:
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
+        self._spans: tuple[np.ndarray, np.ndarray] | None = None
+        """Where each allocation starts, and its size."""
         self.handles = Handles(HANDLE_BASE)
         self.endpoints: dict[int, Members] = {}
         """The fabric endpoints of the launch by their number."""
@@ -72,10 +75,12 @@ class GlobalMemory:
         at = bisect_right(self._bases, allocation.base)
         self.allocations.insert(at, allocation)
         self._bases.insert(at, allocation.base)
+        self._spans = None
 
     def remove(self, allocation: Allocation) -> None:
         at = self.allocations.index(allocation)
         del self.allocations[at], self._bases[at]
+        self._spans = None
 
     def find(self, address: int, size: int) -> Allocation | None:
         """The allocation that holds all bytes of an access, or None."""
@@ -84,6 +89,30 @@ class GlobalMemory:
             return None
         allocation = self.allocations[at]
         return allocation if address + size <= allocation.base + allocation.size else None
+
+    def parted(self, addresses: np.ndarray, size: int) -> Iterator[tuple[Allocation | None, np.ndarray]]:
+        """The accesses of a size to many addresses, by the allocation that holds all bytes of each, or None: the numbers of
+        those that are in it. The allocation of the first address comes first.
+        """
+        if self._spans is None:
+            sizes = [a.size for a in self.allocations]
+            self._spans = np.array(self._bases, np.uint64), np.array(sizes, np.uint64)
+        bases, sizes = self._spans
+        which = np.searchsorted(bases, addresses, "right") - 1
+        if bases.size:
+            offset = addresses - bases[which]
+            which[(offset >= sizes[which]) | (sizes[which] - offset < np.uint64(size))] = -1
+        if not np.count_nonzero(which != which[0]):
+            at = int(which[0])
+            yield self.allocations[at] if at >= 0 else None, np.arange(which.size)
+            return
+        order = np.argsort(which, kind="stable")
+        cuts = np.flatnonzero(np.diff(which[order])) + 1
+        groups = np.split(order, cuts)
+        groups.sort(key=lambda lanes: int(lanes[0]))
+        for lanes in groups:
+            at = int(which[lanes[0]])
+            yield self.allocations[at] if at >= 0 else None, lanes
 
     def describe(self, address: int) -> str:
         """Where an address lies, relative to the nearest allocation."""
@@ -422,31 +451,25 @@ class Access:
                 if kind == "local" or not np.count_nonzero(row != m.cta_of_lane[owner]):
                     self.window = self._shared_window(window) if kind == "shared" else self._local_window(window)
                 return [(parts[0][0], index, None)]
-        while True:
-            where = np.flatnonzero(left)
-            if not where.size:
-                return parts
-            address = int(full[where[0]])
-            allocation = m.memory.find(address, self.size)
+        rest = np.flatnonzero(left)
+        for allocation, of_rest in m.memory.parted(full[rest], self.size) if rest.size else ():
+            chosen = rest[of_rest]
             if allocation is None:
+                address = int(full[chosen[0]])
                 where_text = m.memory.describe(address)
                 if self.space == "generic" and address < 1 << 32:
                     where_text += "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
-                self._fault(full, numbers, int(where[0]), f"out of bounds: {where_text}", write)
+                self._fault(full, numbers, int(chosen[0]), f"out of bounds: {where_text}", write)
                 return parts
             if write and allocation.read_only:
-                self._fault(full, numbers, int(where[0]), f"{allocation.name} is read-only", write)
-            base = np.uint64(allocation.base)
-            end = np.uint64(allocation.base + allocation.size - self.size)
-            inside = (full >= base) & (full <= end) & left
-            chosen = np.flatnonzero(inside)
+                self._fault(full, numbers, int(chosen[0]), f"{allocation.name} is read-only", write)
             view, first = self._elements(allocation)
             index = (full[chosen] - np.uint64(first)).astype(np.int64) // self.size
             if chosen.size == a.size:
                 self.window = self._global_window(allocation)
                 return [(view, index, None)]
             parts.append((view, index, chosen))
-            left[chosen] = False
+        return parts
 
     def _fault(self, full: Array, numbers: Array, at: int, why: str, write: bool) -> None:
         verb = "store" if write else "load"

@@ -283,16 +283,12 @@ class Shadow:
             else:
                 parts.append((self.local, self.local_rows[owner] + offset[where].astype(np.int64) - 0x10, where))
             left[where] = False
-        while np.count_nonzero(left):
-            at = int(np.flatnonzero(left)[0])
-            allocation = m.memory.find(int(full[at]), 1)
-            if allocation is None:
-                break
-            start = self.start_of(allocation)
-            offset = full - np.uint64(allocation.base)
-            where = np.flatnonzero(left & (offset < np.uint64(allocation.size)))
-            if not allocation.read_only or allocation.name.find("argument") > 0:
-                self._last = allocation
-                parts.append((self.memory, offset[where].view(np.int64) + start, where))
-            left[where] = False
+        rest = np.flatnonzero(left)
+        for allocation, of_rest in m.memory.parted(full[rest], 1) if rest.size else ():
+            if allocation is None or (allocation.read_only and allocation.name.find("argument") <= 0):
+                continue
+            where = rest[of_rest]
+            offset = full[where] - np.uint64(allocation.base)
+            self._last = allocation
+            parts.append((self.memory, offset.view(np.int64) + self.start_of(allocation), where))
         return parts

@@ -1,0 +1,125 @@
+"""Nothing does more than its share of work for an input that is four times as long: lines of Python that run are counted, not
+seconds. `python -m benchmarks.growth --count` does it for every step and shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+import pyptx
+from benchmarks import growth_shapes as shapes
+from benchmarks.growth import inner
+from benchmarks.work import exponent, growing, lines_run
+from pyptx.dialects.ptx.structure import FunctionOp, LabelListOp, ModuleOp
+from pyptx.passes.assign_registers import Edges, assign_registers
+from pyptx.passes.coalesce import name_blank_values
+from pyptx.passes.flatten_scopes import flatten_scopes
+from pyptx.passes.fresh import FreshNames, FreshRegisters
+from pyptx.passes.inline import inline_calls
+from pyptx.passes.registry import PASSES
+from pyptx.passes.settle import settle
+from pyptx.simulator.machine.memory import Allocation, GlobalMemory
+from pyptx.simulator.sanitizer.races import deciding
+
+LIMIT = 1.2
+LIMIT_OF_ONE = 1.35
+"""For the work of a single function, which is nothing yet beside the rest of a small input."""
+
+
+def first(module: ModuleOp) -> FunctionOp:
+    return next(f for f in module.functions if not f.is_declaration)
+
+
+def module_of(text: str) -> ModuleOp:
+    return inner(pyptx.parse(text))
+
+
+def in_proportion(shape: Callable[[int], str], step: Callable[[ModuleOp], object], n: int) -> None:
+    """The work of a step grows as its input does, at n, 2n and 4n."""
+    step(module_of(shape(4 * n)))  # what is remembered of layouts and types is there from now on
+    counts = [lines_run(lambda m=module_of(shape(k * n)): step(m)) for k in (1, 2, 4)]
+    e = exponent(*[c.total() for c in counts])
+    assert e <= LIMIT, f"{e:.2f}: {growing(*counts, limit=LIMIT)[:5]}"
+    assert not growing(*counts, limit=LIMIT_OF_ONE)
+
+
+def blank(module: ModuleOp) -> None:
+    """Forget which register each value is in; those of `%r2` stay."""
+    from pyptx.dialects.ptx.types import RegType
+    from pyptx.ssa.fastir import set_type
+
+    for function in module.functions:
+        for block in function.blocks:
+            for value in (*block.args, *(r for op in block.ops for r in op.results)):
+                assert isinstance(value.type, RegType)
+                if value.type.register_name not in ("%r2", "%x0"):
+                    set_type(value, RegType((value.type.register_class, "", 0)))
+
+
+def scoped_functions(n: int) -> str:
+    """Functions with a scope each, which declares a name of the module again."""
+    functions: list[str] = []
+    for i in range(n):
+        functions += [
+            f".func f{i} ()",
+            "{",
+            "\t.reg .b32 %r<3>;",
+            "\t{",
+            "\t.reg .b32 %r<3>;",
+            "\tmov.u32 %r1, 1;",
+            "\tbra L;",
+            "L:",
+            "\t}",
+            "\tret;",
+            "}",
+        ]
+    return shapes.kernel([], before=functions)
+
+
+def ranges_of_registers(n: int) -> str:
+    """Ranges of registers declared again in scopes, each of which needs a new name."""
+    body: list[str] = []
+    for i in range(n):
+        body += ["\t{", f"\t.reg .b32 %t<{3 + i % 3}>, %u;", "\tmov.u32 %t1, %r1;", "\tmov.u32 %u, %t1;", "\t}"]
+    return shapes.kernel(body)
+
+
+def split_all(module: ModuleOp) -> None:
+    function = first(module)
+    edges = Edges(function, FreshNames(function))
+    for block in list(function.blocks):
+        last = block.last_op
+        if last is not None and len(last.successors) > 1:
+            edges.split(last, range(len(last.successors)))
+
+
+def assign_blank(module: ModuleOp) -> None:
+    blank(module)
+    for function in module.functions:
+        name_blank_values(function, FreshRegisters(function), [])
+
+
+PASS_CASES: dict[str, tuple[Callable[[int], str], Callable[[ModuleOp], object], int]] = {
+    "inline: many functions": (shapes.many_functions, inline_calls, 6),
+    "inline: scoped variables": (shapes.declared_functions, inline_calls, 6),
+    "inline: one function": (shapes.calls_of_one, inline_calls, 6),
+    "inline: a chain over the limit": (shapes.call_chain, lambda m: inline_calls(m, 4), 12),
+    "names of the module": (shapes.many_kernels, lambda m: PASSES["ptx-assign-registers"]()().run(m), 16),
+    "flatten: names again": (scoped_functions, lambda m: PASSES["ptx-flatten-scopes"]()().run(m), 16),
+    "flatten: ranges": (ranges_of_registers, lambda m: flatten_scopes(first(m)), 16),
+    "flatten: deep": (shapes.deep_scopes, lambda m: flatten_scopes(first(m)), 16),
+    "edges: a switch": (shapes.wide_switch, split_all, 24),
+    "edges: many branches": (shapes.compare_switch, split_all, 24),
+    "assign: blanks": (shapes.branches, assign_blank, 16),
+    "assign: one register": (shapes.long_block, assign_blank, 64),
+}
+
+
+@pytest.mark.parametrize("case", PASS_CASES)
+def test_work_of_passes(case: str) -> None:
+    shape, step, n = PASS_CASES[case]
+    in_proportion(shape, step, n)
