@@ -5,25 +5,27 @@ seconds. `python -m benchmarks.growth --count` does it for every step and shape.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
-from xdsl.context import Context
 
 import pyptx
 from benchmarks import growth_shapes as shapes
 from benchmarks.growth import inner
 from benchmarks.work import exponent, growing, lines_run
-from pyptx.dialects.ptx.structure import FunctionOp, LabelListOp, ModuleOp
-from pyptx.passes.assign_registers import Edges, assign_registers
+from pyptx.dialects.ptx.structure import FunctionOp, ModuleOp
+from pyptx.dialects.ptx.types import RegType
+from pyptx.passes.assign_registers import Edges
 from pyptx.passes.coalesce import name_blank_values
 from pyptx.passes.flatten_scopes import flatten_scopes
 from pyptx.passes.fresh import FreshNames, FreshRegisters
 from pyptx.passes.inline import inline_calls
 from pyptx.passes.registry import PASSES
-from pyptx.passes.settle import settle
+from pyptx.simulator.launch.loaded import LoadedModule
 from pyptx.simulator.machine.memory import Allocation, GlobalMemory
 from pyptx.simulator.sanitizer.races import deciding
+from pyptx.ssa.fastir import set_type
 
 LIMIT = 1.2
 LIMIT_OF_ONE = 1.35
@@ -41,7 +43,7 @@ def module_of(text: str) -> ModuleOp:
 def in_proportion(shape: Callable[[int], str], step: Callable[[ModuleOp], object], n: int) -> None:
     """The work of a step grows as its input does, at n, 2n and 4n."""
     step(module_of(shape(4 * n)))  # what is remembered of layouts and types is there from now on
-    counts = [lines_run(lambda m=module_of(shape(k * n)): step(m)) for k in (1, 2, 4)]
+    counts = [lines_run(partial(step, module_of(shape(k * n)))) for k in (1, 2, 4)]
     e = exponent(*[c.total() for c in counts])
     assert e <= LIMIT, f"{e:.2f}: {growing(*counts, limit=LIMIT)[:5]}"
     assert not growing(*counts, limit=LIMIT_OF_ONE)
@@ -49,9 +51,6 @@ def in_proportion(shape: Callable[[int], str], step: Callable[[ModuleOp], object
 
 def blank(module: ModuleOp) -> None:
     """Forget which register each value is in; those of `%r2` stay."""
-    from pyptx.dialects.ptx.types import RegType
-    from pyptx.ssa.fastir import set_type
-
     for function in module.functions:
         for block in function.blocks:
             for value in (*block.args, *(r for op in block.ops for r in op.results)):
@@ -123,3 +122,39 @@ PASS_CASES: dict[str, tuple[Callable[[int], str], Callable[[ModuleOp], object], 
 def test_work_of_passes(case: str) -> None:
     shape, step, n = PASS_CASES[case]
     in_proportion(shape, step, n)
+
+
+def test_work_of_the_sanitizer_on_a_chain_of_copies() -> None:
+    programs = [LoadedModule(module_of(shapes.copies(n))).program("k").instructions for n in (64, 128, 256)]
+    counts = [lines_run(lambda p=p: deciding(p)) for p in programs]
+    assert exponent(*[c.total() for c in counts]) <= LIMIT
+
+
+def test_work_of_lanes_that_go_to_many_variables() -> None:
+    """As many addresses as variables: each lane's own."""
+
+    def spread(n: int) -> tuple[GlobalMemory, np.ndarray]:
+        memory = GlobalMemory()
+        for i in range(n):
+            memory.add(Allocation(f"g{i}", 0x1000 + 256 * i, np.zeros(8, np.uint8)))
+        return memory, np.array([0x1000 + 256 * i + 4 for i in reversed(range(n))], np.uint64)
+
+    counts = []
+    for n in (64, 128, 256):
+        memory, addresses = spread(n)
+        found: list[tuple[Allocation | None, np.ndarray]] = []
+        counts.append(lines_run(lambda m=memory, a=addresses, f=found: f.extend(m.parted(a, 4))))
+        assert [(a.name, list(lanes)) for a, lanes in found if a] == [(f"g{n - 1 - i}", [i]) for i in range(n)]
+    assert exponent(*[c.total() for c in counts]) <= LIMIT
+
+
+def test_which_allocation_holds_each_address() -> None:
+    """Against `find`, which looks for one address."""
+    memory = GlobalMemory()
+    for base, size in ((0x1000, 8), (0x1100, 5), (0x1200, 0)):
+        memory.add(Allocation(f"g{base:x}", base, np.zeros(size, np.uint8)))
+    addresses = [0, 0xFFF, 0x1000, 0x1004, 0x1005, 0x1008, 0x1100, 0x1101, 0x1102, 0x1200, 2**64 - 1]
+    found: dict[int, Allocation | None] = {}
+    for allocation, lanes in memory.parted(np.array(addresses, np.uint64), 4):
+        found.update((int(lane), allocation) for lane in lanes)
+    assert [found[i] for i in range(len(addresses))] == [memory.find(a, 4) for a in addresses]

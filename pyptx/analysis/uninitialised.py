@@ -29,16 +29,17 @@ def uninitialised_reads(cfg: CFG, threads: Threads) -> list[Finding]:
     while work:
         op, _ = work.popitem()
         doubtful: list[SSAValue] = []
-        for result, old in tied_values(op) if isinstance(op, Instruction) else ():
-            if result in partly or (old not in never and old not in partly):
-                continue
-            guard = guard_value(op)
-            assert guard is not None
-            other = partly.get(old)
-            if other is not None and other[0] is guard and other[1] != op.guard:
-                continue  # @p here and @!p before: written either way
-            partly[result] = (guard, op.guard)
-            doubtful.append(result)
+        if isinstance(op, Instruction):
+            for result, old in tied_values(op):
+                if result in partly or (old not in never and old not in partly):
+                    continue
+                guard = guard_value(op)
+                assert guard is not None
+                other = partly.get(old)
+                if other is not None and other[0] is guard and other[1] != op.guard:
+                    continue  # @p here and @!p before: written either way
+                partly[result] = (guard, op.guard)
+                doubtful.append(result)
         for _, argument, passed in passed_values(op):
             if (passed in never or passed in partly) and argument not in partly:
                 partly[argument] = None

@@ -9,12 +9,16 @@ from ..machine.program import Inst, Reg
 
 def loads_behind(instructions: Sequence[Inst], wanted: set[Reg]) -> set[int]:
     """The numbers of the loads and atomics that return a value on which `wanted` depends; `wanted` grows by what is between."""
-    size = -1
-    while size != len(wanted):
-        size = len(wanted)
-        for inst in instructions:
-            if inst.family.access not in ("load", "atomic") and not wanted.isdisjoint(inst.written):
-                wanted.update(inst.read)
+    writers: dict[Reg, list[Inst]] = {}
+    for inst in instructions:
+        if inst.family.access not in ("load", "atomic"):
+            for register in inst.written:
+                writers.setdefault(register, []).append(inst)
+    work = list(wanted)
+    while work:
+        for inst in writers.pop(work.pop(), ()):
+            work += [register for register in inst.read if register not in wanted]
+            wanted.update(inst.read)
     return {
         i.number for i in instructions if i.family.access in ("load", "atomic") and not wanted.isdisjoint(i.written)
     }
