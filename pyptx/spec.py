@@ -15,7 +15,8 @@ from typing import Any
 from .diagnostics import PtxValidationError, ValidationIssue, suggest
 from .dialects.ptx import dialect as _dialect  # noqa: F401  # pyright: ignore[reportUnusedImport]  (all op classes)
 from .dialects.ptx.forms import Form
-from .dialects.ptx.instruction import OPCODES, Instruction, find_opcode, takes_modifiers
+from .dialects.ptx.instruction import OPCODES, Instruction, find_opcode
+from .dialects.ptx.opcode_problems import takes_modifiers
 
 __all__ = [
     "INSTRUCTIONS", "InstructionSpec", "ModifierGroup", "PtxValidationError", "UnvalidatedInstructionWarning",

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from ..analysis.symbols import Names
 from ..diagnostics import Edit, Fix, suggest
 from ..dialects.ptx.forms import Problem
-from ..dialects.ptx.instruction import Judge, Resolution, admits, nothing, unknown_opcode
+from ..dialects.ptx.instruction import Judge, Resolution, admits, nothing
+from ..dialects.ptx.opcode_problems import unknown_opcode
 from ..dialects.ptx.proposals import any_of, common_ends, title
 from ..dialects.ptx.special_registers import SPECIAL_REGISTERS
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp

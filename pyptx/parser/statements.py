@@ -8,7 +8,8 @@ from ..diagnostics import did_you_mean
 from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
 from ..dialects.ptx.foundation import ArrayAttr, Attribute
-from ..dialects.ptx.instruction import admits, takes_modifiers, unknown_opcode
+from ..dialects.ptx.instruction import admits
+from ..dialects.ptx.opcode_problems import takes_modifiers, unknown_opcode
 from ..dialects.ptx.proposals import Admits
 from ..dialects.ptx.structure import (
     DeclarationAttr,

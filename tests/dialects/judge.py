@@ -9,7 +9,8 @@ import re
 
 import pyptx.dialects.ptx.all  # noqa: F401
 from pyptx.dialects.ptx.forms import Use
-from pyptx.dialects.ptx.instruction import Resolution, unknown_opcode
+from pyptx.dialects.ptx.instruction import Resolution
+from pyptx.dialects.ptx.opcode_problems import unknown_opcode
 from pyptx.dialects.ptx.syntax import layout_text
 from pyptx.dialects.ptx.target import parse_version
 from pyptx.parser.instruction import instruction_text

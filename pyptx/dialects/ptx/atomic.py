@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .forms import Form, Use, count_in, form
+from .forms import Form, Use, form
 from .instruction import Instruction, instruction
 from .lowered import no_displaced_symbol, single_constant
 from .movement import SCOPES, SHARED, hinted
+from .operand_specs import count_in
 from .syntax import Immediate, Sink, Vector
 from .target import Need, need
 from .types import SCALAR_TYPES

@@ -22,22 +22,23 @@ the instruction may leave them (guarded, or `~` in the layout); results are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from ...diagnostics import suggest
 from .attributes import LayoutAttr, layout_attr, string_attr
-from .explanation import completions, explain, one_of, with_proposals
+from .explanation import completions, explain, with_proposals
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
 from .foundation import Attribute, Operation, StringAttr, UnitAttr, VerifyException, traits_of
+from .lacks import Alternatives, lack
 from .memo import Memo
+from .opcode_problems import instead, misspelled_opcode, scattered_opcode
 from .opcodes import OPCODES as OPCODES
 from .opcodes import find_opcode as find_opcode
-from .opcodes import opcodes_of, register, roots
-from .proposals import Admits, Head, Search, advice, any_of, hint_of, refuses_all
+from .opcodes import register, roots
+from .proposals import Admits, Head, Search, advice, hint_of, refuses_all
 from .syntax import Layout, Register, registers, transform
-from .target import FIRST_PTX, Need, TargetAttr, Version, all_met, combined, target_in, version_text
+from .target import Need, TargetAttr, Version, all_met
 from .types import RegType
 
 if TYPE_CHECKING:
@@ -99,13 +100,13 @@ class Resolution:
         """
         judge = admits if admits is not None else (lambda found: found.exists(version, target, options))
         if self.uses:
-            missing = _lack([use.needs for use in self.uses], version, target, options)
+            missing = lack([use.needs for use in self.uses], version, target, options)
             return self._successors(missing, judge) if missing is not None and self._successors is not None else missing
         problem = self._explain(judge) if self._explain is not None else self._problem
         if problem is not None and problem.proposals:
             return problem
         for alternatives in self._needs() if self._needs is not None else ():
-            missing = _lack(alternatives, version, target, options)
+            missing = lack(alternatives, version, target, options)
             if missing is not None:  # no version or target is a cure: the instruction fits no form
                 return replace(missing, cures=())
         return problem
@@ -126,72 +127,6 @@ Explain = Callable[[Judge], Problem]
 def nothing(_: Resolution) -> bool:
     """The judge of those who want no proposals, which cost time."""
     return False
-
-
-Alternatives = Sequence[Sequence[tuple[str, Need]]]
-"""Ways to have something, each with (what, need) of its parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lack:
-    """What keeps one alternative from being there: its needs as one, and what is named first that is not met."""
-
-    need: Need
-    what: str
-    message: str
-    cure: tuple[Version, str] | None
-    changes: int
-    """0: the version has to change, 1: the target, 2: both, 3: the words of `.target`, or nothing helps."""
-
-    @property
-    def distance(self) -> tuple[int, Version]:
-        return self.changes, self.need.since
-
-    def covers(self, other: _Lack, version: Version) -> bool:
-        """Whether it is had wherever the other one is, from this version on."""
-        return max(self.need.since, version) <= max(other.need.since, version) and all(
-            target_in(t, self.need.targets) for t in FIRST_PTX if self.need.targets and target_in(t, other.need.targets)
-        )
-
-
-def _lack(alternatives: Alternatives, version: Version, target: str, options: Sequence[str]) -> Problem | None:
-    """None where one of the alternatives is there, else what the nearest of them lack, all of it."""
-    if any(all_met((n for _, n in needs), version, target, options) for needs in alternatives):
-        return None
-    ways = sorted((_lack_of(needs, version, target, options) for needs in alternatives), key=lambda way: way.distance)
-    if not ways:
-        return None
-    nearest = ways[0]
-    message = nearest.message
-    if nearest.changes in (1, 2):
-        apart = [
-            w for i, w in enumerate(ways) if w.changes in (1, 2) and not any(o.covers(w, version) for o in ways[:i])
-        ]
-        apart = [w for i, w in enumerate(apart) if not any(o.covers(w, version) for o in apart[i + 1 :])][:2]
-        wanted = ", or ".join(dict.fromkeys(w.need.wanted(version, target) for w in apart))
-        given = f"{target} and {version_text(version)}" if " and PTX " in wanted else target
-        message = f"{nearest.what} needs {wanted}, not {given}"
-        nearest = apart[0]
-    cures = tuple((version_text(w.cure[0]), w.cure[1]) for w in (nearest,) if w.cure is not None)
-    return Problem(message, -1, word=nearest.what.partition(" ")[0].lstrip("."), cures=cures)
-
-
-def _lack_of(needs: Sequence[tuple[str, Need]], version: Version, target: str, options: Sequence[str]) -> _Lack:
-    what, first = next((w, n) for w, n in needs if not n.met(version, target, options))
-    plain = [n for _, n in needs if n.until is None and not n.option]
-    need = combined(plain)
-    if need is None:  # no target has all of it
-        return _Lack(first, what, first.why_not(version, target, what), None, 3)
-    if first.until is not None or first.option or need.met(version, target, options):
-        cure = first.cure(version, target, options)
-        if cure is not None and not all_met((n for _, n in needs), *cure, options):
-            cure = None
-        return _Lack(need, what, first.why_not(version, target, what), cure, 3)
-    cure = need.cure(version, target, options)
-    changes = (cure[0] != version) + 2 * (cure[1] != target) - 1 if cure is not None else 3
-    if cure is not None and not all_met((n for _, n in needs), *cure, options):
-        cure = None
-    return _Lack(need, what, need.why_not(version, target, what), cure, changes)
 
 
 class Instruction(Operation, Fragments):
@@ -574,7 +509,7 @@ class Instruction(Operation, Fragments):
         if unknown is None:
             return cls._or_other_opcode(explain(cls, modifiers, admits), modifiers, admits)
         root, *own = cls.opcode.split(".")
-        torn = torn_opcode(root, (*own, *modifiers), len(own), admits)
+        torn = scattered_opcode(root, (*own, *modifiers), len(own), admits)
         if torn is not None:
             return torn
         if modifiers[0] == unknown and not suggest(unknown, cls._words):  # a slip in a longer opcode
@@ -590,7 +525,7 @@ class Instruction(Operation, Fragments):
             return problem
         root, *own = cls.opcode.split(".")
         near = [(name, *own, *modifiers) for name in suggest(root, roots(), 8)]
-        found = _instead("", (root, *own, *modifiers), near, judge)
+        found = instead("", (root, *own, *modifiers), near, judge)
         return replace(problem, hint=hint_of(found.hint, problem.hint), proposals=found.proposals)
 
     @classmethod
@@ -651,82 +586,6 @@ def admits(judge: Judge, layout: Layout, classes: tuple[str, ...]) -> Admits:
         return found is not None and judge(found[0].resolve(head[1 + found[1] :], layout, classes))
 
     return admitted
-
-
-def takes_modifiers(head: Head) -> bool:
-    """Whether some form has this opcode with these modifiers, whatever its operands."""
-    found = find_opcode(head[0], head[1:])
-    return found is not None and bool(found[0].candidates(head[1 + found[1] :]))
-
-
-def unknown_opcode(root: str, modifiers: tuple[str, ...], admits: Admits = takes_modifiers) -> Problem:
-    """The message for an opcode that does not exist. `admits` judges what is proposed."""
-    known = roots()
-    if root not in known:
-        near = suggest(root, known, 12)
-        return _instead(f"unknown instruction {root}", (root, *modifiers), [(n, *modifiers) for n in near], admits)
-    problem = torn_opcode(root, modifiers, 0, admits) or misspelled_opcode((root, *modifiers), 1, admits)
-    if problem is None:
-        names = opcodes_of(root)
-        spelled = ".".join((root, *modifiers[:1]))
-        near = [(*name.split("."), *modifiers[cut:]) for cut in (1, 0) for name in names]
-        problem = _instead(f"unknown instruction {spelled}", (root, *modifiers), near, admits)
-        if not problem.proposals:
-            return replace(problem, hint=f"{root} has {one_of(names, dot='')}")
-    return problem
-
-
-def _instead(message: str, head: Head, near: Sequence[Head], admits: Admits) -> Problem:
-    """The problem of an opcode with the heads near it that are legal."""
-    search = Search(head, admits)
-    found = search.offer(near, 4)
-    names = list(dict.fromkeys(opcode_of(h) for h in found))
-    hint = f"did you mean {any_of(names)}?" if names else None
-    return Problem(message, -1, hint, proposals=tuple(found))
-
-
-def opcode_of(head: Head) -> str:
-    """The dotted opcode that a head starts with."""
-    found = find_opcode(head[0], head[1:])
-    return head[0] if found is None else found[0].opcode
-
-
-def misspelled_opcode(words: Head, known: int, admits: Admits) -> Problem | None:
-    """The problem where one word spoils an opcode that starts with more than these `known` words, or is nearly one."""
-    same, nexts = _longest_start(words)
-    near = suggest(words[same], nexts) if same < len(words) else []
-    if not near and same <= known:
-        return None
-    start = words[:same]
-    heads = [(*start, n, *words[same + 1 :]) for n in near or nexts]
-    heads += [(*start, n, *words[same:]) for n in nexts]
-    return _instead(f"unknown instruction {'.'.join(words[: same + 1])}", words, heads, admits)
-
-
-def torn_opcode(root: str, modifiers: Sequence[str], known: int, admits: Admits) -> Problem | None:
-    """The problem where the words of an opcode, more than `known` of them after its root, do not stand together in
-    front: `mbarrier.shared.try_wait`.
-    """
-    whole = [o.split(".")[1:] for o in opcodes_of(root)]
-    same, _ = _longest_start((root, *modifiers))
-    whole = [words for words in whole if len(words) >= max(same, known + 1) and set(words) <= set(modifiers)]
-    if not whole:
-        return None
-    words = max(whole, key=len)
-    rest = list(modifiers)
-    for word in words:
-        rest.remove(word)
-    opcode = ".".join((root, *words))
-    message = f"{'.'.join((root, *modifiers))}: the words of {opcode} stand together, in front of all modifiers"
-    problem = _instead(message, (root, *modifiers), [(root, *words, *rest)], admits)
-    return replace(problem, hint=f"write {'.'.join((opcode, *rest))}" if problem.proposals else None)
-
-
-def _longest_start(words: Sequence[str]) -> tuple[int, list[str]]:
-    """How many of the words start an opcode, and the words that may come next."""
-    names = [o.split(".") for o in opcodes_of(words[0])]
-    same = max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(n, words, strict=False))) for n in names)
-    return same, list(dict.fromkeys(n[same] for n in names if n[:same] == list(words[:same]) and len(n) > same))
 
 
 # ------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .forms import Slots, Use, count_in, form
+from .forms import Slots, Use, form
 from .instruction import Instruction, instruction
+from .operand_specs import count_in
 from .syntax import Address, Immediate, Register, Sink, Symbol, Vector
 from .target import need
 from .types import SCALAR_TYPES

@@ -18,8 +18,9 @@ import numpy as np
 
 from ...diagnostics import PTXError
 from ...dialects.ptx import all as all_chapters
-from ...dialects.ptx.instruction import OPCODES, Instruction, find_opcode, unknown_opcode
+from ...dialects.ptx.instruction import OPCODES, Instruction, find_opcode
 from ...dialects.ptx.memo import Memo
+from ...dialects.ptx.opcode_problems import unknown_opcode
 from ...dialects.ptx.syntax import (
     Address,
     Arguments,
