@@ -13,8 +13,10 @@ type in the IR), not to an SSA value, so block arguments and ties need no copies
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from ...analysis.source_map import SourceMap
 from ...diagnostics import Origin
 from ...dialects.ptx.instruction import Instruction
 
+T = TypeVar("T")
 POOLS = ("p", "8", "16", "32", "64", "128")
 """Register pools by width: predicates, then sizes in bits."""
 
@@ -209,6 +212,14 @@ class Inst:
     returns: tuple[tuple[Operand, Operand], ...] = ()
     local: frozenset[Reg] = frozenset()
     """The written registers that no other segment reads: inactive lanes may be overwritten."""
+    _needs: tuple[Reg, ...] | None = None
+
+    @property
+    def needs(self) -> tuple[Reg, ...]:
+        """The registers of which it needs the value: not those it only keeps for lanes that its guard excludes."""
+        if self._needs is None:
+            self._needs = tuple(_needs(self))
+        return self._needs
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
@@ -345,6 +356,15 @@ class Program:
     """Shared variables by name (a name of several scopes: its first); one of unknown size is the dynamic memory."""
     sources: SourceMap = field(default_factory=lambda: SourceMap(()))
     """What the `.loc` directives of the module say."""
+    _known: dict[Callable[[Program], object], object] = field(
+        default_factory=dict["Callable[[Program], object]", "object"]
+    )
+
+    def once(self, compute: Callable[[Program], T]) -> T:
+        """What a function says of the program, which does not change: computed once for all launches."""
+        if compute not in self._known:
+            self._known[compute] = compute(self)
+        return cast("T", self._known[compute])
 
     def origin(self, inst: Inst) -> tuple[Origin, ...]:
         """The place in the program that an instruction was made from."""
@@ -358,6 +378,17 @@ class Program:
     @property
     def parameter_size(self) -> int:
         return max((p.offset + p.size for p in self.parameters), default=0)
+
+
+def _needs(inst: Inst) -> list[Reg]:
+    if inst.copies:
+        return [o.second for o in inst.operands if isinstance(o, Pair) and isinstance(o.second, Reg)]
+    count = Counter(r for o in inst.operands for r in leaves(o) if isinstance(r, Reg))
+    count.subtract(inst.written)
+    found = [r for r, n in count.items() if n > 0]
+    if inst.guard is not None:
+        found.append(inst.guard)
+    return found
 
 
 def leaves(operand: Operand) -> Iterator[Operand]:

@@ -590,14 +590,15 @@ class Copies:
     ) -> None:
         """Accesses to what copies have written or read."""
         times = stamps >> 32 & TIME
-        for time in np.unique(times).tolist():
+        single = times.size == 1
+        for time in [int(times[0])] if single else np.unique(times).tolist():
             state = self.at.get(time)
             if state is None:
                 continue
             both = before != "read" and reduces(inst) and reduces(state.copy.inst)
             if both and inst.family.proxy == state.copy.inst.family.proxy:
                 continue  # morally strong, as operations of different proxies never are (8.7)
-            at = np.flatnonzero(times == time)
+            at = slice(None) if single else np.flatnonzero(times == time)
             if state.copy.mechanism == "wgmma":
                 self._examine_wgmma(inst, space, index[at], lanes[at], state)
             elif state.copy.mechanism == "tcgen05":

@@ -17,7 +17,7 @@ import numpy as np
 from ...dialects.ptx.wgmma import WgmmaFence
 from ..machine.observe import Action
 from ..machine.program import Imm, Inst, Pair, Reg, Vec, leaves
-from .registers import moves, order_of, reads_of
+from .registers import moves, order_of
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -73,7 +73,7 @@ class InFlight:
         while size != len(loaded):
             size = len(loaded)
             for inst in handing:
-                if not loaded.isdisjoint(reads_of(inst)):
+                if not loaded.isdisjoint(inst.needs):
                     loaded.update(inst.written)
         for reg in sorted(loaded, key=order_of):
             self.rows.setdefault(reg, len(self.rows))
@@ -110,7 +110,7 @@ class InFlight:
             return self._loaded(inst, action)
         if family.in_flight:
             return self._load(inst, action)
-        read = sorted({self.rows[r] for r in reads_of(inst) if r in self.rows})
+        read = sorted({self.rows[r] for r in inst.needs if r in self.rows})
         written = sorted({self.rows[r] for r in inst.written if r in self.rows})
         if not read and not written:
             return action
@@ -133,7 +133,7 @@ class InFlight:
         if inst.copies:
             parts = [(o.first, [o.second]) for o in inst.operands if isinstance(o, Pair)]
         else:
-            sources: list[object] = list(reads_of(inst))
+            sources: list[object] = list(inst.needs)
             parts = [(r, sources) for r in inst.written]
         return [(rows[d], [rows[s] for s in of if s in rows]) for d, of in parts if d in rows]  # pyright: ignore
 
@@ -216,7 +216,7 @@ class InFlight:
         """tcgen05.ld: its registers are in flight until tcgen05.wait::ld."""
         machine = self.s.machine
         targets = [self.rows[r] for r in inst.written]
-        used = sorted({self.rows[r] for r in reads_of(inst) if r in self.rows})
+        used = sorted({self.rows[r] for r in inst.needs if r in self.rows})
 
         def load(mask: Array) -> object:
             here = machine.active(inst, mask)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..machine.observe import Action
-from ..machine.program import Inst
+from ..machine.program import Inst, Program
 from .values import branches_on, loads_behind
 
 if TYPE_CHECKING:
@@ -25,6 +25,13 @@ def _strong(inst: Inst) -> bool:
     return inst.family.access in ("load", "store") and inst.strong
 
 
+def _used(program: Program) -> set[int]:
+    """The strong loads and stores of a program, without the loads that decide where a thread goes on."""
+    instructions = program.instructions
+    strong = {i.number for i in instructions if _strong(i)}
+    return strong - loads_behind(instructions, branches_on(instructions)) if strong else strong
+
+
 class Lockstep:
     """The pairs of a launch, in `Sanitizer.in_step`: (the later instruction, the earlier one) by their numbers."""
 
@@ -32,11 +39,8 @@ class Lockstep:
         self.s = sanitizer
         self.group: Array = None
         """The lanes that execute the present instruction together, those whose guard is false among them; None: all."""
-        instructions = sanitizer.machine.program.instructions
-        self.used = {i.number for i in instructions if _strong(i)}
+        self.used = sanitizer.machine.program.once(_used)
         """Numbers of the accesses that may be among them."""
-        if self.used:
-            self.used -= loads_behind(instructions, branches_on(instructions))
 
     def bound(self, inst: Inst, action: Action) -> Action:
         if inst.number not in self.used:

@@ -23,7 +23,7 @@ from ..machine.observe import Action
 from ..machine.program import Inst, Pair, Program, Reg, leaves
 from ..machine.registry import Pure
 from .loops import loop_of
-from .registers import moves, reads_of, truth
+from .registers import moves, truth
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -71,7 +71,7 @@ def _flows(inst: Inst) -> list[tuple[list[Reg], list[Reg]]]:
     if inst.copies:
         pairs = [o for o in inst.operands if isinstance(o, Pair) and isinstance(o.first, Reg)]
         return [([p.first], [p.second] if isinstance(p.second, Reg) else []) for p in pairs]  # pyright: ignore[reportReturnType]
-    return [(list(inst.written), [r for r in reads_of(inst) if r != inst.guard])]
+    return [(list(inst.written), [r for r in inst.needs if r != inst.guard])]
 
 
 class Promotion:

@@ -16,7 +16,7 @@ import numpy as np
 from ...dialects.ptx.mbarrier import MbarrierInval
 from ..machine.memory import Access
 from ..machine.observe import Action
-from ..machine.program import Address, Inst, Reg, leaves
+from ..machine.program import Address, Inst, Program, Reg, leaves
 from ..machine.registry import dtype_of
 from .history import stands_for
 from .lockstep import Lockstep
@@ -41,8 +41,9 @@ def scalar_size(inst: Inst) -> int:
     return dtype_of(inst.type).itemsize // (2 if inst.type in PACKED else 1)
 
 
-def deciding(instructions: list[Inst]) -> set[int]:
+def deciding(program: Program) -> set[int]:
     """The numbers of the instructions that return a value on which a branch, a guard or an address depends."""
+    instructions = program.instructions
     wanted = branches_on(instructions)
     for inst in instructions:
         if inst.family.access == "object":
@@ -99,7 +100,7 @@ class Races:
         strong = {scalar_size(i) for i in instructions if i.family.access and kind_of(i) != WEAK} - {0}
         self.mixed = len(strong) > 1
         """Whether strong accesses may overlap in part."""
-        self.deciding = deciding(instructions)
+        self.deciding = self.machine.program.once(deciding)
         """Numbers of the strong reads on whose values it depends what a thread does. What others see happens without regard
         to it, so that another execution has it the other way round.
         """
@@ -595,12 +596,13 @@ class Races:
     ) -> None:
         """Earlier accesses that no barrier of the CTA orders: report those that nothing else orders."""
         waits = stamps >= ASYNC
-        if np.count_nonzero(waits):
+        if count := np.count_nonzero(waits):
+            if count == stamps.size:
+                self.s.copies.examine(inst, space, index, lanes, stamps, now, before)
+                return
             at = np.flatnonzero(waits)
             self.s.copies.examine(inst, space, index[at], lanes[at], stamps[at], now, before)
             at = np.flatnonzero(~waits)
-            if not at.size:
-                return
             index, lanes, stamps = index[at], lanes[at], stamps[at]
         times, who = stamps >> 32, stamps & THREAD
         ok = self.clocks.ordered(lanes, who, times)

@@ -9,8 +9,8 @@ tile, which they neither load nor store.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy as np
 from ...dialects.ptx.move import Mov
 from ...dialects.ptx.warp import Shuffle
 from ..machine.observe import Action
-from ..machine.program import Imm, Inst, Not, Operand, Pair, Program, Reg, leaves
-from ..machine.registry import Collective, Pure
+from ..machine.program import Imm, Inst, Not, Operand, Pair, Program, Reg
+from ..machine.registry import MEANINGS, Collective, Pure
 from .loops import instructions_of
 from .shadow import Space
 
@@ -41,18 +41,6 @@ def loads(inst: Inst) -> bool:
 
 def order_of(reg: Reg) -> tuple[str, int]:
     return reg.pool, reg.slot
-
-
-def reads_of(inst: Inst) -> list[Reg]:
-    """The registers an instruction needs the value of: not those it only keeps for lanes its guard excludes."""
-    if inst.copies:
-        return [o.second for o in inst.operands if isinstance(o, Pair) and isinstance(o.second, Reg)]
-    count = Counter(r for o in inst.operands for r in leaves(o) if isinstance(r, Reg))
-    count.subtract(inst.written)
-    found = [r for r, n in count.items() if n > 0]
-    if inst.guard is not None:
-        found.append(inst.guard)
-    return found
 
 
 def added_to(inst: Inst) -> tuple[list[Reg], Operand | None]:
@@ -88,7 +76,7 @@ def maybe_undefined(program: Program) -> set[Reg]:
     for segment in segments:
         defined = exposed = 0
         for inst in instructions_of(segment):
-            for reg in (*reads_of(inst), *added_to(inst)[0]):
+            for reg in (*inst.needs, *added_to(inst)[0]):
                 if not defined & bit(reg):
                     exposed |= bit(reg)
             if inst.guard is None:
@@ -126,37 +114,56 @@ def maybe_undefined(program: Program) -> set[Reg]:
     return {reg for reg, n in numbers.items() if loose >> n & 1}
 
 
+def _moved(program: Program, watched: set[Reg], by: Sequence[Inst]) -> set[Reg]:
+    """Registers, and those that instructions make of them."""
+    found = set(watched)
+    size = -1
+    while found and size != len(found):
+        size = len(found)
+        for inst in by:
+            if not found.isdisjoint(inst.needs):
+                found.update(inst.written)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What of a program's registers is watched."""
+
+    undefined: set[Reg]
+    """See `maybe_undefined`."""
+    watched: set[Reg]
+    """These, and what is computed from them."""
+    computing: set[int]
+    """Numbers of the instructions that compute lane by lane, perhaps from registers that are undefined."""
+    loaded: set[Reg]
+    """What loads bring, and moves of it."""
+
+
+def _pure(inst: Inst) -> bool:
+    meaning = MEANINGS.get(inst.opcode)
+    return meaning is not None and isinstance(meaning(inst), Pure)
+
+
+def flow_of(program: Program) -> Flow:
+    undefined = maybe_undefined(program)
+    handing = [i for i in program.instructions if moves(i)]
+    bodies = [i for segment in program.segments for i in segment.body] if undefined else []
+    computing = [i for i in bodies if moves(i) or _pure(i)]
+    watched = _moved(program, undefined, computing)
+    numbers = {i.number for i in computing if not moves(i) and not watched.isdisjoint(i.needs)}
+    loaded = {reg for inst in program.instructions if loads(inst) for reg in inst.written}
+    return Flow(undefined, watched, numbers, _moved(program, loaded, handing))
+
+
 class Registers:
     """Which lanes have written the registers that are watched."""
 
     def __init__(self, sanitizer: Sanitizer):
         self.s = sanitizer
         program = sanitizer.machine.program
-        maybe = maybe_undefined(program)
-        watched = set(maybe)
-        handing = [i for i in program.instructions if moves(i)]
-        meaning = sanitizer.machine.meaning
-        bodies = [i for segment in program.segments for i in segment.body] if watched else []
-        computing = [i for i in bodies if moves(i) or isinstance(meaning(i), Pure)]
-        size = -1
-        while watched and size != len(watched):
-            size = len(watched)
-            for inst in computing:
-                if any(r in watched for r in reads_of(inst)):
-                    watched.update(inst.written)
-        self.computing = {i.number for i in computing if not moves(i) and not watched.isdisjoint(reads_of(i))}
-        """Instructions that compute lane by lane, perhaps from registers that are undefined."""
-        self.unwritten = maybe
-        loaded: set[Reg] = set()
-        for inst in program.instructions:
-            if loads(inst):
-                loaded.update(inst.written)
-        size = -1
-        while loaded and size != len(loaded):
-            size = len(loaded)
-            for inst in handing:
-                if any(r in loaded for r in reads_of(inst)):
-                    loaded.update(inst.written)
+        self.flow = program.once(flow_of)
+        watched, loaded = self.flow.watched, self.flow.loaded
         lanes = sanitizer.machine.lanes
         self.defined = {reg: np.zeros(lanes, np.bool_) for reg in (*watched, *sorted(loaded - watched, key=order_of))}
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
@@ -184,7 +191,7 @@ class Registers:
     def start(self) -> None:
         self.fresh: Array = None
         for reg, row in self.defined.items():
-            row[...] = reg not in self.unwritten
+            row[...] = reg not in self.flow.undefined
         for function in self.s.machine.program.functions:
             for formal in (*function.parameters, *function.returns):
                 for reg in formal.registers:
@@ -195,7 +202,7 @@ class Registers:
         defined = self.defined
         if not defined:
             return action
-        read = [(r, defined[r]) for r in reads_of(inst) if r in defined]
+        read = [(r, defined[r]) for r in inst.needs if r in defined]
         written = [defined[r] for r in inst.written if r in defined]
         if not read and not written:
             return action
@@ -207,7 +214,7 @@ class Registers:
         machine = self.s.machine
         pairs = [(o.first, o.second) for o in inst.operands if isinstance(o, Pair)] if inst.copies else []
         hands_on, brings = moves(inst), loads(inst)
-        computes = inst.number in self.computing
+        computes = inst.number in self.flow.computing
 
         def watched(mask: Array) -> object:
             if not self.active:
@@ -232,7 +239,7 @@ class Registers:
                 return action(mask)
             if hands_on or computes:
                 rows = [row for reg, row in read if reg != inst.guard]
-                known = len(rows) < len(reads_of(inst)) - (inst.guard is not None)
+                known = len(rows) < len(inst.needs) - (inst.guard is not None)
                 if hands_on and (known or len(rows) > 1):  # a packed register is written if a part of it is
                     state = np.full(machine.lanes, known) | np.logical_or.reduce(rows)
                 else:
@@ -278,7 +285,7 @@ class Registers:
     def _shuffled(self, inst: Inst, action: Action, sources: Callable[[], Array]) -> Action:
         """A shuffle needs its value only in the lanes that others read: the rest may not have written theirs."""
         defined, value = self.defined, inst.operands[1]
-        others = [r for r in reads_of(inst) if r in defined and r != value]
+        others = [r for r in inst.needs if r in defined and r != value]
         written = [defined[r] for r in inst.written if r in defined]
 
         def watched(mask: Array) -> object:
@@ -324,7 +331,7 @@ class Registers:
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
         """A branch, call or return reads its guard and operands."""
         if self.active and self.defined and not inst.copies:
-            for reg in reads_of(inst):
+            for reg in inst.needs:
                 if reg in self.defined and (inst, reg) not in self.shuffled:
                     self._check(inst, reg, mask)
             for reg in inst.written:
