@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "debug": "run a kernel on the simulator step by step",
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",
+    "lsp": "the language server for editors: diagnostics, completion, hover, rename and the rest",
     "info": "versions, tools found, GPU, cache",
     "transpile": "turn PTX into Python that gives it back",
 }

@@ -1,0 +1,258 @@
+"""The language server, asked by a client over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+
+import pytest
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+URI = "file:///kernel.ptx"
+TEXT = """.version 8.0
+.target sm_90a
+.address_size 64
+.global .align 4 .b32 table[4] = {1, 2, 3, 4};
+.visible .entry k(.param .u64 out, .param .u32 n)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<10>, %one;
+	.reg .b64 %rd<4>;
+	.shared .align 16 .b8 buf[64];
+	ld.param.u64 %rd1, [out];
+	mov.u32 %r1, %tid.x;
+	mov.b32 %one, 1;
+	{
+		.reg .b32 %one;
+		mov.b32 %one, 2;
+	}
+$loop:
+	setp.eq.u32 %p1, %r1, %one;
+	@%p1 bra $loop;
+	st.global.u32 [%rd1], %r1;
+	ret;
+}
+"""
+
+
+class Client(LanguageClient):
+    """A client that remembers what the server published last, and waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__("test", "1")
+        self.published: asyncio.Queue[list[lsp.Diagnostic]] = asyncio.Queue()
+
+        @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def keep(parameters: lsp.PublishDiagnosticsParams) -> None:
+            self.published.put_nowait(list(parameters.diagnostics))
+
+    async def next_diagnostics(self) -> list[lsp.Diagnostic]:
+        return await asyncio.wait_for(self.published.get(), 60)
+
+
+def with_client(test: Callable[[Client], Awaitable[None]]) -> Callable[[], None]:
+    """Runs a test with a server of its own, which must still answer afterwards."""
+
+    async def session() -> None:
+        client = Client()
+        await client.start_io(sys.executable, "-m", "pyptx.tools.cli", "lsp")
+        await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
+        client.initialized(lsp.InitializedParams())
+        await test(client)
+        await asyncio.wait_for(client.shutdown_async(None), 60)
+        client.exit(None)
+        await client.stop()
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(session())
+
+    del run.__wrapped__  # pytest would ask for its argument
+    return run
+
+
+def place(text: str, piece: str, shift: int = 0, occurrence: int = 0) -> lsp.Position:
+    at = [m.start() for m in re.finditer(re.escape(piece), text)][occurrence] + shift
+    return lsp.Position(text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1)
+
+
+def named() -> lsp.TextDocumentIdentifier:
+    return lsp.TextDocumentIdentifier(URI)
+
+
+async def opened(client: Client, text: str = TEXT) -> list[lsp.Diagnostic]:
+    client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(URI, "ptx", 1, text)))
+    return await client.next_diagnostics()
+
+
+async def changed(
+    client: Client, version: int, start: lsp.Position, end: lsp.Position, text: str
+) -> list[lsp.Diagnostic]:
+    client.text_document_did_change(
+        lsp.DidChangeTextDocumentParams(
+            lsp.VersionedTextDocumentIdentifier(version, URI),
+            [lsp.TextDocumentContentChangePartial(lsp.Range(start, end), text)],
+        )
+    )
+    return await client.next_diagnostics()
+
+
+@with_client
+async def test_diagnostics_and_their_fixes(client: Client) -> None:
+    assert await opened(client) == []
+    at = place(TEXT, "mov.u32 %r1")
+    [wrong] = await changed(client, 2, at, lsp.Position(at.line, at.character + 7), "mov.u33")
+    assert wrong.range.start.line == at.line and wrong.severity == lsp.DiagnosticSeverity.Error
+    actions = await client.text_document_code_action_async(
+        lsp.CodeActionParams(named(), wrong.range, lsp.CodeActionContext([wrong]))
+    )
+    edits = [a.edit.changes[URI] for a in actions]
+    assert any(e.new_text in (".u32", "u32", "mov.u32") for [e] in edits)
+    assert await changed(client, 3, at, lsp.Position(at.line, at.character + 7), "mov.u32") == []
+
+
+@with_client
+async def test_hover(client: Client) -> None:
+    await opened(client)
+
+    async def shown(piece: str, shift: int = 1) -> str:
+        found = await client.text_document_hover_async(lsp.HoverParams(named(), place(TEXT, piece, shift)))
+        return found.contents.value if found else ""
+
+    assert "PTX ISA 9.7.10.8" in await shown("ld.param")
+    assert "thread index in the CTA" in await shown("%tid")
+    assert ".reg .b32 %r<10>" in await shown("%r1, %tid")
+    assert "used on 1 lines: 20" in await shown("$loop:")
+    assert await shown("8.0") == ""
+
+
+@with_client
+async def test_completion_is_legal_here(client: Client) -> None:
+    """For sm_80, wgmma and its like are not there; what is offered for `ld.global.` are words that ptxas takes there."""
+    text = TEXT.replace("\tret;", "\tld.global.\n\tret;")
+    await opened(client, text)
+
+    async def offered(at: lsp.Position) -> list[str]:
+        return [i.label for i in await client.text_document_completion_async(lsp.CompletionParams(named(), at))]
+
+    words = await offered(place(text, "ld.global.", 10))
+    assert {"nc", "v4", "u32", "relaxed", "L2::cache_hint"} <= set(words)
+    assert not {"param", "aligned", "global"} & set(words)
+    assert (await offered(place(text, "bra $loop", 4)))[0] == "$loop"
+    registers = await offered(place(text, "%r1, %tid"))
+    assert {"%r1", "%rd1", "%one", "%tid"} <= set(registers)
+    assert "ld" in await offered(place(text, "\tmov.b32 %one, 1", 1))
+
+
+@with_client
+async def test_names(client: Client) -> None:
+    await opened(client)
+    inner = place(TEXT, "%one, 2")
+    found = await client.text_document_definition_async(lsp.DefinitionParams(named(), inner))
+    assert found.range.start == place(TEXT, "%one;", 0, 1)  # of the inner scope
+    uses = await client.text_document_references_async(
+        lsp.ReferenceParams(lsp.ReferenceContext(True), named(), place(TEXT, "%one, 1"))
+    )
+    assert sorted(u.range.start.line for u in uses) == [7, 12, 18]
+    symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(named()))
+    assert [s.name for s in symbols] == ["table", "k"]
+    assert {"out", "n", "buf", "$loop", "%r<10>"} <= {c.name for c in symbols[1].children}
+    folds = await client.text_document_folding_range_async(lsp.FoldingRangeParams(named()))
+    assert (5, 21) in {(f.start_line, f.end_line) for f in folds}
+
+
+@with_client
+async def test_rename(client: Client) -> None:
+    await opened(client)
+
+    async def renamed(piece: str, new: str) -> list[lsp.TextEdit]:
+        edit = await client.text_document_rename_async(lsp.RenameParams(named(), place(TEXT, piece), new))
+        return edit.changes[URI]
+
+    assert {e.range.start.line for e in await renamed("$loop:", "$again")} == {17, 19}
+    assert {e.range.start.line for e in await renamed("%r1, %tid", "%x")} == {7, 11, 18, 20}  # all of %r<10>
+    assert {e.range.start.line for e in await renamed("%one, 2", "%two")} == {14, 15}
+    for piece, new in (("$loop:", "$1 x"), ("$loop:", "buf"), ("%one, 1", "%r3")):
+        with pytest.raises(Exception, match=r"is not a valid PTX name|is used on line"):
+            await renamed(piece, new)
+
+
+@with_client
+async def test_formatting_and_tokens(client: Client) -> None:
+    text = TEXT.replace("\tmov.u32 %r1, %tid.x;", "  mov.u32   %r1,%tid.x;")
+    await opened(client, text)
+    [edit] = await client.text_document_formatting_async(
+        lsp.DocumentFormattingParams(named(), lsp.FormattingOptions(8, False))
+    )
+    assert re.search(r"\tmov\.u32 +%r1, %tid\.x;\n", edit.new_text)
+    found = await client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(named()))
+    assert len(found.data) % 5 == 0 and len(found.data) > 300
+    line, lines = 0, text.split("\n")
+    for i in range(0, len(found.data), 5):  # each token lies in its line
+        line += found.data[i]
+        assert found.data[i + 2] <= len(lines[line])
+
+
+@with_client
+async def test_signature(client: Client) -> None:
+    await opened(client)
+    at = place(TEXT, "%r1, %one;", 4)
+    found = await client.text_document_signature_help_async(lsp.SignatureHelpParams(named(), at))
+    assert any(s.label.startswith("setp.") for s in found.signatures)
+    assert found.active_parameter == 2
+
+
+HOSTILE = [
+    "",
+    "\0\1\2",
+    "{{{{{",
+    "}}}}",
+    ".entry",
+    ".visible .entry k(",
+    "/* never closed",
+    '"',
+    "%",
+    TEXT[: len(TEXT) // 2],
+    TEXT.replace("\n", "\r\n"),
+    "é" * 50,
+    "@",
+    ".reg .b32 %r<999999999>;",
+    "a:" * 500,
+]
+
+
+@with_client
+async def test_it_never_dies(client: Client) -> None:
+    for text in HOSTILE:
+        await opened(client, text)
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(10**6, 0))
+        await client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(named()))
+        await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(named()))
+        await client.text_document_completion_async(lsp.CompletionParams(named(), lsp.Position(0, 1)))
+        await client.text_document_hover_async(lsp.HoverParams(named(), lsp.Position(3, 500)))
+        await client.text_document_code_action_async(lsp.CodeActionParams(named(), whole, lsp.CodeActionContext([])))
+        await client.text_document_formatting_async(
+            lsp.DocumentFormattingParams(named(), lsp.FormattingOptions(8, False))
+        )
+        client.text_document_did_close(lsp.DidCloseTextDocumentParams(named()))
+        await client.next_diagnostics()
+
+
+@with_client
+async def test_edits_of_a_real_file(client: Client) -> None:
+    """A character at a time; the time of an edit is printed."""
+    files = Path(__file__).resolve().parents[2] / "data"
+    largest = max(files.rglob("*.ptx"), key=lambda p: p.stat().st_size, default=None)
+    text = TEXT if largest is None else largest.read_text(errors="replace")
+    await opened(client, text)
+    at = place(text, "ret;")
+    begin = time.perf_counter()
+    for version, letter in enumerate("add.s32 ", 2):
+        await changed(client, version, at, at, letter)
+    print(f"{(time.perf_counter() - begin) / 8 * 1000:.0f} ms an edit, {text.count(chr(10))} lines")
