@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from pyptx import numerics
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,11 +92,13 @@ def test_readme_messages(tmp_path: Path) -> None:
 
 
 def test_simulator(tmp_path: Path) -> None:
-    """The page is one program, and its finding is the one shown."""
+    """The page is one program, and its finding and its table of losses are the ones shown."""
+    page = (ROOT / "docs/simulator.md").read_text()
     program = "".join(blocks("docs/simulator.md")).replace('"rotate.svg"', repr(str(tmp_path / "rotate.svg")))
     out = run(program, tmp_path)
-    shown = " ".join(re.findall(r"```\n(rotate\.py.*?)```", (ROOT / "docs/simulator.md").read_text(), re.S)[0].split())
+    shown = " ".join(re.findall(r"```\n(rotate\.py.*?)```", page, re.S)[0].split())
     assert shown.partition("error: ")[2].partition(" at rotate.py")[0] in " ".join(out.split())
+    assert re.findall(r"```\n(numerics on sm_80.*?)```", page, re.S)[0] in out.replace(f"{ROOT}/", "")
     assert "roofline" in out
     assert (tmp_path / "rotate.svg").read_text().startswith("<svg")
 
@@ -157,7 +162,34 @@ def test_pass_in_20_lines(tmp_path: Path) -> None:
 
 def test_sums_of_tensor_cores(tmp_path: Path) -> None:
     """The losses of FP8 that the page shows, to as many digits."""
-    (program,) = [b for b in blocks("docs/simulator.md") if "numerics.dot" in b]
-    shown = re.findall(r"^(sm_\d+) ([\d.e-]+)$", (ROOT / "docs/simulator.md").read_text(), re.M)
-    printed = [line.split() for line in run(program, tmp_path).splitlines()]
-    assert shown and [(arch, float(x)) for arch, x in shown] == [(a, float(x)) for a, x in printed]
+    out = run("".join(blocks("docs/numerics.md")), tmp_path)
+    shown = re.findall(r"^(?:normal|positive) .*$", (ROOT / "docs/numerics.md").read_text(), re.M)
+    assert shown and out.splitlines()[: len(shown)] == shown
+    assert "\nTrue\n" in out and "of the sums differ between A100 and H100" in out
+
+
+def test_picture_of_a_sum() -> None:
+    """Each number of the picture has its digits, and the sum is what `numerics.dot` computes."""
+    page = (ROOT / "docs/simulator.md").read_text()
+    rows = re.findall(r"^(\S.*?)  +([01]+\.[01]+)(?: [| ] +([01]+))?", page, re.M)
+    *addends, left, d, true = [
+        (label, *(_binary(digits + part) for part in ("", more))) for label, digits, more in rows
+    ]
+    values = [eval(label.removeprefix("C = ").replace("^", "**"), {}) for label, *_ in addends]
+    assert len(addends) == 4 and values == [whole for _, _, whole in addends]
+    assert left[1] == sum(kept for _, kept, _ in addends) and true[2] == sum(values)
+    assert [len(digits.partition(".")[2]) for _, digits, _ in rows[:4]] == [11] * 4  # X = 2: 2**(X - 13) is the last
+    a, b = np.zeros((1, 32)), np.zeros((32, 1))
+    for k, (label, *_) in enumerate(addends[1:]):
+        a[0, k], b[k, 0] = (
+            eval(x.strip("()").replace("^", "**"), {})
+            for x in re.split(r"\) \* \(" if "(" in label else r" \* ", label)
+        )
+    for kind, arch, row in (("wgmma.f32.e4m3.e4m3", "sm_90", d), ("tcgen05.f32.e4m3.e4m3", "sm_100", true)):
+        assert numerics.dot(a, b, np.float32(values[0]), kind=kind, arch=arch).item() == row[2]
+    assert f"= {d[2]}\n" in page and f"= {true[2]}\n" in page
+
+
+def _binary(digits: str) -> float:
+    whole, _, fraction = digits.partition(".")
+    return int(whole + fraction, 2) / 2 ** len(fraction)

@@ -69,12 +69,27 @@ def test_table_and_data() -> None:
     text = str(report.numerics)
     assert text.splitlines()[0].startswith("numerics on sm_90")
     assert "13: mma.k16.f32.f16.f16" in text
-    assert "on sm_80" in text and "on sm_100" not in text
+    assert "on sm_80, sm_89" in text and "sm_100" not in text
     assert text in str(report)
     data = json.loads(report.numerics.json())
     assert data == report.numerics.data()
     assert data["lines"][0]["sums"] == 128 and data["lines"][0]["differ"] == dict(line.differ)
     assert data["relative_error"] == data["lines"][0]["relative_error"] == line.relative_error
+
+
+def test_unrolled_code_is_one_row() -> None:
+    """Two instructions on one line of the text: a row for both, and each on its own in the data."""
+    product = next(line for line in MMA.split("\n") if "mma.sync" in line)
+    report = run(MMA.replace(product, f"{product} {product}"))
+    assert report.numerics is not None
+    first, second = report.numerics.lines.values()
+    (row,) = [x for x in str(report.numerics).splitlines() if "mma.k16" in x]
+    assert row.split()[:2] == ["256", f"{max(first.worst_ulps, second.worst_ulps):.3g}"]
+    cut = f"{(first.cut + second.cut) / 256:.1%}"
+    assert cut in row and [x["sums"] for x in report.numerics.data()["lines"]] == [128, 128]
+    assert f"{(first.differ['sm_90'] + second.differ['sm_90']) / 256:.1%} on sm_90, sm_100, sm_120" in str(
+        report.numerics
+    )
 
 
 def test_warps_that_skip_it_do_not_count() -> None:

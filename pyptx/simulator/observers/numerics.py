@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -156,7 +156,7 @@ class Numerics(Observer):
             f"{'sums':>12} {'worst ulps':>10} {'rel. error':>10} {'cut':>6} {'lost':>6} {'overflow':>8}  instruction",
         ]
         file: str | None = None
-        for line in self._sorted():
+        for line in _by_place(self._sorted()):
             if line.filename != file:
                 file = line.filename
                 rows.append(f"{'':>59}{file or ''}")
@@ -166,9 +166,12 @@ class Numerics(Observer):
                 f"{_share(line.lost, line.sums):>6} {line.overflowed:>8,}"
             )
             rows.append(f"{numbers}  {place}{line.kind}{f', {line.source}' if line.source else ''}")
-            unlike = [(name, count) for name, count in line.differ.items() if count]
+            unlike: dict[int, list[str]] = {}
+            for name, count in line.differ.items():
+                unlike.setdefault(count, []).append(name)
+            unlike.pop(0, None)
             if unlike:
-                told = ", ".join(f"{_share(count, line.sums)} on {name}" for name, count in unlike)
+                told = "; ".join(f"{_share(count, line.sums)} on {', '.join(names)}" for count, names in unlike.items())
                 rows.append(f"{'':>59}differ: {told}")
             if line.not_finite:
                 rows.append(f"{'':>59}{line.not_finite:,} with operands that are not finite")
@@ -208,4 +211,28 @@ def _finite(number: float) -> float | None:
 
 
 def _share(part: int, whole: int) -> str:
-    return "" if not part else f"{part / whole:.1%}"
+    return "" if not part else "<0.1%" if part / whole < 5e-4 else f"{part / whole:.1%}"
+
+
+def _by_place(lines: list[LineNumerics]) -> list[LineNumerics]:
+    """The instructions of one place and kind together, such as those of unrolled code."""
+    found: dict[object, LineNumerics] = {}
+    for line in lines:
+        key = (line.filename, line.line, line.source, line.kind)
+        found[key] = _together(found[key], line) if key in found else line
+    return list(found.values())
+
+
+def _together(a: LineNumerics, b: LineNumerics) -> LineNumerics:
+    return replace(
+        a,
+        sums=a.sums + b.sums,
+        worst_ulps=max(a.worst_ulps, b.worst_ulps),
+        error=math.hypot(a.error, b.error),
+        norm=math.hypot(a.norm, b.norm),
+        cut=a.cut + b.cut,
+        lost=a.lost + b.lost,
+        overflowed=a.overflowed + b.overflowed,
+        not_finite=a.not_finite + b.not_finite,
+        differ={name: count + b.differ[name] for name, count in a.differ.items()},
+    )
