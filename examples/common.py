@@ -1,9 +1,12 @@
-"""What the examples share: 16-byte vectors of f32 or bf16, sums and maxima over a CTA, errors, the command line."""
+"""What the examples share: 16-byte vectors of f32 or bf16, sums and maxima over a CTA, errors and what sums of tensor cores
+allow of them, the command line.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -110,6 +113,47 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     return float(np.linalg.norm(got.astype(np.float64) - want) / np.linalg.norm(want))
 
 
+@dataclass(frozen=True)
+class Sums:
+    """How a tensor core adds (docs/simulator.md): so many `products` and the accumulator at once, each cut off `fraction` bits
+    below the largest; the sum is cut off to `kept` bits of fraction. `promoted`: after so many products it goes to f32 registers.
+    """
+
+    products: int
+    fraction: int
+    kept: int = 23
+    promoted: int = 0
+
+    def error(self, K: int, largest: float = 5.0) -> float:
+        """The relative error (norm) that sums of K products may have whose signs are random.
+
+        `largest`: the largest sum (or product) that is in the accumulator, over the root mean square of such sums. What is cut
+        off each addend is at most 2**-fraction of it and evenly distributed, so K / products instructions err by
+        sqrt(K / products * (products + 1) / 3) times that; what is cut off sums adds up, as it is always toward zero.
+        """
+        length = min(K, self.promoted or K)
+        addends = largest * length**0.5 * 2.0**-self.fraction * ((self.products + 1) / (3 * self.products)) ** 0.5
+        return addends + -(-length // self.products) * 2.0**-self.kept
+
+    def __str__(self) -> str:
+        promoted = f", promoted every {self.promoted} products" if self.promoted else ""
+        return f"{min(self.fraction, self.kept)} bits of fraction{promoted}"
+
+
+ROUNDED = 2.0**-9
+"""The relative error of one rounding to bf16."""
+
+
+def bf16_sums(arch: str) -> Sums:
+    """How tensor cores add products of bf16."""
+    return Sums(16, 25) if int(arch.strip("sm_af")) >= 90 else Sums(8, 24)
+
+
+def told(error: float, limit: float, sums: Sums, arch: str) -> str:
+    """The error of a result in words, with what the sums of an architecture allow."""
+    return f"relative error {error:.1e} (at most {limit:.1e}, as {arch} sums: {sums})"
+
+
 def findings(kernel: Kernel, seed: int = 0) -> list[Any]:
     """What the simulator's sanitizer finds when the kernel runs on random numbers (zeros for integers, which are indices);
     `seed` decides them and the order of the warps.
@@ -149,11 +193,11 @@ def main(
     size: tuple[int, ...],
     names: tuple[str, ...],
     arch: str,
-    limit: float | None = None,
+    limit: float | Callable[..., float] | None = None,
     flags: tuple[str, ...] = (),
 ) -> int:
     """The command line of an example: `--size`, `--arch`, `--dtype` (where it has one), its own `flags`, `--check`,
-    `--ptx`. 0 if the result is right.
+    `--ptx`. 0 if the result is right: the error that `check` returns is `limit` at most, or what it returns for the sizes.
     """
     arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--size", type=positive, nargs="+", metavar="N", default=size, help=" ".join(names))
@@ -179,7 +223,7 @@ def main(
     if options.ptx:
         print(kernel.ptx(), end="")
         return 0
-    right = check(*sizes, **keywords) <= limit
+    right = check(*sizes, **keywords) <= (limit(*sizes, **keywords) if callable(limit) else limit)
     if options.check:
         right = examine(kernel) and right
     return 0 if right else 1

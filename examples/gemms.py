@@ -8,11 +8,11 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from examples.common import relative_error
+from examples.common import bf16_sums, relative_error, told
 from pyptx.kernel import Kernel
 
 LIMIT = 2**-8
-"""The relative error that f32 accumulation and one rounding to bf16 may have."""
+"""The relative error that the sums of bf16 (`bf16_sums`), of up to 65536 products, and one rounding to bf16 may have."""
 
 
 def operands(M: int, N: int, K: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +36,9 @@ def check(kernel: Kernel, M: int, N: int, K: int) -> float:
     c = kernel(a, b)
     seconds = time.perf_counter() - start
     error = relative_error(c, reference(a, b))
-    print(f"{kernel.name} {kernel.arch} {M} x {N} x {K}  relative error {error:.1e}   {seconds:.2f} s")
+    print(
+        f"{kernel.name} {kernel.arch} {M} x {N} x {K}  {told(error, LIMIT, bf16_sums(kernel.arch), kernel.arch)}   {seconds:.2f} s"
+    )
     return error
 
 

@@ -35,9 +35,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from examples.common import ROUNDED, Sums, relative_error, told
 from examples.common import main as run
-from examples.common import relative_error
-from examples.gemms import LIMIT
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.types import b32, bf16, f32, u8, u32
@@ -61,6 +60,8 @@ class Format:
     scale: str
     shape: str
     kind: str
+    sums: Sums
+    """How the tensor core adds the products."""
 
     @property
     def words(self) -> int:
@@ -73,8 +74,8 @@ class Format:
 
 
 FORMATS = {
-    "mxfp8": Format(1, 32, "e4m3", "ue8m0", "m16n8k32", "mxf8f6f4.block_scale.scale_vec::1X"),
-    "nvfp4": Format(2, 16, "e2m1", "ue4m3", "m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X"),
+    "mxfp8": Format(1, 32, "e4m3", "ue8m0", "m16n8k32", "mxf8f6f4.block_scale.scale_vec::1X", Sums(32, 25)),
+    "nvfp4": Format(2, 16, "e2m1", "ue4m3", "m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X", Sums(64, 35)),
 }
 
 
@@ -244,6 +245,15 @@ def operand(rows: int, K: int, format: str, rng: np.random.Generator) -> tuple[n
     return data, factors.view(np.uint8), values
 
 
+LARGEST = 2.0**7
+"""The largest sum over the root mean square: factors of rows and columns differ."""
+
+
+def limit(M: int, N: int, K: int, *, format: str = "", **_: Any) -> float:
+    """The relative error that the sums and one rounding to bf16 may have, of one format or of both."""
+    return ROUNDED + max(FORMATS[f].sums.error(K, LARGEST) for f in ([format] if format else FORMATS))
+
+
 def check(M: int, N: int, K: int, *, format: str = "", **options: Any) -> float:
     """Run it on fresh random data and random scales, in one format or both; the (larger) relative error."""
     if not format:
@@ -255,13 +265,14 @@ def check(M: int, N: int, K: int, *, format: str = "", **options: Any) -> float:
     c = build(M, N, K, format=format, **options)(a, sfa, b, sfb)
     seconds = time.perf_counter() - start
     error = relative_error(c, values_a @ values_b.T)
-    print(f"block_scaled_gemm {format} {M} x {N} x {K}  relative error {error:.1e}   {seconds:.2f} s")
+    allowed = told(error, limit(M, N, K, format=format), FORMATS[format].sums, options.get("arch", "sm_120a"))
+    print(f"block_scaled_gemm {format} {M} x {N} x {K}  {allowed}   {seconds:.2f} s")
     return error
 
 
 def main() -> int:
     return run("C = A * B^T, block-scaled", check, build, size=(256,) * 3, names=("M", "N", "K"), arch="sm_120a",
-               limit=LIMIT)  # fmt: skip
+               limit=limit)  # fmt: skip
 
 
 if __name__ == "__main__":

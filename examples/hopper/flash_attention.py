@@ -33,12 +33,13 @@ from __future__ import annotations
 import math
 import sys
 import time
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from examples.common import ROUNDED, bf16_sums, relative_error, told
 from examples.common import main as run
-from examples.common import relative_error
 from examples.hopper.roles import directives, elected, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
@@ -49,8 +50,6 @@ BLOCK = 128
 STAGES = 2
 PANEL = 64
 """Columns of a tile that lie together in shared memory: 128 bytes."""
-LIMIT = 2**-8
-"""The relative error: P and O are rounded to bf16."""
 
 
 def build(
@@ -389,6 +388,14 @@ def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool = Fal
     return e / total @ v, (highest + np.log(total))[:, :, 0]
 
 
+def limit(heads: int, queries: int, keys: int, d: int, *, arch: str = "sm_90a", **_: Any) -> float:
+    """The relative error that O may have: P and O are rounded to bf16, the sums of P V err, and those of Q K^T, which are
+    exponents of P, err by that part of them, of which few are larger than 8.
+    """
+    sums = bf16_sums(arch)
+    return 2 * ROUNDED + sums.error(keys) + 8 * sums.error(d)
+
+
 def check(
     heads: int, queries: int, keys: int, d: int, *, causal: bool = False, sms: int = 132, arch: str = "sm_90a"
 ) -> float:
@@ -401,8 +408,9 @@ def check(
     seconds = time.perf_counter() - start
     want, want_lse = reference(q, k, v, causal=causal)
     error, error_lse = relative_error(o, want), relative_error(lse, want_lse)
+    allowed = told(error, limit(heads, queries, keys, d, arch=arch), bf16_sums(arch), arch)
     print(
-        f"flash_attention {heads} x {queries} x {keys} x {d}{' causal' if causal else ''}  relative error {error:.1e}, "
+        f"flash_attention {heads} x {queries} x {keys} x {d}{' causal' if causal else ''}  {allowed}, "
         f"lse {error_lse:.1e}   {seconds:.2f} s"
     )
     return error if error_lse <= 1e-5 else math.inf
@@ -410,7 +418,7 @@ def check(
 
 def main() -> int:
     return run("attention, forward", check, build, size=(2, 300, 300, 128), names=("HEADS", "QUERIES", "KEYS", "D"),
-               arch="sm_90a", limit=LIMIT, flags=("causal",))  # fmt: skip
+               arch="sm_90a", limit=limit, flags=("causal",))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ SIZES = {
 @pytest.mark.parametrize(("d", "causal"), list(SIZES))
 def test_flash_attention(d: int, causal: bool) -> None:
     for heads, queries, keys in SIZES[d, causal]:
-        assert flash_attention.check(heads, queries, keys, d, causal=causal, sms=2) <= flash_attention.LIMIT
+        assert flash_attention.check(heads, queries, keys, d, causal=causal, sms=2) <= flash_attention.limit(
+            heads, queries, keys, d
+        )
     kernel = flash_attention.build(8, 1000, 1000, d, causal=causal)
     assert pyptx.diagnose(kernel.module()) == []
     result = assemble(kernel.ptx(), "sm_90a")

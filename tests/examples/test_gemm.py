@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import pyptx
@@ -17,12 +19,15 @@ from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
 from examples.blackwell import gemm_1sm, gemm_2sm
 from examples.blackwell import grouped_gemm as blackwell_grouped
+from examples.common import ROUNDED, Sums, bf16_sums, relative_error
 from examples.geforce import block_scaled_gemm
 from examples.hopper import fp8_gemm, grouped_gemm
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper import gemm_highperf as hopper_highperf
+from pyptx import numerics
 from pyptx.diagnostics import SimulationWarning
 from pyptx.kernel import Kernel
+from pyptx.numerics.tensor_cores.rules import read_kind, rule_for
 from pyptx.tools.ptxas import assemble
 
 # one tile, several of everything, and sizes that end within a tile in M, N and K
@@ -63,7 +68,7 @@ def test_block_scaled_gemm(format: str) -> None:
     """Fewer stages than buffers, several of everything, and sizes that end within a tile."""
     assert_legal(block_scaled_gemm.build(300, 264, 1280, format=format))
     for size in [(128, 128, 256), (256, 128, 1280), (130, 70, 768)]:
-        assert block_scaled_gemm.check(*size, format=format) <= gemms.LIMIT
+        assert block_scaled_gemm.check(*size, format=format) <= block_scaled_gemm.limit(*size, format=format)
 
 
 def assert_legal(kernel: Kernel) -> None:
@@ -110,13 +115,40 @@ def test_grouped_gemm_on_blackwell() -> None:
 def test_fp8_gemm() -> None:
     for size in ((256, 256, 128), (300, 264, 176), (256, 512, 1024)):
         assert_legal(fp8_gemm.build(*size))
-        assert fp8_gemm.check(*size, sms=4) <= gemms.LIMIT
+        assert fp8_gemm.check(*size, sms=4) <= fp8_gemm.limit(*size)
     with pytest.raises(ValueError, match="K of 16"):
         fp8_gemm.build(256, 256, 136)
+
+
+@pytest.mark.parametrize(
+    ("sums", "kind", "arch"),
+    [
+        (bf16_sums("sm_80"), "mma.f32.bf16.bf16.f32", "sm_80"),
+        (bf16_sums("sm_90a"), "wgmma.f32.bf16.bf16", "sm_90a"),
+        (bf16_sums("sm_100a"), "tcgen05.f32.bf16.bf16", "sm_100a"),
+        (fp8_gemm.FAST, "wgmma.f32.e4m3.e4m3", "sm_90a"),
+        (block_scaled_gemm.FORMATS["mxfp8"].sums, "mma.block32.f32.e4m3.e4m3.ue8m0", "sm_120a"),
+        (block_scaled_gemm.FORMATS["nvfp4"].sums, "mma.block16.f32.e2m1.e2m1.ue4m3", "sm_120a"),
+    ],
+)
+def test_tolerances_follow_from_the_hardware(sums: Sums, kind: str, arch: str) -> None:
+    """The sums of the examples are those of the table, and random sums err less than they allow, by less than a factor of 100."""
+    what = read_kind(kind)
+    rule = rule_for(what, arch)
+    assert (sums.products, sums.fraction, sums.kept) == (rule.unit or what.k, rule.fraction, rule.kept)
+    if what.block:
+        return
+    assert what.operands != "bf16" or ROUNDED + sums.error(65536) <= gemms.LIMIT
+    rng = np.random.default_rng(5)
+    for K in (64, 2048):
+        dtype = {"bf16": ml_dtypes.bfloat16, "fp8": ml_dtypes.float8_e4m3fn}[what.operands]
+        a, b = (rng.standard_normal(s).astype(dtype) for s in ((16, K), (K, 16)))
+        error = relative_error(numerics.dot(a, b, kind=kind, arch=arch), a.astype(float) @ b.astype(float))
+        assert sums.error(K) / 100 < error <= sums.error(K)
 
 
 def test_fp8_gemm_without_promotion() -> None:
     """The sanitizer advises to promote, and what the kernel loses stays small."""
     assert_legal(fp8_gemm.build(64, 8, 512, fast=True))
     with pytest.warns(SimulationWarning, match="advice: 512 FP8 products"):
-        assert fp8_gemm.check(64, 8, 512, sms=2, fast=True) <= gemms.LIMIT
+        assert fp8_gemm.check(64, 8, 512, sms=2, fast=True) <= fp8_gemm.limit(64, 8, 512, fast=True)
