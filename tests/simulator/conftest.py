@@ -9,7 +9,7 @@ import functools
 import pytest
 
 import pyptx.simulator
-from pyptx.simulator.jit import compiler
+from pyptx.numerics import llvm as compiler
 from pyptx.simulator.launch import loaded
 from pyptx.simulator.launch.launch import simulate_entry
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import SimulationError
+from pyptx.numerics import llvm as compiler
 from pyptx.runtime.ptxas import assemble
 from pyptx.simulator import load
-from pyptx.simulator.jit import compiler, runs
+from pyptx.simulator.jit import runs
 
 needs_llvmlite = pytest.mark.skipif(not compiler.available(), reason="needs llvmlite (the extra jit)")
 

@@ -45,7 +45,7 @@ def _pieces(x: Float64, y: Float64) -> list[tuple[Float64, Float64]]:
     if sum(high - low for low, high, _ in spans) <= free:
         return [(x, y)]
     window = max(1, free // 2)
-    return list(product(*(_windows(v, span, window) for v, span in zip((x, y), spans, strict=True))))
+    return list(product(_windows(x, spans[0], window), _windows(y, spans[1], window)))
 
 
 def _span(v: Float64) -> tuple[int, int, int]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from .. import formats
 from ..formats import FORMATS
-from .accumulate import Bits, Numbers, Scales, accumulate, addends, numbers
+from .accumulate import Bits, Numbers, Scales, accumulate, numbers, of_values
 from .exact import true_sum
-from .sums import Factors, Sum, Values, of_values, scaled
+from .rules import Rule
+from .sums import Factors, Sum, Values, scaled
 
 Float64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -103,23 +104,40 @@ def _fused_sums(
 ) -> Iterator[tuple[int, Float64, NDArray[np.int32], Numbers]]:
     """Fraction, addends, their exponents, and C, of each of the sums that align."""
     kind, rule = how.kind, how.rule
-    x, y = of_values(a, kind.a), of_values(b, kind.b)
-    scales = None if factors is None else (of_values(factors[0], kind.scale), of_values(factors[1], kind.scale))
-    parts: list[Any] = [slice(k, k + (rule.unit or kind.k)) for k in range(0, a.shape[-1], rule.unit or kind.k)]
-    if rule.emulation == "halves":
-        x, y, c = of_values(a, "f16"), of_values(b, "f16"), np.zeros_like(c)
-        pair = np.arange(a.shape[-1]) % 4 < 2
-        parts = [pair, ~pair]
-    elif rule.emulation:
-        return
-    for part in parts:
-        left, right = x[..., part], y[..., part, :]
-        own: Scales = None
-        if scales is not None:
-            blocks = slice(part.start // kind.block, part.stop // kind.block)
-            own = scales[0][..., blocks], scales[1][..., blocks, :]
-        terms, exponent = addends(rule, left, right, own)
-        yield rule.fraction, terms, exponent, numbers(c, kind.d)
-        c = accumulate(
-            replace(kind, k=left.value.shape[-1]), replace(rule, unit=None, emulation=""), left, right, c, own
-        )
+    for x, y, scales in how.instructions(a, b, factors):
+        unit = rule.unit or kind.k
+        parts: list[Any] = [slice(k, k + unit) for k in range(0, kind.k, unit)]
+        if rule.emulation == "halves":
+            x, y, c = of_values(x.value, "f16"), of_values(y.value, "f16"), np.zeros_like(c)
+            pair = np.arange(kind.k) % 4 < 2
+            parts = [pair, ~pair]
+        elif rule.emulation:
+            return
+        for part in parts:
+            left, right = x[..., part], y[..., part, :]
+            terms, exponent = _addends(rule, left, right, scales)
+            yield rule.fraction, terms, exponent, numbers(c, kind.d)
+            depth = left.value.shape[-1]
+            c = accumulate(replace(kind, k=depth), replace(rule, unit=None, emulation=""), left, right, c, scales)
+
+
+def _addends(rule: Rule, a: Numbers, b: Numbers, scales: Scales) -> tuple[Float64, NDArray[np.int32]]:
+    """The addends of a sum and their exponents: (products or groups of them, ..., M, N)."""
+    products = _along(a.value, -1)[..., None].astype(np.float64) * _along(b.value, -2)[..., None, :]
+    if rule.group == 1:
+        exponent = _along(a.exponent, -1)[..., None] + _along(b.exponent, -2)[..., None, :]
+    else:
+        products = products.reshape(-1, rule.group, *products.shape[1:]).sum(axis=1)
+        exponent = np.zeros(products.shape, np.int32)
+    if scales is None:
+        return products, exponent
+    of_a, of_b = scales
+    repeat = len(products) // of_a.value.shape[-1]
+    factor = _along(of_a.value, -1)[..., None].astype(np.float64) * _along(of_b.value, -2)[..., None, :]
+    shift = _along(of_a.exponent, -1)[..., None] + _along(of_b.exponent, -2)[..., None, :]
+    return products * np.repeat(factor, repeat, axis=0), exponent + np.repeat(shift, repeat, axis=0)
+
+
+def _along(x: NDArray[Any], axis: int) -> NDArray[Any]:
+    """K first: sums over the first axis add whole matrices."""
+    return np.ascontiguousarray(np.moveaxis(x, axis, 0))

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...diagnostics import PTXError
-from ..formats import FORMATS
-from .accumulate import ZERO_EXPONENT, Bits, Numbers, accumulate
+from .accumulate import Bits, Numbers, Scales, accumulate, accumulate_in_place, fits_native_code, of_values
 from .exact import exact
+from .native import ORDER, WIDTH, Places
 from .rules import FORMS, Kind, Rule, read_kind, rule_for
 
 Values = NDArray[np.floating[Any]]
 Factors = tuple[Values, Values] | None
 """The values of the scale factors of A, (..., M, blocks along K), and of B, (..., blocks along K, N)."""
+
+
+class Operands(NamedTuple):
+    """Those of one instruction of a chain."""
+
+    a: Numbers
+    b: Numbers
+    scales: Scales
 
 
 @dataclass(frozen=True)
@@ -39,15 +47,40 @@ class Sum:
 
     def __call__(self, a: Values, b: Values, c: Bits, factors: Factors = None) -> Bits:
         """As the hardware sums. (..., M, K), (..., K, N) and (..., M, N); C and the result are bits of D's type."""
+        for operands in self.instructions(a, b, factors):
+            c = accumulate(self.kind, self.rule, operands.a, operands.b, c, operands.scales)
+        return c
+
+    def in_place(self, a: Values, b: Values, words: Bits, places: Places, factors: Factors = None) -> bool:
+        """The same for (M, K) and (K, N), with C and D at `places` of an array, if native code can do that; whether it did."""
+        if places.order != ORDER:
+            b = b.reshape(len(b), -1, WIDTH)[:, :, places.order].reshape(b.shape)
+        parts = list(self.instructions(a, b, factors))
+        if not all(fits_native_code(self.rule, p.a, p.b, p.scales) for p in parts):
+            return False
+        for p in parts:
+            accumulate_in_place(self.kind, self.rule, p.a, p.b, words, places, p.scales)
+        return True
+
+    def instructions(self, a: Values, b: Values, factors: Factors) -> Iterator[Operands]:
+        """The operands of each instruction of the chain."""
         kind = self.kind
         x, y = of_values(a, kind.a), of_values(b, kind.b)
-        scales = None if factors is None else tuple(of_values(f, kind.scale) for f in factors)
+        scales = None
+        if factors is not None:
+            each = (
+                a.shape[-1] // kind.block // factors[0].shape[-1]
+            )  # a factor of a deep instruction serves some of the chain
+            along_k = np.repeat(factors[0], each, axis=-1), np.repeat(factors[1], each, axis=-2)
+            scales = of_values(along_k[0], kind.scale), of_values(along_k[1], kind.scale)
         for first in range(0, a.shape[-1], kind.k):
             part = slice(first, first + kind.k)
-            blocks = slice(first // kind.block, (first + kind.k) // kind.block) if kind.block else part
-            pair = None if scales is None else (scales[0][..., blocks], scales[1][..., blocks, :])
-            c = accumulate(kind, self.rule, x[..., part], y[..., part, :], c, pair)
-        return c
+            pair = scales
+            if scales is not None:
+                blocks = slice(first // kind.block, (first + kind.k) // kind.block)
+                pair = scales[0][..., blocks], scales[1][..., blocks, :]
+            whole = a.shape[-1] == kind.k
+            yield Operands(x, y, pair) if whole else Operands(x[..., part], y[..., part, :], pair)
 
     def exact(self, a: Values, b: Values, c: Bits, factors: Factors = None) -> Bits:
         """The true sum, rounded once to the nearest number of D's type. f64 is a chain of fma here, too."""
@@ -62,14 +95,6 @@ def scaled(a: Values, b: Values, factors: Factors) -> tuple[Values, Values]:
     block = a.shape[-1] // of_a.shape[-1]
     x, y = np.repeat(of_a, block, axis=-1), np.repeat(of_b, block, axis=-2)
     return a.astype(np.float64) * x, b.astype(np.float64) * y
-
-
-def of_values(values: NDArray[Any], name: str) -> Numbers:
-    """Numbers of a format, of which only the values are left."""
-    wide = np.asarray(values, np.float64)
-    exponent = np.maximum(np.frexp(wide)[1] - 1, FORMATS[name].min_exponent)
-    zero = exponent if name == "ue8m0" else np.where(wide == 0, ZERO_EXPONENT, exponent)
-    return Numbers(wide, zero.astype(np.int32))
 
 
 @lru_cache(maxsize=1024)
@@ -90,12 +115,12 @@ def sum_for(
     rows, depth = shape[0], shape[1] // 2 if sparse else shape[1]
     first = "mma" if instruction == "wmma" else instruction
     # the scale factors of ue5m3 are aligned as those of ue4m3 are; deeper packed instructions are longer sums of the same kind
-    written = [f"block{block}"] * bool(block) + [d, a, b] + [d] * (not block)
-    written += ["ue4m3" if scale == "ue5m3" else scale] * bool(block)
+    written = [d, a, b, ("ue4m3" if scale == "ue5m3" else scale) if block else d]
     refused: PTXError | None = None
     for k in [64] if packed else _depths(first, depth, chained=instruction in ("wmma", "tcgen05")):
         try:
-            kind = read_kind(f"{first}.{f'm{rows}' if d == 'f64' else ''}k{k}.{'.'.join(written)}")
+            own = [f"m{rows}k{k}" if d == "f64" else f"k{k}"] + [f"block{min(block, k)}"] * bool(block)
+            kind = read_kind(".".join([first, *own, *written]))
             rule = rule_for(kind, arch)
         except PTXError as error:
             refused = refused or error

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics.llvm import Native, compile_ir
 from ..machine.machine import Full, Machine, Masked
 from ..machine.program import Inst, Segment
 from ..machine.registry import Meaning, Pure, Step
-from .compiler import Native, compile_ir
 from .parts import Unfit, Writer
 
 Array = Any

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...diagnostics import PTXError
 from ...numerics import floating, formats
+from ...numerics.tensor_cores.native import Places
 from ...numerics.tensor_cores.specials import NAN
 from ...numerics.tensor_cores.sums import Factors, Sum, scaled, sum_for
 
@@ -47,6 +48,12 @@ class MatrixSum:
             observer.summed(self.inst, lane, self.hardware, a, b, c, factors, result)
         return result
 
+    def in_place(self, a: Array, b: Array, words: Array, places: Places, factors: Factors = None) -> bool:
+        """The same for (M, K) and (K, N), with C and D at `places` of an array, if that is what native code does; whether it did."""
+        if self.hardware is None or self.machine.arithmetic.sums != "hardware" or self.machine.observers:
+            return False
+        return self.hardware.in_place(a, b, words, places, factors)
+
     def _integers(self, a: Array, b: Array, c: Array) -> Array:
         total = (a @ b).astype(np.int64) + np.ascontiguousarray(c).view(np.int32)  # below 2**24: exact in float32
         return (np.clip(total, -(1 << 31), (1 << 31) - 1) if self.clamp else total).astype(np.uint32)
@@ -72,10 +79,11 @@ class MatrixSum:
     def _chain(self, a: Array, b: Array, c: Array) -> Array:
         """f64 by fma along K, from C on."""
         total = np.ascontiguousarray(c).view(np.float64)
+        rounding: Any = self.inst.rounding
         for i in self._order(a.shape[-1]):
             left, right = np.broadcast_arrays(a[..., i : i + 1], b[..., i : i + 1, :])
             left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-            total = floating.fma(left, right, total, rounding=self.inst.rounding)
+            total = floating.fma(left, right, total, rounding=rounding)
         return total.view(np.uint64)
 
 

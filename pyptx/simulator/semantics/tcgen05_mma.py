@@ -9,7 +9,6 @@ unless the operand was changed in between, which is a mistake of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,8 @@ import numpy as np
 from ...dialects.ptx.instruction_descriptor import KINDS, InstructionDescriptor, read_descriptor
 from ...dialects.ptx.target import condition_text, target_in
 from ...numerics import formats
+from ...numerics.tensor_cores.native import matrix_places
+from ...numerics.tensor_cores.sums import Factors
 from ..machine.machine import Machine
 from ..machine.matrix_sum import MatrixSum, matrix_sum
 from ..machine.memory import address_of
@@ -98,8 +99,8 @@ def _bind(machine: Machine, inst: Inst, ws: bool, sparse: bool) -> Action:
                 factors = of_a, of_b.T
             keep = None if disabled is None else _disabled(machine, disabled, lane, i)
             shift = 0 if divide is None else int(divide.value)
-            products = partial(total, -x if shape.negate else x, z.T, factors=factors, lane=lane)
-            _accumulate(this, d, cta, products, accumulate, shift, keep)
+            x = -x if shape.negate else x
+            _accumulate(this, d, cta, (total, x, z.T, factors), accumulate, shift, keep)
 
     return each(machine, issue)
 
@@ -170,7 +171,7 @@ def _accumulate(
     issue: Issue,
     d: Operand,
     cta: int,
-    products: Callable[[Array], Array],
+    product: tuple[MatrixSum, Array, Array, Factors],
     accumulate: bool,
     shift: int,
     keep: Array | None,
@@ -190,12 +191,18 @@ def _accumulate(
     data = memory.data[cta]
     whole = rows == 128
     old = data[:, column : column + shape.n] if whole else data[lanes, column + columns]
+    if whole and keep is None and not shift and shape.d == "f32":
+        if not accumulate:
+            old[...] = 0
+        if product[0].in_place(*product[1:3], old, matrix_places(128, old.strides[0] // 4), product[3]):
+            return
     before = old.astype(np.uint16) if shape.d == "f16" else old
     if not accumulate:
         before = np.zeros_like(before)
     elif shift:
         before = formats.encode(formats.decode(before, shape.d) * 2.0**-shift, shape.d)
-    new = products(before).astype(np.uint32)
+    total, x, y, factors = product
+    new = total(x, y, before, factors, lane).astype(np.uint32)
     if keep is not None:
         new = np.where(keep[np.broadcast_to(lanes, new.shape)], old, new)
     if whole:

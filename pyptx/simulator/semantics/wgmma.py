@@ -6,10 +6,12 @@ A wgmma is complete when issued, which is one of the orders PTX allows. Sums are
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...numerics.tensor_cores.native import Places
 from ..machine.machine import Machine
 from ..machine.matrix_sum import matrix_sum
 from ..machine.program import Imm, Inst, Not, Operand, Reg, Sink, Vec
@@ -26,7 +28,6 @@ from ..tensor.sparsity import place_nonzeros, quad_codes
 
 Array = Any
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
-_WORDS = {"f32": np.uint32, "f16": np.uint16, "s32": np.uint32}
 
 
 def warpgroups(machine: Machine, inst: Inst, mask: Mask) -> list[int]:
@@ -172,9 +173,11 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             y = operand(b, first, n, k, bbits, btype, turned_b)
             accumulate = _uniform(machine, scale_d, first, "pred" if not isinstance(scale_d, Imm) else "u32")
             registers = accumulator.view(first)
-            before = _matrix(registers, dtype) if accumulate else np.zeros((64, n), _WORDS[dtype])
-            bits = total(-x if negative else x, y.T, before, lane=first)
-            registers[...] = _registers(bits, dtype)
+            if not accumulate:
+                registers[...] = 0
+            x = -x if negative else x
+            if not total.in_place(x, y.T, registers, _places(dtype, registers.strides[0] // 4)):
+                registers[...] = _registers(total(x, y.T, _matrix(registers, dtype), lane=first), dtype)
             accumulator.put(first, registers)
 
     return step
@@ -185,6 +188,16 @@ def accumulators(matrix: Array) -> Array:
     values (n/8, m/8, n%2), the others lanes (m/16, m%8, n/2%4).
     """
     return matrix.reshape(4, 2, 8, -1, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+
+
+@lru_cache(maxsize=64)
+def _places(kind: str, lanes: int) -> Places:
+    """Where D is in registers of so many lanes: words of 32 bits, or halves of them for f16."""
+    row = np.arange(64, dtype=np.int64)
+    word = row // 8 % 2 * (2 if kind == "f32" else 1) * lanes + row // 16 * 32 + row % 8 * 4
+    if kind == "f32":  # a register has one column of each pair, a lane and its neighbours those of the next pairs
+        return Places(word, 4 * lanes, lanes, (0, 2, 4, 6, 1, 3, 5, 7))
+    return Places(2 * word, 4 * lanes)
 
 
 def _matrix(registers: Array, kind: str) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from ...diagnostics import SimulationError
+from ..diagnostics import SimulationError
 
 Native = Callable[[int, int, int], int]
 """`(pointers, warps, mask) -> 0, or 1 + the number of the load or store that cannot go on`. `pointers` and `mask` are
