@@ -163,13 +163,18 @@ def _excerpt(source: str, column: int | None) -> list[str]:
 _LINES = 8
 """Lines that a merged diagnostic names."""
 _ALIKE = 4
-"""Diagnostics that differ in the numbers of registers alone and are printed one by one."""
-_REGISTER = re.compile(r"(%[A-Za-z_$]+)\d+")
+"""Diagnostics that differ in the numbers of registers and offsets alone and are printed one by one."""
+_UNROLLED = re.compile(r"(%[A-Za-z_$]+)\d+| ?[+-] ?(?:0[xX][0-9A-Fa-f]+|\d+)(?=[\])])")
+
+
+def shape_of(text: str) -> str:
+    """A text without the numbers of registers and the offsets of addresses, in which copies of unrolled code differ."""
+    return _UNROLLED.sub(r"\1", text)
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Diagnostics as tools print them: equal ones of one file once, at the first place, with how many more there are and
-    where; also those that differ in the numbers of registers only, if there are many.
+    where; also those that differ in the numbers of registers and offsets only, if there are many.
     """
     groups: dict[object, list[Diagnostic]] = {}
     for d in diagnostics:
@@ -178,7 +183,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     alike: dict[object, list[list[Diagnostic]]] = {}
     for group in groups.values():
         d = group[0]
-        alike.setdefault((d.severity, d.filename, _REGISTER.sub(r"\1", d.message), d.line is None), []).append(group)
+        alike.setdefault((d.severity, d.filename, shape_of(d.message), d.line is None), []).append(group)
     kept = {id(group): group for groups in alike.values() if len(groups) <= _ALIKE for group in groups}
     kept |= {id(groups[0]): [d for g in groups for d in g] for groups in alike.values() if len(groups) > _ALIKE}
     shown = [kept[id(group)] for group in groups.values() if id(group) in kept]

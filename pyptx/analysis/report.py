@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..diagnostics import PTXError
+from ..diagnostics import Diagnostic, PTXError, merged
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import FunctionOp, ModuleOp, head_labels
 from ..ssa.graph import Dominators
@@ -57,6 +57,13 @@ class FunctionReport:
     @property
     def name(self) -> str:
         return self.function.symbol
+
+    def told(self, filename: str | None = None) -> list[Diagnostic]:
+        """The findings as tools print them: those of unrolled code once, with their number."""
+        return merged(
+            Diagnostic(f.severity, f.message, filename if f.line else None, f.line, hint=f.hint, origin=f.origin)
+            for f in self.findings
+        )
 
     def block_name(self, block: int) -> str:
         """The label of a block, or `entry` or `block 3`."""

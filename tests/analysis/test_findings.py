@@ -181,3 +181,14 @@ def test_wgmma_reads_its_accumulators_where_scale_d_is_true(scale: str, severiti
     told = [f for f in report.findings if f.analysis == "uninitialised"]
     assert [f.severity for f in told] == severities
     assert all("%f1, %f2, %f3 and %f4" in f.message for f in told)
+
+
+def test_unrolled_code_is_told_once_with_a_count() -> None:
+    """32 lanes that are 128 bytes apart meet in one bank, in each of eight loads."""
+    loads = "\n".join(f"\tld.shared.u32 %r{3 + i}, [%r2+{4 * i}];" for i in range(8))
+    head = ".shared .align 16 .b8 s[8192];\n\tmov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 7; mov.u32 %r2, s; add.u32 %r2, %r2, %r1;"
+    report = report_of(f"{head}\n{loads}\n\tret;", directives=".reqntid 32")
+    assert len(found(report, "banks")) == 8
+    (told,) = [d for d in report.told() if "bank conflict" in d.message]
+    assert "; 7 more like this at lines" in told.message
+    assert told.hint

@@ -161,11 +161,7 @@ def as_text(report: FunctionReport, filename: str) -> str:
             "banks",
             f"{len(told)} of {len(report.banks)} shared accesses known, worst {worst}-way" if told else "not known",
         )
-    said = [
-        Diagnostic(f.severity, f.message, filename if f.line else None, f.line, origin=f.origin)
-        for f in report.findings
-    ]
-    lines += [d.render() for d in merged(said)]
+    lines += [replace(d, hint=None).render() for d in report.told(filename)]
     return "\n".join(lines)
 
 

@@ -42,7 +42,7 @@ def findings_tab(report: FunctionReport) -> str:
     if not report.findings:
         return paragraph("Nothing odd found.")
     items: list[str] = []
-    for f in report.findings:
+    for f in report.told():
         where = f'<span class="at">line {f.line}</span>' if f.line else ""
         notes = [f.hint or "", *origin_lines(f.origin)]
         hint = "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyptx.diagnostics import Diagnostic
+from pyptx.diagnostics import Diagnostic, Origin
 from pyptx.simulator.sanitizer import Finding
 from pyptx.simulator.sanitizer.grouping import grouped
 from pyptx.simulator.sanitizer.sanitizer import MOST_FINDINGS
@@ -99,6 +99,39 @@ def test_counts_of_collisions(store: str, grid: int, block: int, words: str) -> 
     found = run(f"    {store};", grid=grid, block=block).findings
     assert bool(found) == bool(words)
     assert all(f.message.startswith(words) for f in found), found
+
+
+def test_unrolled_ptx_is_told_once_with_its_lines() -> None:
+    """The lines of PTX differ, and so do registers and offsets."""
+    lines = [f"    ld.shared.u32 %r{10 + i}, [buf+{4 * i}];" for i in range(6)]
+    report = run("    st.shared.u32 [%r5], %r1;\n" + "\n".join(lines))
+    (told,) = report.distinct
+    assert told.line is not None
+    assert told.message.endswith(f"; 5 more like this at lines {', '.join(str(told.line + i) for i in range(1, 6))}")
+    texts = [f"ld.shared.u32 %r1, [{name}];" for name in ("buf+4", "buf+8", "other+4")]
+    assert len(grouped([finding("a", filename="k.ptx", line=n, instruction=t) for n, t in enumerate(texts)])) == 2
+
+
+def test_lines_of_the_source_decide_where_they_are_known() -> None:
+    def at(line: int, ptx: int) -> Finding:
+        return finding("a", filename="k.ptx", line=ptx, origin=(Origin("k.cu", line),))
+
+    assert len(grouped([at(7, 10), at(7, 20), at(7, 30)])) == 1
+    assert len(grouped([at(7, 10), at(8, 20)])) == 2
+    # the other side is at another line
+    there = [Diagnostic("note", "`st`", "k.ptx", n, origin=(Origin("k.cu", n),)) for n in (3, 4)]
+    assert len(grouped([replace(at(7, 10), other=t) for t in there])) == 2
+
+
+def test_causes_come_before_symptoms() -> None:
+    symptom, cause = finding("a", rule="uninitialised-shared"), finding("b", rule="race")
+    warning, note = finding("c", rule="tcgen05-fence", severity="warning"), Diagnostic("note", "d")
+    depends = finding("e", rule="schedule-dependent")
+    assert [f.message for f in grouped([note, warning, symptom, depends, cause])] == list("baecd")
+    # a race of a run is told before the read of a place that its store has not reached yet
+    report = run("    ld.shared.u32 %r10, [buf+4]; st.global.u32 [%rd5], %r10;\n    st.shared.u32 [%r5], %r1;")
+    assert [f.rule for f in report.findings if isinstance(f, Finding)] == ["uninitialised-shared", "race"]
+    assert [f.rule for f in report.distinct if isinstance(f, Finding)] == ["race", "uninitialised-shared"]
 
 
 def test_long_lists_of_registers_show_their_ends() -> None:

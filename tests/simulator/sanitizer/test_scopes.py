@@ -229,6 +229,37 @@ def test_proxy_fences_beside_the_way(wrong: dict[str, str], cluster: int | None)
     breaks(bulk_message(**wrong, mark="//!"), "proxy", grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
 
 
+COPIED = """
+    st.shared.u32 [%r5], %r1; fence.proxy.async;
+    @%p1 mbarrier.init.shared.b64 [bar], 1; @%p1 fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    setp.eq.u32 %p3, %r2, 0; and.pred %p4, %p3, %p1;
+    mov.u32 %r12, 1; mov.u32 %r14, bar; mapa.shared::cluster.u32 %r13, %r14, %r12;
+    @!%p4 bra $others;
+    cp.async.bulk.global.shared::cta.bulk_group [%rd2], [buf], 256;
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    mbarrier.arrive{}.shared::cluster.b64 _, [%r13];
+$others:
+    @%p3 bra $end;
+$wait:
+    mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p2, [bar], 0;
+    @!%p2 bra $wait;
+    ld.global.u32 %r15, [%rd5];
+$end:
+    barrier.cluster.arrive; barrier.cluster.wait;
+"""
+
+
+def test_a_scope_that_is_too_narrow_after_a_wait_group() -> None:
+    """The thread that waited for its copies tells another CTA, which reads what they wrote: .cta does not reach it (8.5)."""
+    assert not run(COPIED.format(".release.cluster"), **CLUSTER).findings
+    (found,) = run(COPIED.format(".release.cta"), **CLUSTER).findings
+    assert isinstance(found, Finding) and found.rule == "race"
+    assert "which waited for it (wait_group)" in found.message
+    hint = found.hint or ""
+    assert "mbarrier.arrive.release.cta" in hint and "the scope .cta" in hint and ".cluster" in hint
+
+
 WAITS = REMOTE.replace("mbarrier.arrive{}", "mbarrier.arrive").replace(".acquire.cluster", "{}")
 
 
