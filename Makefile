@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lit lint typecheck bench docs clean
+.PHONY: help demo test pytest lit lint typecheck bench mutants docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,12 @@ typecheck: $(VENV)/.stamp-test ## basedpyright, strict, on pyptx/
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.stamp-test ## every benchmark that needs no GPU, each a table with its budgets
-	@for file in benchmarks/[!_]*.py; do \
+	@for file in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/[!_]*.py)); do \
 	  $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
+
+mutants: $(VENV)/.stamp-test ## mutation testing of a sample (ARGS="--sample 300 --area passes"); hours
+	$(PIP) cosmic-ray
+	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 docs: $(VENV)/.stamp-docs ## the documentation site, into site/
 	$(BIN)/mkdocs build --strict
