@@ -26,7 +26,10 @@ def parse(
     target and checks the IR; `allow_unknown=True` carries instructions that pyptx does not know through as text.
     Raises PTXError, whose `.diagnostics` lists every error with its place.
     """
-    from .parser.module import parse_text
+    from .ssa.collector import gc_paused
+
+    with gc_paused():  # the first call imports: objects that stay
+        from .parser.module import parse_text
 
     text, path = source_of(source)
     name = filename or path

@@ -17,7 +17,7 @@ from ..dialects.ptx.structure import (
     DeclarationAttr,
     LocOp,
 )
-from ..dialects.ptx.syntax import LINE_MARKER, lex
+from ..dialects.ptx.syntax import LINE_MARKER, Token, lex
 from ..ssa.statement import Environment, Kind, Shape, Statement
 from . import known_lines, recipes, templates
 from .extent import (
@@ -57,6 +57,11 @@ def _goes_on_as_source(line: str, inside: bool) -> bool:
     """Whether a program that a section holds goes on after this line."""
     begin, end = line.rfind(".source_begin"), line.rfind(".source_end")
     return begin > end if max(begin, end) >= 0 else inside
+
+
+def _is_instruction(tokens: list[Token]) -> bool:
+    """Whether a single statement of a body is an instruction."""
+    return tokens[0][1] == "@" or (tokens[0][0] == "id" and tokens[1:2] != [("p", ":")])
 
 
 class Reader(StatementReader):
@@ -344,7 +349,9 @@ class Reader(StatementReader):
         recorded = len(function.statements) if function is not None else 0
         self.defined = None
         issues = len(self.module.issues)
-        known = {t for k, t in tokens if k == "id" and environment.known(t)} if environment is not None else set[str]()
+        known: set[str] = set()
+        if environment is not None and not (single and _is_instruction(tokens)):  # which declares nothing
+            known = {t for k, t in tokens if k == "id" and environment.known(t)}
         for end in ends:
             piece_gaps = [*gaps[start:end], gaps[end] if end == len(tokens) else ""]
             self._statement(tokens, start, end, piece_gaps, position, single, text, names, newline)

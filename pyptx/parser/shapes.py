@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..dialects.ptx.foundation import data_attr
 from ..dialects.ptx.structure import (
     DeclarationAttr,
     DirectiveOp,
@@ -24,7 +25,7 @@ def directive_shape(
     op_class: type[DirectiveOp | UnknownOp], words: list[str], gaps: list[str], tokens: list[str] | None = None
 ) -> Shape:
     shape = Shape(Kind.OTHER, tokens or words, gaps)
-    shape.op_class, shape.properties = op_class, {"words": TokensAttr(tuple(words))}
+    shape.op_class, shape.properties = op_class, {"words": data_attr(TokensAttr, tuple(words))}
     return shape
 
 

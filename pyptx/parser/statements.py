@@ -166,7 +166,9 @@ class StatementReader:
                 self._issue(problem.message, position.line(at), position.column(at), problem.hint)
             self._record_raw(words, gaps, line, position.column(start))
             return
-        if not reading.cls.terminator and self._undeclared(tokens, start, end, position):
+        all_names = ([reading.guard_register] if reading.guard_register else []) + reading.registers
+        plain = single and names == all_names and all(map(environment.known, all_names[:1]))
+        if not plain and not reading.cls.terminator and self._undeclared(tokens, start, end, position):
             self._record_raw(words, gaps, line, position.column(start))
             return
         if reading.guard_register is not None and not environment.known(reading.guard_register):
@@ -174,7 +176,6 @@ class StatementReader:
                 f"the guard {reading.guard_register} is not a declared register",
                 start + guard_tokens(reading.guard) - 1,
             )
-        all_names = ([reading.guard_register] if reading.guard_register else []) + reading.registers
         regs = [environment[n] for n in all_names]
         cls = reading.cls
         layout, name = reading.layout, ""
@@ -189,8 +190,8 @@ class StatementReader:
         shape.opcode_tokens = reading.operands_at - reading.opcode_at
         shape.column = position.column(start)  # not of the opcode: that depends on the length of the guard
         self._record(shape, regs, line, name)
-        if single and newline and names == all_names and "\n" not in text:
-            shape.bare = tuple({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"})
+        if plain and newline and "\n" not in text:
+            shape.bare = tuple(sorted({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"}))
             known_lines.keep(text, shape, name, len(names))
 
     def _take(self, name: str) -> None:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, Location
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.core import SSAValues, Use
 
+from ..dialects.ptx.foundation import data_attr
 from .collector import gc_paused as gc_paused
 
 _OpT = TypeVar("_OpT", bound=Operation)
@@ -118,7 +119,7 @@ def line_location(filename: StringAttr, line: int, column: int) -> FileLineColLo
     """`FileLineColLoc` with shared integers, made without its checking constructor."""
     top = line if line > column else column
     while len(_ints) <= top:
-        _ints.extend(IntAttr(i) for i in range(len(_ints), max(top + 1, 2 * len(_ints), 256)))
+        _ints.extend(data_attr(IntAttr, i) for i in range(len(_ints), max(top + 1, 2 * len(_ints), 256)))
     location = _new(FileLineColLoc)
     fields = cast("dict[str, Any]", location.__dict__)
     fields["filename"] = filename

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dialects.ptx.attributes import layout_attr, string_attr
-from ..dialects.ptx.foundation import Attribute
+from ..dialects.ptx.foundation import Attribute, data_attr
 from ..dialects.ptx.instruction import Instruction, slot_properties
 from ..dialects.ptx.memo import count_entry
 from ..dialects.ptx.structure import TokensAttr
@@ -84,7 +84,7 @@ def with_trivia(shape: Shape, style: Style, number: int) -> dict[str, Attribute]
         canonical = style.directive_gaps(shape.tokens)
     attributes = dict(shape.attributes)
     if canonical != shape.gaps:
-        attributes["gaps"] = TokensAttr(tuple(shape.gaps))
+        attributes["gaps"] = data_attr(TokensAttr, tuple(shape.gaps))
     shape.trivia[number] = attributes
     count_entry()
     return attributes

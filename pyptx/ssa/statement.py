@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -97,13 +98,16 @@ class Shape:
 
     def copy(self) -> Shape:
         """A shape of its own, to be changed."""
-        found = Shape(self.kind, self.tokens, self.gaps)
-        for slot in Shape.__slots__:
-            setattr(found, slot, getattr(self, slot))
+        found = object.__new__(Shape)
+        for write, value in zip(_WRITES, _READ(self), strict=True):
+            write(found, value)
         found.attributes = dict(self.attributes)
         found.trivia, found.verdicts = {}, {}
         return found
 
+
+_READ = attrgetter(*Shape.__slots__)
+_WRITES = [Shape.__dict__[slot].__set__ for slot in Shape.__slots__]
 
 Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]"]
 """What is wrong with an instruction, and the symbols it names."""
@@ -176,6 +180,10 @@ class Environment(dict[str, Reg]):
         found = self._range_of(name)
         if found is None:
             raise KeyError(name)
+        return self._made(name, found)
+
+    def _made(self, name: str, found: Range) -> Reg:
+        """The register of that name in a range."""
         if found.scope in self._scopes:
             self._scopes[found.scope].registers.setdefault(name, None)
         reg = self[name] = Reg(name, found.register_class, found.scope)
@@ -185,8 +193,10 @@ class Environment(dict[str, Reg]):
         """The innermost range that has the name."""
         stem = name.rstrip("0123456789")
         found = self._ranges.get(stem)
+        if found is None:
+            return None
         digits = name[len(stem) :]
-        if found is None or not 0 < len(digits) < 12 or (digits[0] == "0" and len(digits) > 1) or name in self._hidden:
+        if not 0 < len(digits) < 12 or (digits[0] == "0" and len(digits) > 1) or name in self._hidden:
             return None
         number = int(digits)
         while found is not None and number >= found.count:
@@ -195,12 +205,12 @@ class Environment(dict[str, Reg]):
 
     def known(self, name: str) -> bool:
         """Whether the name is a register here (materialising it if it lies in a range)."""
-        if name in self:
+        if dict.__contains__(self, name):
             return True
-        try:
-            self[name]
-        except KeyError:
+        found = self._range_of(name)
+        if found is None:
             return False
+        self._made(name, found)
         return True
 
     def numbered(self, digits: str) -> list[str]:

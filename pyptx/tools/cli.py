@@ -14,6 +14,7 @@ from importlib import import_module
 
 from .. import __version__, dialects
 from ..sources import make_output_total
+from ..ssa.collector import gc_paused
 
 COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
@@ -75,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _module(name: str):
-    return import_module(f".commands.{name}", __package__)
+    with gc_paused():  # what an import makes stays
+        return import_module(f".commands.{name}", __package__)
 
 
 if __name__ == "__main__":

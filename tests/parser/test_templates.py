@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -113,3 +114,28 @@ def test_a_name_that_is_a_register_elsewhere(nothing_known: None) -> None:
     functions = [item for item in Reader(text).read().items if isinstance(item, FunctionSource)]
     reads = [[r.name for r in s[1]] for f in functions for s in f.statements if s[0].tokens[0] == "mov"]
     assert reads == [["%d1"], ["%d1", "x"]]
+
+
+NAMES = ("g", "s", "p", "r64", "%tid.x", "f", "nowhere", "ld", "WARP_SZ", "_")
+"""A global and a shared variable, a parameter, a register, a special register, a function, and what is not declared."""
+
+
+def test_names_in_addresses_are_judged_one_by_one(nothing_known: None) -> None:
+    """Of two instructions that differ in the variable, the second is read and judged as if it stood alone."""
+    head = (
+        ".version 8.0\n.target sm_90\n.address_size 64\n.global .b32 g[4];\n.func f()\n{\nret;\n}\n"
+        ".entry k(.param .b32 p)\n{\n.shared .b32 s[4];\n.reg .b32 %r<3>;\n.reg .b64 r64;\n"
+    )
+    place = head.count("\n") + 2
+    for spelling in (
+        "ld.b32 %r1, [{}];",
+        "ld.shared.b32 %r1, [{}+4];",
+        "ld.param.b32 %r1, [{}];",
+        "st.global.u32 [{}], 7;",
+    ):
+        for first, second in itertools.product(("g", "s", "p"), NAMES):
+            line, other = spelling.format(first), spelling.format(second)
+            together = [d for d in diagnose(f"{head}{line}\n{other}\nret;\n}}\n") if d.line == place]
+            with in_full():
+                alone = [d for d in diagnose(f"{head}ret;\n{other}\nret;\n}}\n") if d.line == place]
+            assert together == alone, f"{line}\n{other}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from .foundation import Data, StringAttr, irdl_attr_definition
+from .foundation import Data, StringAttr, data_attr, irdl_attr_definition
 from .memo import Memo
 from .syntax import Layout, SyntaxProblem, layout_text, parse_layout
 
@@ -41,7 +41,7 @@ def layout_attr(layout: Layout) -> LayoutAttr:
     """The one attribute for this layout."""
     attr = _layouts.get(layout)
     if attr is None:
-        attr = _layouts[layout] = LayoutAttr(layout)
+        attr = _layouts[layout] = data_attr(LayoutAttr, layout)
     return attr
 
 
@@ -49,5 +49,5 @@ def string_attr(text: str) -> StringAttr:
     """The one string attribute for a short word (modifier, name)."""
     attr = _strings.get(text)
     if attr is None:
-        attr = _strings[text] = StringAttr(text)
+        attr = _strings[text] = data_attr(StringAttr, text)
     return attr

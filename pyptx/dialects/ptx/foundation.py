@@ -6,7 +6,7 @@ import these names from here, and everything else of xDSL where IR is made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import makes_ir as makes_ir
 
@@ -35,6 +35,18 @@ else:
     from .stand_ins import UnitAttr as UnitAttr
     from .stand_ins import VerifyException as VerifyException
     from .stand_ins import irdl_attr_definition as irdl_attr_definition
+
+
+_new = object.__new__
+_set = object.__setattr__
+_DataT = TypeVar("_DataT", bound=Data[Any])
+
+
+def data_attr(cls: type[_DataT], data: object) -> _DataT:
+    """The same as `cls(data)`, without the checks of its constructor, which take longer than all the rest."""
+    attr = _new(cls)
+    _set(attr, "data", data)
+    return attr
 
 
 def traits_of(kind: str) -> OpTraits:

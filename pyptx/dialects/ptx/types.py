@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from .foundation import Data, TypeAttribute, irdl_attr_definition
+from .foundation import Data, TypeAttribute, data_attr, irdl_attr_definition
 from .memo import Memo
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def register_type(register_class: str, name: str, scope: int) -> RegType:
     key = (register_class, name, scope)
     found = _registers.get(key)
     if found is None:
-        found = _registers[key] = RegType(key)
+        found = _registers[key] = data_attr(RegType, key)
     return found
 
 
