@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from pyptx.dialects.ptx.directive_facts import judge_directive
-from pyptx.dialects.ptx.forms import Form, OperandSpec, count_in
+from pyptx.dialects.ptx.forms import Form
 from pyptx.dialects.ptx.instruction import OPCODES, Instruction
+from pyptx.dialects.ptx.operand_specs import OperandSpec, count_in
 from pyptx.dialects.ptx.special_registers import SPECIAL_REGISTERS
 from pyptx.dialects.ptx.target import parse_version
 from pyptx.dialects.ptx.types import SCALAR_TYPES
