@@ -5,6 +5,7 @@ those that skip nothing are not. Programs are generated: an enclosing construct,
 from __future__ import annotations
 
 import linecache
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -164,7 +165,27 @@ def test_in_one_line(block: str, statement: str) -> None:
 
 def test_the_message_names_the_statement() -> None:
     text = "def f():\n for k in range(2):\n  with ptx.scope():\n   emit(1)\n   if k == 1:\n    break\n"
-    assert "Python's break inside a block (line 6)" in outcome(text)
+    said = outcome(text)
+    assert "Python's break inside a block (line 6)" in said
+    assert ":6:5: error" in said
+
+
+def test_a_continue_after_which_nothing_follows() -> None:
+    """A Python `if` over what is known while tracing: the rounds it leaves early lack what follows in the block, no more."""
+    head = "def f():\n p = reg.scalar(s32, init=1) > 0\n for k in range(4):\n"
+    for text, left, rounds in (
+        ("  with ptx.if_(p):\n   if k == 2:\n    continue\n   emit(k)\n", [0, 1, 3], 4),
+        ("  with ptx.if_(p):\n   with ptx.scope():\n    if k < 2: continue\n    emit(k)\n", [2, 3], 4),
+        ("  if k != 1:\n   with ptx.if_(p):\n    if k == 2:\n     continue\n    emit(k)\n", [0, 3], 3),
+    ):
+        filename = f"<program {next(_numbers)}>"
+        linecache.cache[filename] = (len(text), None, (head + text).splitlines(True), filename)
+        names = dict(globals())
+        exec(compile(head + text, filename, "exec"), names)
+        made = kernel(names["f"]).ptx()
+        assert [int(n) for n in re.findall(r"mov\.u32 %r\d+, (\d+);", made)] == left, text
+        assert made.count("bra") == rounds  # each has its block
+    assert "continue inside a block" in outcome(head + "  with ptx.if_(p):\n   if k == 2:\n    continue\n  emit(k)\n")
 
 
 @pytest.mark.parametrize("block", BLOCKS)

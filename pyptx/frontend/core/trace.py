@@ -67,6 +67,8 @@ ALLOC_PREFIXES = {
 }  # fmt: skip
 
 
+MOST_STATEMENTS = 1_000_000
+"""Instructions of one trace: ptxas would take hours for more."""
 FINISHED = "finished"
 """The class of the registers of a finished trace, so that their use in another kernel is noticed."""
 
@@ -261,7 +263,17 @@ class Trace:
             self._codes[id(code)] = code
             line, _, column, _ = _positions_of(code)[frame.f_lasti // 2]
             found = self._places[key] = self.add_place(code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+        if len(self.statements) > MOST_STATEMENTS:
+            self._refuse_endless(found)
         return found
+
+    def _refuse_endless(self, at: int) -> None:
+        raise self.error(
+            f"{MOST_STATEMENTS:,} instructions are traced, and the kernel has not ended: a Python loop around this line does not "
+            "end, or makes too many rounds, each of which is unrolled",
+            "write a loop of the kernel: for i in ptx.range_(n)",
+            at=at,
+        )
 
     def codes(self) -> list[CodeType]:
         """The functions of the author's that have recorded something."""

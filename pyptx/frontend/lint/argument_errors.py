@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+from inspect import signature
 from types import TracebackType
+from typing import Any
 
 from ...diagnostics import PTXError, did_you_mean
 from ..core.registers import Reg, functions_of
@@ -73,13 +75,49 @@ def _is_ours(module: object) -> bool:
 
 
 def _advice(error: Exception) -> str | None:
-    """What to write instead of a name that an object does not have."""
+    """What to write instead of a name or keyword that an object or function does not have."""
+    if isinstance(error, TypeError):
+        return _advice_of_call(str(error))
     if not isinstance(error, AttributeError) or error.obj is None:
         return None
     name = str(error.name)
     if isinstance(error.obj, Reg) and name in _MATHEMATICS:
         return functions_of(error.obj.dtype)
     return did_you_mean(name, [n for n in dir(error.obj) if n[0] != "_"]) or None
+
+
+_KEYWORD = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+_ELSEWHERE = {
+    (
+        "wait",
+        "scope",
+    ): "the scope of a wait is a modifier: write the loop yourself, around ptx.inst.mbarrier.try_wait.parity.acquire.cluster.shared__cta.b64(done, address, phase)",
+    (
+        "arrive",
+        "scope",
+    ): "the scope of an arrive is a modifier: write ptx.inst.mbarrier.arrive.release.cluster.shared__cta.b64(state, address)",
+}
+"""Keywords that other libraries have, and where that is said here."""
+
+
+def _advice_of_call(message: str) -> str | None:
+    """Which arguments a function takes."""
+    found = _KEYWORD.search(message)
+    if found is None:
+        return None
+    path, keyword = found[1].split("."), found[2]
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("pyptx.frontend."):
+            continue
+        function: Any = module
+        for part in path:
+            function = getattr(function, part, None)
+        if not callable(function):
+            continue
+        known = [n for n in signature(function).parameters if n not in ("self", "cls")]
+        takes = f"{path[-1]} takes {', '.join(known)}" if known else f"{path[-1]} takes no arguments"
+        return "; ".join(t for t in (did_you_mean(keyword, known), takes, _ELSEWHERE.get((path[-1], keyword))) if t)
+    return None
 
 
 _MATHEMATICS = frozenset("sqrt exp exp2 log log2 sin cos tanh rsqrt pow floor ceil round abs".split())

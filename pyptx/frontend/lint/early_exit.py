@@ -15,11 +15,21 @@ from dis import Instruction, Positions
 from functools import lru_cache
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 from ..core.bytecode import flow, instructions, per_code
 from ..core.trace import _SKIPPED, Trace
 
 __all__ = ["leave_block"]
+
+
+class _Left(NamedTuple):
+    """The statement that leaves a block."""
+
+    word: str
+    line: int
+    column: int
+
 
 _Leaving = ast.Return | ast.Break | ast.Continue
 _Place = tuple[int | None, int | None, int | None, int | None]
@@ -48,12 +58,12 @@ def leave_block(trace: Trace, frame: FrameType, error: BaseException | None, wha
     for author in _authors(frame):
         found = _leaving_statements(author.f_code).get(author.f_lasti)
         if found is not None:
-            word, line = found
+            word, line, column = found
             raise trace.error(
                 f"Python's {word} inside a block (line {line}) cuts the trace short: what follows would be missing for all "
                 "threads",
                 _INSTEAD[word],
-                at=trace.add_place(author.f_code.co_filename, author.f_lineno, 1),
+                at=trace.add_place(author.f_code.co_filename, line, column),
             )
     return True
 
@@ -94,10 +104,8 @@ class _Source:
 
 
 @per_code
-def _leaving_statements(code: CodeType) -> dict[int, tuple[str, int]]:
-    """The calls of `__exit__` before a statement that leaves its block and skips code: the statement's word and line, by
-    their offsets.
-    """
+def _leaving_statements(code: CodeType) -> dict[int, _Left]:
+    """The calls of `__exit__` before a statement that leaves its block and skips code, by their offsets."""
     lines = [line for _, _, line in code.co_lines() if line]
     text = "".join(linecache.getlines(code.co_filename)[min(lines) - 1 : max(lines)]) if lines else ""
     if text and not any(word in text for word in _INSTEAD):
@@ -105,7 +113,7 @@ def _leaving_statements(code: CodeType) -> dict[int, tuple[str, int]]:
     source = _source(code.co_filename, tuple(linecache.getlines(code.co_filename))) if text else _Source()
     before = _before(code)
     known = {i.offset: i for i in instructions(code)}
-    found: dict[int, tuple[str, int]] = {}
+    found: dict[int, _Left] = {}
     for i in known.values():
         if not i.opname.startswith("CALL") or not _passes_nones(i, before, known):
             continue
@@ -116,13 +124,12 @@ def _leaving_statements(code: CodeType) -> dict[int, tuple[str, int]]:
             continue
         statement = _left_by(source, block, i.offset, before, known)
         if statement is not None and _skips(source, statement, block):
-            found[i.offset] = type(statement).__name__.lower(), statement.lineno
+            word = type(statement).__name__.lower()
+            found[i.offset] = _Left(word, statement.lineno, statement.col_offset + 1)
     return found
 
 
-def _without_source(
-    call: Instruction, before: dict[int, list[int]], known: dict[int, Instruction]
-) -> tuple[str, int] | None:
+def _without_source(call: Instruction, before: dict[int, list[int]], known: dict[int, Instruction]) -> _Left | None:
     """The statement that leaves a block, where only bytecode is there (`python -c`, stdin): it leaves a NOP as wide as its
     word, or a value that is kept below the `__exit__`, before the call.
     """
@@ -131,11 +138,11 @@ def _without_source(
         at = known[before[at.offset][0]]
         place, line = _place(at), at.positions.lineno if at.positions else None
         if at.opname == "SWAP" and place == _place(call):
-            return ("return", line or 0) if _goes_on_behind(call, known) else None
+            return _Left("return", line or 0, 1) if _goes_on_behind(call, known) else None
         if at.opname == "NOP" and line is not None and place[2] is not None and place[3] is not None:
             word = {len(w): w for w in _INSTEAD}.get(place[3] - place[2])
             skips = word != "return" or _goes_on_behind(call, known)
-            return (word, line) if word is not None and skips else None
+            return _Left(word, line, place[2] + 1) if word is not None and skips else None
         if at.opname not in _UNWINDING and not (at.opname == "LOAD_CONST" and at.argval is None):
             return None
     return None
@@ -281,8 +288,10 @@ def _leaves(source: _Source, statement: _Leaving, block: ast.With) -> bool:
 
 
 def _skips(source: _Source, statement: _Leaving, block: ast.With) -> bool:
-    """Whether code after the block is skipped: a `return` at the end of a function skips none."""
-    if not isinstance(statement, ast.Return):
+    """Whether code after the block is skipped: a `return` at the end of a function skips none, nor does a `continue` at the end
+    of its loop's body. A `break` skips the rounds that are to come.
+    """
+    if isinstance(statement, ast.Break):
         return True
     node: ast.AST = block
     while node in source.parents:
@@ -294,7 +303,7 @@ def _skips(source: _Source, statement: _Leaving, block: ast.With) -> bool:
         if isinstance(parent, _Function):
             return False
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) and node in parent.body:
-            return True
+            return isinstance(statement, ast.Return)
         if isinstance(parent, (ast.Try, ast.TryStar)) and node in parent.body and parent.orelse:
             return True
         node = parent

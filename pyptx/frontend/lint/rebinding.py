@@ -123,7 +123,11 @@ class _Rebound:
         what writes the register, else where it is read, in the block or `after` it.
         """
         code, first, _, end = self.block
-        bound = list(places_of(code, self.key, first, self.behind if first == end else end))
+        if self.path.startswith("next("):  # which binds no name
+            read = [*read, *self.read_in_next_round()][:1] or [*behind, *self.read_behind()][:1]
+            bound = [p for p in (place_of(code, at) for at in read) if p is not None]
+        else:
+            bound = list(places_of(code, self.key, first, self.behind if first == end else end))
         if not bound:
             for statement in reversed(trace.statements[start:]):
                 if set(self.new) & set(_written(statement)):
@@ -535,6 +539,11 @@ def _listed(names: _Names) -> str:
 
 def _advice(name: str, old: Any, new: Any) -> str:
     """How to change in place what the name stood for."""
+    if name.startswith("next("):
+        return (
+            "an iterator goes on while the kernel is traced, not in its rounds: take its elements in an unrolled Python loop, or "
+            "keep them in memory (smem.alloc) and load the one of the round"
+        )
     if _is_number(old):
         kind = "f32" if isinstance(new, float) or (isinstance(new, Reg) and new.dtype.is_float) else "s32"
         kind = new.dtype.name if isinstance(new, Reg) else kind

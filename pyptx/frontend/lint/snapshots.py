@@ -10,7 +10,9 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count
+from gc import get_referents
+from itertools import count, cycle
+from operator import length_hint
 from types import FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -39,7 +41,11 @@ class _Iterator(NamedTuple):
 
 
 def _state(iterator: Any) -> float:
-    """The number that `itertools.count` comes to next; of other iterators how many elements are left."""
+    """The number that `itertools.count` comes to next; of other iterators how many elements are left, of `itertools.cycle`
+    which of them comes next.
+    """
+    if iterator.__class__ is cycle:
+        return _place_in_cycle(iterator)[1]
     if iterator.__class__ is not count:
         return iterator.__length_hint__()
     text = repr(iterator).partition("(")[2].partition(",")[0].rstrip(")")
@@ -49,6 +55,39 @@ def _state(iterator: Any) -> float:
         return float(text)
 
 
+def _place_in_cycle(iterator: Any) -> tuple[list[Any], int]:
+    """The elements that an `itertools.cycle` has come to know, and the number of the one that comes next."""
+    known: list[Any] = next((part for part in get_referents(iterator) if part.__class__ is list), [])
+    _, (rest,), *state = iterator.__reduce__()
+    first = not state or not state[0][1]
+    return (known, len(known)) if first else (known, len(known) - length_hint(rest))
+
+
+def _coming(iterator: Any, state: float) -> Any:
+    """What an iterator gave, or will give, when it was there: an element of a cycle, a register of a list; else the state."""
+    at = int(state)
+    if iterator.__class__ is cycle:
+        known, now = _place_in_cycle(iterator)
+        _, (rest,), *_ = iterator.__reduce__()
+        if at == now == len(known) and length_hint(rest):  # it has not come round yet
+            return _peeked(rest, state)
+        return known[at % len(known)] if known else state
+    if iterator.__class__ in _SEQUENCE_ITERATORS:
+        _, (elements,), *_ = iterator.__reduce__()
+        found = elements[-at] if 0 < at <= len(elements) else None
+        return found if isinstance(found, (Reg, RegArray, Pointer)) else state
+    return state
+
+
+def _peeked(iterator: Any, otherwise: Any) -> Any:
+    """What the iterator of a list or tuple gives next."""
+    if iterator.__class__ not in _SEQUENCE_ITERATORS:
+        return otherwise
+    _, (elements,), *_ = iterator.__reduce__()
+    return elements[len(elements) - length_hint(iterator)]
+
+
+_SEQUENCE_ITERATORS = frozenset((type(iter([])), type(iter(()))))
 _ITERATORS = frozenset((type(iter(range(0))), type(iter([])), type(iter(()))))
 
 
@@ -75,7 +114,7 @@ def _snapshot(value: Any, depth: int) -> Any:
         return _Object(value, {k: v for k, v in vars(value).items() if isinstance(v, (int, float, Reg, RegArray))})
     if cls in _PLAIN or not depth:
         return value
-    if cls is count or cls in _ITERATORS:
+    if cls is count or cls is cycle or cls in _ITERATORS:
         return _Iterator(value, _state(value))
     if cls is dict and len(value) <= _MANY[depth]:
         return {k: _snapshot(v, depth - 1) for k, v in value.items()}
@@ -122,7 +161,9 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
         return
     if isinstance(old, _Iterator):
         if old.of is new and old.state != _state(new):
-            yield key, f"next({path})", old.state, _state(new)
+            before, now = _coming(new, old.state), _coming(new, _state(new))
+            if before is not now:  # else it has come round
+                yield key, f"next({path})", before, now
         return
     if isinstance(old, _Object):
         yield from _changed_attributes(key, path, old, new)

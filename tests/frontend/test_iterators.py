@@ -1,0 +1,94 @@
+"""Python's iterators and endless loops in a kernel that is traced: refused or warned of at the line, not silent."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import pyptx.frontend.core.trace as tracing
+from pyptx import PTXError, kernel, ptx, reg, smem
+from pyptx.frontend.core.registers import Reg
+from pyptx.types import f32
+
+
+def registers(n: int) -> list[Reg]:
+    return [reg.scalar(f32, init=float(i)) for i in range(n)]
+
+
+def rounds(make: Callable[[], Iterator[Any]], each: int) -> None:
+    """A loop of the kernel that takes so many elements in each round."""
+    total = reg.scalar(f32, init=0.0)
+    it = make()
+    for _ in ptx.range_(4):
+        for _ in range(each):
+            total += next(it)
+
+
+@pytest.mark.parametrize("each", [1, 2, 4])
+def test_a_cycle_of_registers_in_a_loop(each: int) -> None:
+    def body() -> None:
+        rounds(lambda: itertools.cycle(registers(3)), each)
+
+    with pytest.raises(PTXError, match=r"next\(it\) stands for another register") as raised:
+        kernel(body).ptx()
+    found = raised.value.diagnostics[0]
+    assert found.line == rounds.__code__.co_firstlineno + 6
+    assert "unrolled Python loop" in (found.hint or "")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_cycle_that_has_come_round(n: int) -> None:
+    """Each round takes the same elements."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel(lambda: rounds(lambda: itertools.cycle(registers(n)), n)).ptx()
+        kernel(lambda: rounds(lambda: itertools.cycle([1.0, 2.0]), 2)).ptx()
+
+
+def test_a_cycle_of_numbers_in_a_loop() -> None:
+    with pytest.warns(UserWarning, match=r"next\(it\) is the Python number 1.5 and becomes 2.5"):
+        kernel(lambda: rounds(lambda: itertools.cycle([1.5, 2.5]), 1)).ptx()
+
+
+def test_an_iterator_of_registers_in_a_loop() -> None:
+    with pytest.raises(PTXError, match=r"next\(it\) stands for another register"):
+        kernel(lambda: rounds(lambda: iter(registers(4)), 1)).ptx()
+
+
+def test_a_cycle_that_is_unrolled() -> None:
+    def body() -> None:
+        total, it = reg.scalar(f32, init=0.0), itertools.cycle(registers(3))
+        for _ in range(5):
+            total += next(it)
+
+    assert kernel(body).ptx().count("add.f32") == 5
+
+
+@pytest.mark.parametrize("endless", [itertools.count, lambda: itertools.cycle("ab"), lambda: itertools.repeat(0)])
+def test_a_python_loop_that_does_not_end(endless: Callable[[], Iterator[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "MOST_STATEMENTS", 2000)
+
+    def body() -> None:
+        total = reg.scalar(f32, init=0.0)
+        for _ in endless():
+            total += 1.0
+
+    with pytest.raises(PTXError, match="a Python loop around this line does not end") as raised:
+        kernel(body).ptx()
+    assert raised.value.diagnostics[0].line == body.__code__.co_firstlineno + 3
+
+
+def test_the_scope_of_a_wait() -> None:
+    def body() -> None:
+        bar = smem.mbarrier(1)
+        ptx.mbarrier.wait(bar, 0, scope="cluster")  # pyright: ignore[reportCallIssue]
+
+    with pytest.raises(PTXError, match="unexpected keyword argument 'scope'") as raised:
+        kernel(body).ptx()
+    hint = raised.value.diagnostics[0].hint or ""
+    assert "wait takes mbar, phase, pred" in hint
+    assert "mbarrier.try_wait" in hint
