@@ -1,4 +1,4 @@
-"""The pages that add an instruction, a pass, a finding and a command are true: what they show is all it takes."""
+"""The pages that add an instruction, a pass, a finding, a rule and a command are true: what they show is all it takes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from xdsl.context import Context
 
@@ -25,8 +26,15 @@ from pyptx.parser.module import parse_text
 from pyptx.passes.ptx_pass import FunctionPass
 from pyptx.passes.trivia import erase
 from pyptx.passes.verify import ptx_modules
+from pyptx.simulator.machine.program import Inst
+from pyptx.simulator.sanitizer.parts import PARTS
+from pyptx.simulator.sanitizer.rule import NAMED, Rule
+from pyptx.simulator.sanitizer.state.context import Part
 from pyptx.sources import read_argument
 from pyptx.tools.cli import COMMANDS, main
+
+from .simulator.sanitizer.kernels import breaks, silent
+from .simulator.sanitizer.pieces import Pair
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -107,6 +115,22 @@ def test_the_finding_on_the_page_is_all_it_takes(monkeypatch: pytest.MonkeyPatch
 
     assert found("L:\n\tbra L;\n\tret;\n") == ["2 of 2 instructions branch"]
     assert found("\tmov.u32 %r1, 1;\n\tadd.u32 %r1, %r1, 1;\n\tret;\n") == []
+
+
+def test_the_rule_on_the_page_is_all_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"Inst": Inst, "Pair": Pair, "Part": Part, "Rule": Rule, "np": np}
+    try:
+        exec(f"from __future__ import annotations\n{shown('class BarriersOfAWarp')}", names)
+        exec(shown("PAIRS = "), names)
+        monkeypatch.setattr("pyptx.simulator.sanitizer.sanitizer.PARTS", [*PARTS, names["BarriersOfAWarp"]])
+        (pair,) = names["PAIRS"]
+        found = breaks(pair.broken, pair.rule, **pair.launch)
+        assert found.severity == "warning"
+        assert found.section == "9.7.15.1"
+        silent(pair.right, **pair.launch)
+        silent(pair.broken.replace("//!", ""), block=64)
+    finally:
+        NAMED.pop("barrier-of-a-warp", None)
 
 
 def test_the_command_on_the_page_is_all_it_takes(

@@ -24,7 +24,7 @@ from pyptx.passes.inline import inline_calls
 from pyptx.passes.registry import PASSES
 from pyptx.simulator.launch.loaded import LoadedModule
 from pyptx.simulator.machine.memory import Allocation, GlobalMemory
-from pyptx.simulator.sanitizer.races import deciding
+from pyptx.simulator.sanitizer.state.observation import deciding
 from pyptx.ssa.fastir import set_type
 
 LIMIT = 1.2
@@ -125,7 +125,7 @@ def test_work_of_passes(case: str) -> None:
 
 
 def test_work_of_the_sanitizer_on_a_chain_of_copies() -> None:
-    programs = [LoadedModule(module_of(shapes.copies(n))).program("k").instructions for n in (64, 128, 256)]
+    programs = [LoadedModule(module_of(shapes.copies(n))).program("k") for n in (64, 128, 256)]
     counts = [lines_run(lambda p=p: deciding(p)) for p in programs]
     assert exponent(*[c.total() for c in counts]) <= LIMIT
 

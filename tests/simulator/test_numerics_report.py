@@ -20,7 +20,7 @@ from pyptx.simulator import Report, load
 from pyptx.tools.cli import main
 
 from .sanitizer.kernels import HEAD
-from .sanitizer.test_wgmma_rules import BEGIN, DESCRIPTORS, END, FILL, PROXY, ZERO
+from .sanitizer.wgmma_pieces import BEGIN, DESCRIPTORS, END, FILL, PROXY, ZERO
 from .test_hardware_sums import MMA, fragments
 
 

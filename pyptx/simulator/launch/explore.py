@@ -25,6 +25,7 @@ from ..machine.registry import MEANINGS, Barrier
 from ..machine.schedule import Schedule, Scheduler
 from ..machine.texture import Surface
 from ..sanitizer import Finding, Sanitizer
+from ..sanitizer.rules.schedules import FAULT, SCHEDULE_DEPENDENT
 
 Array = Any
 DEFAULT = 6
@@ -242,7 +243,8 @@ def _difference(schedule: Schedule, differ: str, inst: Inst | None, program: Pro
     message = f"the results depend on the order in which threads run: {differ}"
     hint = "order the accesses of different threads by barriers, or by a release and an acquire"
     severity = "error" if certain else "warning"
-    found = Finding(severity, message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token)
+    rule = SCHEDULE_DEPENDENT
+    found = Finding(severity, message, hint=hint, rule=rule.name, section=rule.section, schedule=schedule.token)
     return found if inst is None else _at(found, inst, program)
 
 
@@ -252,16 +254,13 @@ def _in_step(schedule: Schedule, differ: str, later: Inst, earlier: Inst, progra
         f"the results depend on the order in which lanes of a warp run: {differ}; nothing orders this access after that of "
         f"another lane by `{earlier.text}`"
     )
-    hint = (
-        "lanes of a warp do not run in step: put bar.warp.sync between what one lane stores and another loads; .volatile "
-        "and .relaxed order nothing"
-    )
+    rule = SCHEDULE_DEPENDENT
     severity = "error" if _volatile(later, earlier) else "warning"
     side = Diagnostic(
         "note", f"`{earlier.text}`", earlier.filename, earlier.line, earlier.column, origin=program.origin(earlier)
     )
     found = Finding(
-        severity, message, hint=hint, rule="schedule-dependent", section="3.1", schedule=schedule.token, other=side
+        severity, message, hint=rule.cure, rule=rule.name, section=rule.section, schedule=schedule.token, other=side
     )
     return _at(found, later, program)
 
@@ -281,8 +280,8 @@ def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
         first.filename,
         first.line,
         first.column,
-        first.hint,
-        rule="fault",
+        first.hint or FAULT.cure,
+        rule=FAULT.name,
         schedule=schedule.token,
         origin=first.origin,
     )

@@ -2,57 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ...diagnostics import Diagnostic, origin_lines
+from ..machine.program import Inst
+from .rule import NAMED, Rule
 
-SECTIONS = {
-    "uninitialised-register": "5.1.1",
-    "uninitialised-global": "5.1.4",
-    "uninitialised-shared": "5.1.7",
-    "uninitialised-local": "5.1.5",
-    "race": "8.7.1",
-    "replicated-lanes": "8.7.1",
-    "non-coherent-load": "8.1",
-    "cp-async-not-waited": "9.7.10.28.1",
-    "bulk-copy-not-waited": "9.7.10.28.1",
-    "bulk-source-reused": "9.7.10.28.1",
-    "copy-repeated": "9.7.10.28.1",
-    "proxy": "8.6",
-    "proxy-reuse": "8.6",
-    "tensor-map-in-use": "9.7.10.28.1",
-    "mbarrier-init-fence": "9.7.15.4",
-    "mbarrier-reinit": "9.7.15.16.12",
-    "mbarrier-invalid": "9.7.15.16.13",
-    "mbarrier-touched": "9.7.15.16.13",
-    "barrier-divergent": "9.7.15.1",
-    "barrier-count": "9.7.15.1",
-    "membermask": "9.7.10.6",
-    "shuffle-source": "9.7.10.6",
-    "warp-incomplete": "9.7.15.1",
-    "exit-in-flight": "9.7.10.28.1",
-    "cluster-exit": "5.1.7",
-    "cluster-start": "5.1.7",
-    "dependent-read": "9.7.15.14",
-    "dependent-store": "9.7.15.14",
-    "setmaxnreg": "9.7.21.5",
-    "wgmma-register": "9.7.17.7.1",
-    "wgmma-source-reused": "9.7.17.7.3",
-    "wgmma-fence": "9.7.17.7.1",
-    "wgmma-commit": "9.7.17.7.2",
-    "uninitialised-tensor": "9.7.18.7",
-    "tensor-leak": "9.7.18.7.1",
-    "tcgen05-peer": "9.7.18.7.1",
-    "tcgen05-wait": "9.7.18.8.5",
-    "tcgen05-fence": "9.7.18.11",
-    "tcgen05-commit": "9.7.18.12",
-    "tcgen05-source-reused": "9.7.18.12",
-    "tcgen05-collector": "9.7.18.10.10",
-    "schedule-dependent": "3.1",
-    "barrier-round": "9.7.15.1",
-    "mbarrier-phase": "9.7.15.16.4",
-}
-"""Rule -> section of the PTX ISA manual that it follows (version `instruction.MANUAL`); of other rules that of the instruction."""
+MOST_FINDINGS = 100
+"""Of each rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +22,7 @@ class Finding(Diagnostic):
     """
 
     rule: str = ""
+    """The name of one of `rules.RULES`."""
     instruction: str = ""
     """The PTX instruction."""
     threads: tuple[str, ...] = ()
@@ -81,6 +40,10 @@ class Finding(Diagnostic):
     schedule: str = ""
     """The first schedule that showed it, as `simulate(..., schedule=)` takes it; empty for the first run."""
 
+    def __post_init__(self) -> None:
+        if self.rule not in NAMED:
+            raise ValueError(f"{self.rule!r} is not the name of a rule of the sanitizer")
+
     def render(self, source_line: str | None = None) -> str:
         """As a person reads it, with how to see it again."""
         text = Diagnostic.render(self, source_line)
@@ -89,3 +52,43 @@ class Finding(Diagnostic):
         if self.schedule:
             text += f'\nfound by another schedule than the first: simulate(..., schedule="{self.schedule}") replays it'
         return text
+
+
+class Findings:
+    """The findings of a launch: the first of each rule between two instructions, up to `MOST_FINDINGS` of each rule."""
+
+    def __init__(self, before: Findings | None = None) -> None:
+        """`before`: of an earlier run of the same launch; what it has is not kept again."""
+        self.kept: list[Finding] = []
+        self._known: set[tuple[object, ...]] = set() if before is None else before._known
+        self._counts: Counter[str] = Counter() if before is None else before._counts
+        """Findings by rule."""
+        self.in_step: dict[tuple[int, int], tuple[Inst, Inst]] = {} if before is None else before.in_step
+        """Accesses that rely on the lanes of a warp running in step (`Lockstep`): a mistake if another order gives other results."""
+
+    def wants(self, rule: Rule, number: int, other: int | None, key: object) -> bool:
+        """Whether a finding of a rule at the instruction with this number is to be kept; it is from now on."""
+        known = (rule.name, number, other, key)
+        if known in self._known:
+            return False
+        self._counts[rule.name] += 1
+        if self._counts[rule.name] > MOST_FINDINGS:
+            return False
+        self._known.add(known)
+        return True
+
+    def has(self, rule: Rule, number: int) -> bool:
+        """Whether there is a finding of a rule at the instruction with this number."""
+        return any(known[:2] == (rule.name, number) for known in self._known)
+
+    @property
+    def told(self) -> list[Diagnostic]:
+        """The findings, and of which rules there are more."""
+        full = [rule for rule, count in self._counts.items() if count > MOST_FINDINGS]
+        return [
+            *self.kept,
+            *(
+                Diagnostic("note", f"there are more findings of the rule {r} than the {MOST_FINDINGS} that are kept")
+                for r in full
+            ),
+        ]

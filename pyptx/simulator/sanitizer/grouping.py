@@ -12,13 +12,10 @@ from pathlib import PurePath
 from ...analysis.source_map import SUFFIXES
 from ...diagnostics import Diagnostic, more_places, shape_of
 from .finding import Finding
+from .rule import NAMED
 
 LONG = re.compile(r"\{(%[\w$.]+),(?:\s*%[\w$.]+,){3,}\s*(%[\w$.]+)\}")
 """A list of five registers or more."""
-SYMPTOMS = frozenset(
-    {"uninitialised-register", "uninitialised-global", "uninitialised-shared", "schedule-dependent", "fault"}
-)
-"""Rules that say what other mistakes lead to: a value that nobody had written yet, results that differ, a fault."""
 _GUARD = re.compile(r"^@!?\S+\s+")
 
 
@@ -35,7 +32,7 @@ def grouped(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 def _rank(finding: Diagnostic) -> tuple[int, bool]:
     severity = ("error", "warning").index(finding.severity) if finding.severity in ("error", "warning") else 2
-    return severity, isinstance(finding, Finding) and finding.rule in SYMPTOMS
+    return severity, isinstance(finding, Finding) and NAMED[finding.rule].symptom
 
 
 def _key(finding: Diagnostic) -> object:

@@ -8,8 +8,8 @@ import pytest
 
 from pyptx.diagnostics import Diagnostic, Origin
 from pyptx.simulator.sanitizer import Finding
+from pyptx.simulator.sanitizer.finding import MOST_FINDINGS
 from pyptx.simulator.sanitizer.grouping import grouped
-from pyptx.simulator.sanitizer.sanitizer import MOST_FINDINGS
 
 from .kernels import run
 

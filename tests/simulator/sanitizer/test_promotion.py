@@ -9,7 +9,7 @@ from pyptx.simulator import load
 from pyptx.simulator.sanitizer import Finding
 
 from .kernels import HEAD, breaks, run, silent
-from .test_wgmma_rules import BEGIN, DESCRIPTORS, END, FILL, PROXY, USE, ZERO
+from .wgmma_pieces import BEGIN, DESCRIPTORS, END, FILL, PROXY, USE, ZERO
 
 ACC = "{%f0, %f1, %f2, %f3}"
 READY = FILL + PROXY + DESCRIPTORS + "    .reg .f32 %t<4>; .reg .pred %q<4>;\n"

@@ -10,7 +10,7 @@ from pyptx.diagnostics import Diagnostic
 from pyptx.runtime.ptxas import ToolNotFound, assemble, find_tool
 from pyptx.simulator import load
 from pyptx.simulator.sanitizer import Finding
-from pyptx.simulator.sanitizer.register_file import registers_at_entry
+from pyptx.simulator.sanitizer.rules.setmaxnreg import registers_at_entry
 
 
 def kernel(directives: str, body: str) -> str:

@@ -1,127 +1,29 @@
-"""Rules of tensor memory (tcgen05): each broken kernel is found at its line, and the corrected one is silent."""
+"""More on the rules of tensor memory (tcgen05)."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import pytest
 
 from pyptx.simulator.sanitizer import Finding
 
 from .kernels import breaks, run, silent
-
-
-class Rule(NamedTuple):
-    name: str
-    broken: str
-    corrected: str
-    block: int = 128
-
-
-MEET = """
-    tcgen05.fence::before_thread_sync;
-    bar.sync 0;
-    tcgen05.fence::after_thread_sync;
-"""
-ALLOCATE = (
-    """
-    setp.lt.u32 %p4, %r1, 32; setp.lt.u32 %p5, %r1, 128;
-    @%p1 mbarrier.init.shared.b64 [bar], 1; @%p1 fence.mbarrier_init.release.cluster;
-    @!%p4 bra $allocated;
-    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+24], 32;{}
-    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
-$allocated:
-"""
-    + MEET
-    + """
-    ld.shared.b32 %r20, [bar+24];
-    shr.u32 %r21, %r1, 5; and.b32 %r21, %r21, 3; shl.b32 %r22, %r21, 21; add.u32 %r22, %r22, %r20;
-"""
+from .tensor_pieces import (
+    AFTER,
+    ALL,
+    BEGIN,
+    COMMIT,
+    COPIED,
+    END,
+    HALF,
+    LOAD,
+    LOADED,
+    MULTIPLY,
+    OTHER,
+    STORE,
+    STORED,
+    USE,
+    collecting,
 )
-BEGIN = ALLOCATE.format("")
-END = (
-    MEET
-    + """
-    @!%p4 bra $freed;
-    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 32;
-$freed:
-"""
-)
-STORE = "    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r22], {%r1};\n"
-STORED = "    tcgen05.wait::st.sync.aligned;\n"
-LOAD = "    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r23}, [%r22];"
-LOADED = "\n    tcgen05.wait::ld.sync.aligned;\n"
-USE = "    st.global.u32 [%rd5], %r23;"
-FIRST = "    @!%p5 bra $second;\n"
-SECOND = "$second:\n"
-FILL = "".join(f"    st.shared.u32 [%r5+{512 * i}], %r1;\n" for i in range(8))
-PROXY = "    fence.proxy.async.shared::cta;\n"
-COPY = """
-    shr.u32 %r13, %r3, 4; cvt.u64.u32 %rd10, %r13; or.b64 %rd10, %rd10, 0x0000401000080000;
-    @%p1 tcgen05.cp.cta_group::1.128x256b [%r20], %rd10;"""
-COMMIT = "\n    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];\n"
-WAIT = """
-$wait:
-    mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
-    @!%p2 bra $wait;
-"""
-AFTER = "    tcgen05.fence::after_thread_sync;\n"
-COPIED = FILL + PROXY + "    bar.sync 0;\n" + COPY
-
-# warps 0 to 3 store what warps 4 to 7, of the same lanes, load
-PASSED = BEGIN + FIRST + STORE + STORED + SECOND
-
-RULES = [
-    Rule("uninitialised-tensor", BEGIN + LOAD + " //!" + LOADED + USE + END,
-         BEGIN + STORE + STORED + LOAD + LOADED + USE + END),
-    Rule("tensor-leak", ALLOCATE.format(" //!"), BEGIN + END),
-    Rule("tcgen05-wait", BEGIN + STORE + STORED + LOAD + "\n" + USE + " //!" + LOADED + END,
-         BEGIN + STORE + STORED + LOAD + LOADED + USE + END),
-    Rule("tcgen05-wait", BEGIN + STORE + LOAD + " //!" + LOADED + USE + STORED + END,
-         BEGIN + STORE + STORED + LOAD + LOADED + USE + END),
-    Rule("race", PASSED + LOAD + " //!" + LOADED + USE + END, PASSED + MEET + LOAD + LOADED + USE + END, 256),
-    Rule("tcgen05-fence", PASSED + MEET.replace("tcgen05.fence::before_thread_sync;", "") + LOAD + " //!" + LOADED
-         + USE + END, PASSED + MEET + LOAD + LOADED + USE + END, 256),
-    Rule("tcgen05-fence", PASSED + MEET.replace("tcgen05.fence::after_thread_sync;", "") + LOAD + " //!" + LOADED
-         + USE + END, PASSED + MEET + LOAD + LOADED + USE + END, 256),
-    # a barrier says nothing about what a thread has issued
-    Rule("tcgen05-commit", BEGIN + COPIED + COMMIT + MEET + LOAD + " //!" + LOADED + USE + WAIT + END,
-         BEGIN + COPIED + COMMIT + WAIT + AFTER + LOAD + LOADED + USE + END),
-    Rule("tcgen05-fence", BEGIN + COPIED + COMMIT + WAIT + LOAD + " //!" + LOADED + USE + END,
-         BEGIN + COPIED + COMMIT + WAIT + AFTER + LOAD + LOADED + USE + END),
-    # a commit before the operation says nothing about it
-    Rule("tcgen05-commit", BEGIN + FILL + PROXY + "    bar.sync 0;\n" + COMMIT + COPY + WAIT + AFTER + LOAD + " //!"
-         + LOADED + USE + "\n    @%p1 mbarrier.init.shared.b64 [bar+8], 1;\n"
-         "    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar+8];\n"
-         "    bar.sync 0;\n$late:\n    mbarrier.try_wait.parity.shared.b64 %p2, [bar+8], 0;\n    @!%p2 bra $late;\n" + END,
-         BEGIN + COPIED + COMMIT + WAIT + AFTER + LOAD + LOADED + USE + END),
-    Rule("tcgen05-source-reused", BEGIN + COPIED + COMMIT + "    bar.sync 0;\n    st.shared.u32 [%r5], %r1; //!\n" + WAIT
-         + AFTER + END, BEGIN + COPIED + COMMIT + WAIT + "    st.shared.u32 [%r5], %r1;\n" + AFTER + END),
-    Rule("proxy", BEGIN + FILL + "    bar.sync 0;\n" + COPY + " //!" + COMMIT + WAIT + AFTER + END,
-         BEGIN + COPIED + COMMIT + WAIT + AFTER + END),
-    # the accumulator is overwritten while a warp reads it
-    Rule("tcgen05-wait", BEGIN + STORE + STORED + LOAD + MEET + COPIED + " //!" + COMMIT + WAIT + AFTER + LOADED + END,
-         BEGIN + STORE + STORED + LOAD + LOADED + MEET + COPIED + COMMIT + WAIT + AFTER + END),
-    # given back too early
-    Rule("tcgen05-commit", BEGIN + COPIED + COMMIT + END.replace(", 32;", ", 32; //!") + WAIT,
-         BEGIN + COPIED + COMMIT + WAIT + END),
-]  # fmt: skip
-NAMES = [f"{rule.name}-{number}" for number, rule in enumerate(RULES)]
-
-
-WARNINGS = {2, 5, 6, 8}
-"""What GPUs and ptxas do not mind: a register used before the wait, and fences that are missing."""
-
-
-@pytest.mark.parametrize("rule", RULES, ids=NAMES)
-def test_the_broken_kernel_is_found(rule: Rule) -> None:
-    found = breaks(rule.broken, rule.name, block=rule.block, sm=100)
-    assert found.severity == ("warning" if RULES.index(rule) in WARNINGS else "error")
-
-
-@pytest.mark.parametrize("rule", RULES, ids=NAMES)
-def test_the_corrected_kernel_is_silent(rule: Rule) -> None:
-    silent(rule.corrected, block=rule.block, sm=100)
 
 
 def test_an_operation_that_nobody_waits_for() -> None:
@@ -155,25 +57,6 @@ def test_a_copy_that_is_overwritten_is_nothing_in_flight() -> None:
     breaks(EARLY + "    mov.u32 %r23, 5; //!" + LOADED + END, "tcgen05-wait", block=128, sm=100)
 
 
-MULTIPLY = (
-    BEGIN
-    + FILL
-    + PROXY
-    + """    @%p1 mbarrier.init.shared.b64 [bar+8], 1; bar.sync 0; mov.u32 %r14, 0x04020010;
-    shr.u32 %r13, %r3, 4; cvt.u64.u32 %rd10, %r13; add.s64 %rd11, %rd10, 128;
-    or.b64 %rd10, %rd10, 0x0000400800400000; or.b64 %rd11, %rd11, 0x0000400800080000;
-    @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd10, %rd11, %r14, 0;
-    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.b64 [bar];
-    @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar+8];
-"""
-    + WAIT
-)
-"""A, 64 x 16 halves, lies in the first 2048 bytes and B after; the wait is for the reads of A only."""
-HALF = LOAD.replace("32x32b", "16x64b")
-"""D of 64 rows is in 16 of each 32 lanes."""
-ALL = WAIT.replace("$wait", "$whole").replace("[bar]", "[bar+8]")
-
-
 def test_what_a_restricted_commit_says() -> None:
     """After `.sync_restrict::shared::read::mma::a` A may be written again, but not B, and D is not there yet."""
     write = "    st.shared.u32 [%r5+{}], %r1;"
@@ -181,21 +64,6 @@ def test_what_a_restricted_commit_says() -> None:
     breaks(MULTIPLY + write.format(2048) + " //!" + ALL + AFTER + END, "tcgen05-source-reused", block=128, sm=107)
     silent(MULTIPLY + ALL + write.format(2048) + AFTER + END, block=128, sm=107)
     breaks(MULTIPLY + AFTER + HALF + " //!" + LOADED + USE + ALL + END, "tcgen05-commit", block=128, sm=107)
-
-
-def collecting(*mmas: str) -> str:
-    """Several mma of the same A and B; `{}` in the first qualifier stands for none."""
-    text = "\n".join(
-        line if line.startswith("    ") else
-        f"    @%p1 tcgen05.mma.cta_group::1.kind::f16{line.removesuffix(' //!')} [%r20], %rd10, %rd11, %r14, 0;"
-        + (" //!" if line.endswith("//!") else "")
-        for line in mmas
-    )  # fmt: skip
-    before, _, after = MULTIPLY.partition("    @%p1 tcgen05.mma")
-    return before + text + "\n" + after.partition("\n")[2] + ALL + AFTER + END
-
-
-OTHER = "    add.s64 %rd10, %rd10, 8;"
 
 
 @pytest.mark.parametrize(

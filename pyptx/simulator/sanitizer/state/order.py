@@ -1,0 +1,67 @@
+"""Which accesses come before what a lane does now, as far as barriers of its own CTA say it: most do, and cost nothing more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .context import Context, Part
+from .shadow import ASYNC, THREAD, Space
+
+Array = Any
+
+
+def alike(stamps: Array) -> slice:
+    """One of stamps that are all the same, else all: what one lane does is either after all of them or after none."""
+    same = stamps.size > 1 and stamps[0] == stamps[-1] and not np.count_nonzero(stamps != stamps[0])
+    return slice(0, 1) if same else slice(None)
+
+
+def granules_of(space: Space, first: Array, lanes: Array, size: int) -> tuple[Array, Array]:
+    """The granules of accesses of `size` bytes, and the lane of each."""
+    index = first >> space.shift
+    count = size >> space.shift
+    if count > 1:
+        index = (index[:, None] + np.arange(count)).reshape(-1)
+        lanes = np.repeat(lanes, count)
+    return index, lanes
+
+
+class Order(Part):
+    """What barriers of the own CTA order."""
+
+    numbers: np.ndarray
+    """The lanes, numbered over the grid."""
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self.limit = np.zeros(self.machine.lanes, np.int64)
+        """Stamps of the own CTA below this are ordered before what a lane does now."""
+        self.over = self.limit - 1
+
+    def start(self) -> None:
+        self.limit[...] = 0
+        self.over = self.limit - 1
+        self.numbers = self.machine.lane_numbers + self.context.first_lane
+
+    def synchronised(self) -> None:
+        """The floors of the clocks changed."""
+        self.limit = (self.clocks.floor + 1) << 32
+        self.over = self.limit - 1
+
+    def floor(self, space: Space, lanes: Array) -> Array:
+        """What barriers of the own CTA order before what lanes do now."""
+        if space.name != "shared" or self.machine.cluster_size > 1:
+            return np.int64(0)
+        return self.over if lanes is self.machine.lane_numbers else self.over[lanes]
+
+    def late(self, space: Space, stamps: Array, lanes: Array) -> Array:
+        """Indices of stamps that a barrier of the own CTA does not order."""
+        if space.name == "shared" and self.machine.cluster_size == 1:
+            late = stamps >= (self.limit if lanes is self.machine.lane_numbers else self.limit[lanes])
+            late &= stamps != 0
+        else:
+            # most of what threads find is their own
+            late = (stamps != 0) & ((stamps & THREAD) != self.numbers[lanes]) | (stamps >= ASYNC)
+        return np.flatnonzero(late) if np.count_nonzero(late) else ()
