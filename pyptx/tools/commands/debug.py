@@ -141,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
     for text, value in zip(options.arg, arguments, strict=True):
         if isinstance(value, np.ndarray):
             print(f"{text}: {value.reshape(-1)[:8]}{' ...' if value.size > 8 else ''}")
-    return 1 if report.findings else 0
+    return 1 if any(f.severity != "advice" for f in report.findings) else 0
 
 
 def _sizes(text: str | None) -> tuple[int, ...] | None:
