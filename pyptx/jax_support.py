@@ -17,7 +17,8 @@ from .frontend.core.tiles import Layout, Tile
 from .frontend.kernel.kernel import Kernel
 from .runtime.compile import NoCompiler, compile_ptx
 from .runtime.driver import LaunchShape, NoDriver, descriptor_store, find_driver
-from .runtime.tensor_map import tensor_map
+from .runtime.tensor_map import encode
+from .simulator.tensor.tile_maps import map_of_tile
 from .types import PtxType
 
 __all__ = [
@@ -181,9 +182,9 @@ def synthesize_tma_descriptor_3d(
 def _descriptor(tile: Tile, shape: tuple[int, ...], pointer: int) -> TmaDescriptor:
     what = f"an array of shape {shape}"
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    made = tensor_map(tile, shape, strides, what)
+    made = map_of_tile(tile, shape, strides, what)
     driver = find_driver()
-    data = made.encode(driver, pointer, what)
+    data = encode(made, driver, pointer, what)
     host = ctypes.create_string_buffer(data, len(data))
     device = descriptor_store(driver, 0).address((made, pointer), lambda: data)
     return TmaDescriptor(host, ctypes.addressof(host), device)

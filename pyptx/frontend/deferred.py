@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .. import codegen
-    from ..runtime import call, ptxas, raw, tensor_map, torch_launch, torch_ops
+    from ..runtime import call, ptxas, raw, torch_launch, torch_ops
     from ..runtime.ptxas import PtxasResult, ResourceUsage, SassLine
+    from ..simulator.tensor import tile_maps
     from ..tools.report import kernel as report
     from ..tools.report.kernel import KernelReport
     from .kernel import imported
 
 __all__ = [
     "KernelReport", "PtxasResult", "ResourceUsage", "SassLine", "call", "codegen", "imported", "ptxas", "raw", "report",
-    "tensor_map", "torch_launch", "torch_ops",
+    "tile_maps", "torch_launch", "torch_ops",
 ]  # fmt: skip
 
 _WHERE = {
@@ -27,7 +28,7 @@ _WHERE = {
     "ptxas": "..runtime.ptxas",
     "raw": "..runtime.raw",
     "report": "..tools.report.kernel",
-    "tensor_map": "..runtime.tensor_map",
+    "tile_maps": "..simulator.tensor.tile_maps",
     "torch_launch": "..runtime.torch_launch",
     "torch_ops": "..runtime.torch_ops",
 }

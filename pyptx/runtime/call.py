@@ -20,7 +20,7 @@ import numpy as np
 
 from ..diagnostics import PTXError, SimulationWarning
 from ..simulator.launch.launch import load_module, simulate_entry
-from ..simulator.tensor.tensor_map import with_tensor_maps
+from ..simulator.tensor.tile_maps import with_tensor_maps
 from .driver import LaunchShape
 from .scalars import FORMATS, pack_scalar, plain_number
 from .shape import launch_shape, without_ctas

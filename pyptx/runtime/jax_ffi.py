@@ -37,8 +37,8 @@ import numpy as np
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
 from ..simulator.launch.launch import LoadedModule, simulate_entry
-from ..simulator.tensor.tensor_map import _DRIVER_TYPES, TensorArgument
-from ..simulator.tensor.tensor_map import TensorMap as SimulatedMap
+from ..simulator.tensor.tensor_map import TensorArgument, TensorMap
+from ..simulator.tensor.tile_maps import map_of_tile
 from .cache import CacheRefused, cache_directory, make_private
 from .call import (
     NUMPY_TYPES,
@@ -57,7 +57,7 @@ from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriv
 from .launch import _fixed_scalar, _function
 from .shape import launch_shape, without_ctas
 from .targets import best_target, cubin_arch, refusal
-from .tensor_map import TensorMap, tensor_map
+from .tensor_map import encode
 
 __all__ = ["Program", "call_differentiable", "call_jax", "handlers", "program_of"]
 
@@ -233,7 +233,7 @@ def _program_for(
                 parameters.append(("t", p.tensor))
                 continue
             strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-            made = tensor_map(specs[p.tensor], shape, strides, f"{_name(kernel)}: {names[p.tensor]}")
+            made = map_of_tile(specs[p.tensor], shape, strides, f"{_name(kernel)}: {names[p.tensor]}")
             parameters.append(("d", p.tensor, asdict(made)))
         else:
             parameters.append(("c", _fixed_scalar(kernel, p, accepted).hex()))
@@ -307,10 +307,7 @@ def run_program(program: Program, arrays: Sequence[Any]) -> None:
         if kind == "c":
             values.append(_number(bytes.fromhex(value), declared.type))
         elif kind == "d":
-            m = _tensor_map(parameter[2])
-            swizzle = ("none", "32B", "64B", "128B")[m.swizzle]
-            described = SimulatedMap(_DRIVER_TYPES[m.data_type], 0, m.dims, m.strides, m.box, swizzle=swizzle)
-            values.append(TensorArgument(arrays[value], described))
+            values.append(TensorArgument(arrays[value], _tensor_map(parameter[2])))
         else:
             values.append(arrays[value])
     report = simulate_entry(
@@ -335,9 +332,8 @@ def _number(raw: bytes, dtype: str) -> Any:
 
 
 def _tensor_map(fields: Mapping[str, Any]) -> TensorMap:
-    return TensorMap(
-        fields["data_type"], tuple(fields["dims"]), tuple(fields["strides"]), tuple(fields["box"]), fields["swizzle"]
-    )
+    found: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return TensorMap(**found)
 
 
 # --- gradients
@@ -437,7 +433,7 @@ class Handlers:
                 pointer = int(buffers[0] or 0)
                 store = descriptor_store(driver, device)
                 words = f"{program.entry}: array {index}"
-                result[0] = store.address((made, pointer), lambda: made.encode(driver, pointer, words))
+                result[0] = store.address((made, pointer), lambda: encode(made, driver, pointer, words))
             else:
                 driver = find_driver()
                 raise driver.launch_error(index, program.entry, program.on(driver.facts(device)).shape)

@@ -20,13 +20,15 @@ from typing import Any
 
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
+from ..simulator.tensor.tensor_map import TensorMap
+from ..simulator.tensor.tile_maps import map_of_tile
 from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
 from .compile import Compiled, compile_kernel
 from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver
 from .scalars import pack_scalar, pack_scalars
 from .shape import launch_shape, without_ctas
 from .targets import variant_on
-from .tensor_map import TensorMap, tensor_map
+from .tensor_map import encode
 from .torch_reader import torch_internals
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
@@ -70,7 +72,7 @@ class Plan:
         made = self.maps[tensor]
         what = f"{self.kernel}: {self.names[tensor]}"
         store = descriptor_store(self.driver, self.function.device)
-        return store.address((made, pointer), lambda: made.encode(self.driver, pointer, what))
+        return store.address((made, pointer), lambda: encode(made, self.driver, pointer, what))
 
     def fail(self, code: int) -> None:
         """Raise what the driver's error means for this launch."""
@@ -396,7 +398,7 @@ def make_plan(
             t = tensors[p.tensor]
             what = f"{_name(kernel)}: {names[p.tensor]}"
             if t.numel():
-                maps[p.tensor] = tensor_map(specs[p.tensor], tuple(t.shape), tuple(t.stride()), what)
+                maps[p.tensor] = map_of_tile(specs[p.tensor], tuple(t.shape), tuple(t.stride()), what)
             parameters.append(("d", p.tensor))
         elif p.name in scalars:
             parameters.append(("s", 8 * scalars.index(p.name)))

@@ -28,7 +28,7 @@ from .observers.numerics import Numerics
 from .observers.profile import Profile
 from .observers.timeline import Timeline
 from .observers.trace import Step, Stored, ThreadName, watchers
-from .tensor.tensor_map import tensor_map, with_tensor_maps
+from .tensor.tile_maps import tensor_map, with_tensor_maps
 
 __all__ = [
     "DeviceBuffer",

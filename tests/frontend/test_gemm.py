@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyptx import Tile, kernel, ptx, reg, simulate, smem
-from pyptx.simulator.tensor.tensor_map import map_of_tile
+from pyptx.simulator.tensor.tile_maps import tensor_map
 from pyptx.types import bf16, f32, u32
 from tests.frontend.tracing import assembled
 
@@ -93,7 +93,7 @@ def test_gemm(stages, b_major):
     c = np.full((M, N), np.nan, np.float32)
     tensors = [a, b if b_major == "MN" else np.ascontiguousarray(b.T), c]
     parameters = k.trace(M=M, N=N, K=K).parameters
-    args = [map_of_tile(p.tile, tensors[p.tensor]) if p.kind == "tma" else tensors[p.tensor] for p in parameters]
+    args = [tensor_map(tensors[p.tensor], p.tile) if p.kind == "tma" else tensors[p.tensor] for p in parameters]
     launch = k.resolve_launch({"M": M, "N": N, "K": K})
     simulate(k.module(M=M, N=N, K=K), *args, grid=launch.grid, block=launch.block, smem=launch.smem)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

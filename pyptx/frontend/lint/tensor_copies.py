@@ -81,7 +81,7 @@ def tensor_map_problems(trace: Trace, tensors: Sequence[TensorSpec], known: Sequ
             continue
         strides = [prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
         try:
-            deferred.tensor_map.tensor_map(trace.tiles[tensor.name], tensor.shape, strides, tensor.name)
+            deferred.tile_maps.map_of_tile(trace.tiles[tensor.name], tensor.shape, strides, tensor.name)
         except PTXError as error:
             tile = trace.tiles[tensor.name]
             place = next((c.place for c in trace.notes(TensorCopy) if c.tile is tile), 0)

@@ -7,17 +7,13 @@ NVIDIA keeps the bits of a `CUtensorMap` to itself, so these are our own; what m
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...diagnostics import SimulationError
-from ...frontend.core.tiles import Tile
-
-__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled", "tensor_map"]
+__all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled"]
 
 Array = Any
 SIZE = 128
@@ -258,119 +254,3 @@ class TensorArgument:
     def at(self, address: int) -> bytes:
         """The 128 bytes for an array at that address."""
         return replace(self.map, address=address + self.map.address).encode()
-
-
-_ARRAY_TYPES = {
-    "uint8": "u8", "int8": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32", "int32": "s32", "uint64": "u64",
-    "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float8_e4m3fn": "u8",
-    "float8_e5m2": "u8", "float8_e8m0fnu": "u8", "bool": "u8",
-}  # fmt: skip
-
-
-def tensor_map(
-    array: Any,
-    box: Sequence[int] | Tile,
-    *,
-    swizzle: str = "none",
-    type: str | None = None,
-    shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    element_strides: Sequence[int] | None = None,
-    interleave: str = "none",
-    nan_fill: bool = False,
-    offset: int = 0,
-    lower: Sequence[int] | None = None,
-    upper: Sequence[int] | None = None,
-    channels: int = 0,
-    pixels: int = 0,
-    kind: str = "",
-) -> TensorArgument:
-    """A tensor map of an array, to pass where a kernel takes a tensor map (by value or by pointer).
-
-    All sizes are slowest dimension first, as in `array.shape`. `box`: elements of one copy, or a `Tile` that says box and
-    swizzle. `shape` and `strides`
-    (bytes, of all but the last dimension): another view of the array's memory, from byte `offset` on. `type`: an
-    element type of `ELEMENT_TYPES` (default: the array's). With `lower` and `upper` corners of the spatial dimensions,
-    `channels` and `pixels` it is an im2col map and `box` is not used.
-
-    SimulationError where `cuTensorMapEncodeTiled` (or Im2col) would refuse.
-    """
-    if isinstance(box, Tile):
-        return map_of_tile(box, array, "the tensor")
-    dtype = str(array.dtype).removeprefix("torch.")
-    found = type or _ARRAY_TYPES.get(dtype)
-    if found is None or found not in ELEMENT_TYPES:
-        raise SimulationError(f"a tensor map has no elements of type {type or dtype}; it has {', '.join(_TYPE_NAMES)}")
-    if swizzle not in SWIZZLES or interleave not in INTERLEAVES:
-        raise SimulationError(
-            f"swizzles are {', '.join(SWIZZLES)}, interleaves {', '.join(INTERLEAVES)}; not {swizzle}, {interleave}"
-        )
-    sizes = tuple(int(n) for n in (array.shape if shape is None else shape))
-    if strides is None:
-        row: list[int] = []
-        pitch = ELEMENT_TYPES[found]
-        for n in reversed(sizes[1:]):
-            pitch *= n
-            row.append(pitch // 8)
-        fast = tuple(row)
-    else:
-        fast = tuple(int(n) for n in reversed(strides))
-    made = TensorMap(
-        found,
-        offset,
-        sizes[::-1],
-        fast,
-        tuple(int(n) for n in reversed(box)) if box else (1,) * len(sizes),
-        tuple(int(n) for n in reversed(element_strides)) if element_strides else (1,) * len(sizes),
-        interleave,
-        swizzle,
-        "none",
-        nan_fill,
-        kind or ("im2col" if lower is not None else "tiled"),
-        tuple(int(n) for n in reversed(lower or ())),
-        tuple(int(n) for n in reversed(upper or ())),
-        channels,
-        pixels,
-    )
-    wrong = check(made)
-    if wrong:
-        raise SimulationError(f"tensor map of an array {tuple(array.shape)} of {dtype}: {wrong}")
-    return TensorArgument(array, made)
-
-
-_DRIVER_TYPES = (
-    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32", "tf32.ftz", "b4x16",
-    "b4x16_p64", "b6x16_p32",
-)  # fmt: skip
-"""In the order of CUtensorMapDataType, which is another one."""
-
-
-def map_of_tile(tile: Any, array: Any, what: str = "the tensor") -> TensorArgument:
-    """The tensor map of a traced kernel's tensor: what the runtime gives to the driver for it. PTXError."""
-    from ...runtime.tensor_map import tensor_map as describe
-
-    shape = tuple(int(n) for n in array.shape)
-    dense = [1]
-    for n in reversed(shape[1:]):
-        dense.insert(0, dense[0] * n)
-    m = describe(tile, shape, dense, what)
-    swizzle = ("none", "32B", "64B", "128B")[m.swizzle]
-    return TensorArgument(array, TensorMap(_DRIVER_TYPES[m.data_type], 0, m.dims, m.strides, m.box, swizzle=swizzle))
-
-
-def with_tensor_maps(parameters: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """The arguments of a traced kernel with the tensor maps its parameters ask for (`EntryParameter`, kind "tma").
-
-    `args`: tensors and raw parameters in order, without the maps.
-    """
-    found: list[Any] = []
-    tensors: dict[int, Any] = {}
-    rest = list(args)
-    for p in parameters:
-        if p.kind == "tma" and p.tile is not None and p.tensor in tensors:
-            found.append(map_of_tile(p.tile, tensors[p.tensor], p.name.removesuffix("_tma_desc")))
-        elif rest:
-            found.append(rest.pop(0))
-            if p.kind == "tensor":
-                tensors[p.tensor] = found[-1]
-    return found + rest
