@@ -358,7 +358,7 @@ def worded(fault: Fault) -> Iterator[Proposed]:
 _MODIFIERS = r"(?:one of )?((?:\.[\w:]+(?: or |, | )?)+)"
 
 
-def _spellings(d: Diagnostic, said: str, line: str) -> Iterator[tuple[str, list[str]]]:
+def _spellings(d: Diagnostic, said: str, line: str) -> Iterator[tuple[str, list[str]]]:  # noqa: C901  one case for each wording
     """(kind, lines, one of which the words mean)."""
     match = _HEAD.match(line)
     if match is None or d.column is None:

@@ -86,7 +86,7 @@ def _check_branch(block: Block) -> Iterator[Violation]:
             position += 1
 
 
-def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
+def check_registers(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa: C901  runs after each pass over every op: a call for each costs too much
     """Every operand still sits in the register its type names: nothing wrote that register in between."""
     by_register: dict[tuple[str, str, int], list[SSAValue]] = {}
     first = by_register.get
@@ -192,7 +192,7 @@ def _torn(tree: Dominators, written: list[int]) -> list[int]:
     return torn
 
 
-def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:
+def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa: C901  runs after each pass over every op: a call for each costs too much
     """A register is named only inside its `{ }` scope, and not where a scope inside that declares the name again;
     fallthrough goes to the next block in layout.
     """

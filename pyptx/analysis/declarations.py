@@ -47,7 +47,7 @@ def header_faults(version: Version) -> Iterator[Fault]:
 
 
 @lru_cache(maxsize=4096)
-def _head_fault(
+def _head_fault(  # noqa: C901  one case for each word of a declaration, in the order in which ptxas reads them
     head: tuple[str, ...], place: str, extra: str, array: bool, ranges: bool, version: Version, target: str
 ) -> Fault | None:
     """What is wrong with the words before the names: linking, space, alignment, attributes, type. `array`: they are
@@ -242,7 +242,7 @@ def special_fault(name: str) -> Fault | None:
     return Fault(f"{name} is a special register and cannot be declared at module scope", word=name)
 
 
-def _item_faults(
+def _item_faults(  # noqa: C901  one rule after the other
     name: str, tail: Sequence[str], declaration: DeclarationAttr, space: str, place: str, external: bool,
     version: Version, known: Mapping[str, Entity], own: set[str],
 ) -> Iterator[Fault]:  # fmt: skip
@@ -310,7 +310,7 @@ def _item_faults(
 # -------------------------------------------------------------------------------------------------------- functions
 
 
-def function_faults(
+def function_faults(  # noqa: C901  one rule after the other
     name: str, head: Sequence[str], directives: Sequence[str], returns: Sequence[DeclarationAttr] | None,
     params: Sequence[DeclarationAttr] | None, defined: bool, version: Version, target: str, options: Sequence[str],
 ) -> Iterator[Fault]:  # fmt: skip

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from .divergence import divergent_barriers
 from .finding import Finding
+from .function_report import FunctionReport
 from .mix import spelled
 from .operands import line_of
 from .uninitialised import uninitialised_reads
 from .unreachable import unreachable_code
-
-if TYPE_CHECKING:
-    from .report import FunctionReport
 
 
 def bank_conflicts(report: FunctionReport) -> list[Finding]:

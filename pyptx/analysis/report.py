@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..diagnostics import Diagnostic, PTXError, merged
+from ..diagnostics import PTXError
 from ..dialects.ptx.instruction import Instruction
-from ..dialects.ptx.structure import FunctionOp, ModuleOp, head_labels
-from ..ssa.graph import Dominators
+from ..dialects.ptx.structure import FunctionOp, ModuleOp
 from .active import ActiveThreads
-from .banks import BankUse, bank_uses
-from .cfg import CFG, cfg_of
+from .banks import bank_uses
+from .cfg import cfg_of
 from .finders import FINDERS
-from .finding import Finding
+from .function_report import FunctionReport
 from .liveness import liveness
-from .loops import LoopForest, find_loops
-from .mix import Mix, instruction_mix
+from .loops import find_loops
+from .mix import instruction_mix
 from .occupancy import Occupancy, limits_of, occupancy
 from .operands import file_of
-from .pressure import Pressure, register_pressure
-from .shared import ModuleNames, SharedUse, shared_use
+from .pressure import register_pressure
+from .shared import ModuleNames, shared_use
 from .source_map import map_of
-from .threads import Threads, thread_values
-from .traffic import Traffic, memory_traffic
+from .threads import thread_values
+from .traffic import memory_traffic
 from .trips import trip_count
 
 Shape = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class FunctionReport:
-    """Everything the analyses say about one entry or function."""
-
-    function: FunctionOp
-    cfg: CFG
-    dominators: Dominators
-    loops: LoopForest
-    trips: list[int | None]
-    """How often each loop runs, where that is a constant."""
-    pressure: Pressure
-    mix: Mix
-    shared: SharedUse
-    threads: Threads
-    banks: list[BankUse]
-    traffic: Traffic
-    registers: int
-    """Registers per thread for the occupancy: those of ptxas if given, else the relaxed estimate, at most 255."""
-    registers_measured: bool
-    occupancy: Occupancy | None
-    """None for a device function, and before sm_50."""
-    findings: list[Finding]
-    dynamic_shared: int = 0
-    """Bytes of shared memory that the launch adds, per CTA."""
-
-    @property
-    def name(self) -> str:
-        return self.function.symbol
-
-    def told(self, filename: str | None = None) -> list[Diagnostic]:
-        """The findings as tools print them: those of unrolled code once, with their number."""
-        return merged(
-            Diagnostic(f.severity, f.message, filename if f.line else None, f.line, hint=f.hint, origin=f.origin)
-            for f in self.findings
-        )
-
-    def block_name(self, block: int) -> str:
-        """The label of a block, or `entry` or `block 3`."""
-        labels = head_labels(self.cfg.blocks[block])
-        return labels[0].label if labels else "entry" if block == 0 else f"block {block}"
 
 
 def analyse(

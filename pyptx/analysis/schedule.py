@@ -17,34 +17,10 @@ from ..dialects.ptx.instruction import Instruction
 from .storage import Storage
 
 
-def relaxed_pressure(block: Block, live_out: Iterable[SSAValue], storage: Storage) -> int:
+def relaxed_pressure(block: Block, live_out: Iterable[SSAValue], storage: Storage) -> int:  # noqa: C901  one scheduler over shared state
     """The most 32-bit registers live at once in the block in that order. `live_out`: the values live at its end."""
     ops = list(block.ops)
-    index = {op: i for i, op in enumerate(ops)}
-    before: list[list[int]] = [[] for _ in ops]
-    """For each op those that must stay above it."""
-    users: dict[SSAValue, list[int]] = {}
-    left = [0] * len(ops)
-    previous = -1  # the last op with an effect
-    reads: list[int] = []  # loads since then
-    for i, op in enumerate(ops):
-        above: dict[int, None] = {}
-        for value in op.operands:
-            users.setdefault(value, []).append(i)
-            owner = value.owner
-            if isinstance(owner, Operation) and owner in index:
-                above[index[owner]] = None
-        effect = _effect(op)
-        if effect != "pure" and previous >= 0:
-            above[previous] = None
-        if effect == "read":
-            reads.append(i)
-        elif effect != "pure":
-            above.update(dict.fromkeys(reads))
-            reads, previous = [], i
-        before[i] = list(above)
-        for j in above:
-            left[j] += 1
+    before, users, left = _order(ops)
     held: dict[int, int] = {}  # unit -> live values that have it
     live: set[SSAValue] = set()
 
@@ -100,6 +76,35 @@ def relaxed_pressure(block: Block, live_out: Iterable[SSAValue], storage: Storag
             if not left[j]:
                 heappush(ready, (cost(j), -j))
     return most
+
+
+def _order(ops: list[Operation]) -> tuple[list[list[int]], dict[SSAValue, list[int]], list[int]]:
+    """For each op those that must stay above it; the users of each value; for each op how many must stay below it."""
+    index = {op: i for i, op in enumerate(ops)}
+    before: list[list[int]] = [[] for _ in ops]
+    users: dict[SSAValue, list[int]] = {}
+    left = [0] * len(ops)
+    previous = -1  # the last op with an effect
+    reads: list[int] = []  # loads since then
+    for i, op in enumerate(ops):
+        above: dict[int, None] = {}
+        for value in op.operands:
+            users.setdefault(value, []).append(i)
+            owner = value.owner
+            if isinstance(owner, Operation) and owner in index:
+                above[index[owner]] = None
+        effect = _effect(op)
+        if effect != "pure" and previous >= 0:
+            above[previous] = None
+        if effect == "read":
+            reads.append(i)
+        elif effect != "pure":
+            above.update(dict.fromkeys(reads))
+            reads, previous = [], i
+        before[i] = list(above)
+        for j in above:
+            left[j] += 1
+    return before, users, left
 
 
 def _effect(op: Operation) -> str:

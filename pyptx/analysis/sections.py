@@ -26,7 +26,7 @@ OFFSET_SINCE: Version = (3, 2)
 _LEGAL = ".b8 .b16 .b32 .b64, followed by numbers, a label or a section"
 
 
-def section_faults(words: Sequence[str], labels: set[str], version: Version) -> Iterator[Fault]:
+def section_faults(words: Sequence[str], labels: set[str], version: Version) -> Iterator[Fault]:  # noqa: C901  one rule after the other
     """What is wrong with `.section .name { ... }`, given as its tokens; `labels` are those of all sections so far."""
     if len(words) < 4 or not _is_name(words[1]) or words[2] != "{":
         yield Fault("a .section has a name with a dot, and its data in braces", ".section .debug_info { .b8 1 }")

@@ -232,7 +232,7 @@ class Names:
 
     # -------------------------------------------------------------------------------------------------------- uses
 
-    def check(self, use: SymbolUse) -> Fault | None:
+    def check(self, use: SymbolUse) -> Fault | None:  # noqa: C901  one rule after the other
         """Whether the symbol is declared and is what its operand needs."""
         if use.wanted == "call":
             return None

@@ -180,7 +180,7 @@ class _Judge:
         self.fixer.enter(source)
         yield from self._statements(source.statements, names, entry)
 
-    def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:
+    def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:  # noqa: C901  one case for each kind of statement
         label = ""
         where = target_numbers[TargetAttr((self.target, version_text(self.version), self.options))]
         for index, (shape, regs, _, line, name) in enumerate(statements):

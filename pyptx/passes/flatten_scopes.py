@@ -163,7 +163,7 @@ class _Renamer:
         return new
 
 
-def _rename(op: Operation, here: _Scope, visible: dict[str, list[str]]) -> None:
+def _rename(op: Operation, here: _Scope, visible: dict[str, list[str]]) -> None:  # noqa: C901  over every statement: a call for each costs too much
     """Give the names in one statement their new spelling, as seen from the scopes around it."""
 
     def symbol(name: str) -> str:

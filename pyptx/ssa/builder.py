@@ -8,7 +8,7 @@ same IR in any process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
@@ -28,6 +28,9 @@ from .statement import Kind, Reg, Shape, Statement
 from .statement import UnresolvedLabel as UnresolvedLabel
 
 Path = tuple[int, ...]
+"""The scopes that a place is in, outermost first."""
+Place = tuple[int, str]
+"""A scope and a label in it."""
 """Scopes from the outermost to the innermost."""
 
 
@@ -70,34 +73,12 @@ class _Builder:
 
     # ------------------------------------------------------------------------------------------------------ blocks
 
-    def _split_into_blocks(self) -> None:
+    def _split_into_blocks(self) -> None:  # noqa: C901  over every statement: a call for each costs too much
         statements = self.source.statements
-        labels: dict[tuple[int, str], int] = {}
-        tables: dict[tuple[int, str], tuple[list[str], Path]] = {}
-        wanted: list[tuple[Shape, str, Path]] = []
-        scope = 0
-        stack: list[int] = []
-        previous_label = ""
+        labels, tables, wanted = self._branches()
         instruction = Kind.INSTRUCTION
-        for shape, _, _, _, name in statements:
-            kind = shape.kind
-            if kind is instruction:
-                continue
-            if kind == Kind.LABEL:
-                labels[(scope, name)] = -1
-                previous_label = name
-            elif kind == Kind.OPEN:
-                stack.append(scope)
-                scope = int(name)
-            elif kind == Kind.CLOSE:
-                scope = stack.pop() if stack else 0
-            elif kind == Kind.TABLE:
-                if listed := name or previous_label:  # a list without a label can be no branch's table
-                    tables[scope, listed] = (cast("list[str]", shape.payload), (*stack, scope))
-            elif kind == Kind.TERMINATOR and name:
-                wanted.append((shape, name, (*stack, scope)))
 
-        def resolve(label: str, path: Path) -> tuple[int, str] | None:
+        def resolve(label: str, path: Path) -> Place | None:
             for s in reversed(path):
                 if (s, label) in labels:
                     return (s, label)
@@ -161,7 +142,47 @@ class _Builder:
                 paths[-1] = (*stack, scope)
         self.blocks = blocks
         self.source.statements = []  # from here on the blocks hold them, and each lets go when it is built
-        count = len(blocks)
+        self._connect(paths, at, labels_of, resolve)
+
+    def _branches(
+        self,
+    ) -> tuple[dict[Place, int], dict[Place, tuple[list[str], Path]], list[tuple[Shape, str, Path]]]:
+        """The labels, the lists of labels, and the branches, each with the scopes that it is in."""
+        labels: dict[tuple[int, str], int] = {}
+        tables: dict[tuple[int, str], tuple[list[str], Path]] = {}
+        wanted: list[tuple[Shape, str, Path]] = []
+        scope = 0
+        stack: list[int] = []
+        previous_label = ""
+        instruction = Kind.INSTRUCTION
+        for shape, _, _, _, name in self.source.statements:
+            kind = shape.kind
+            if kind is instruction:
+                continue
+            if kind == Kind.LABEL:
+                labels[(scope, name)] = -1
+                previous_label = name
+            elif kind == Kind.OPEN:
+                stack.append(scope)
+                scope = int(name)
+            elif kind == Kind.CLOSE:
+                scope = stack.pop() if stack else 0
+            elif kind == Kind.TABLE:
+                if listed := name or previous_label:  # a list without a label can be no branch's table
+                    tables[scope, listed] = (cast("list[str]", shape.payload), (*stack, scope))
+            elif kind == Kind.TERMINATOR and name:
+                wanted.append((shape, name, (*stack, scope)))
+        return labels, tables, wanted
+
+    def _connect(
+        self,
+        paths: list[Path],
+        at: dict[Place, tuple[int, int]],
+        labels_of: Callable[[Shape, str, Path], tuple[list[str], Path]],
+        resolve: Callable[[str, Path], Place | None],
+    ) -> None:
+        """The successors of each block."""
+        blocks, count = self.blocks, len(self.blocks)
         self.successors = [[] for _ in blocks]
         self.label_indices = [0] * count
         for i, block in enumerate(blocks):
@@ -186,7 +207,7 @@ class _Builder:
 
     # -------------------------------------------------------------------------------------------------------- uses
 
-    def _collect_uses(self) -> None:
+    def _collect_uses(self) -> None:  # noqa: C901  over every statement: a call for each costs too much
         outputs = self.source.outputs
         for reg in self.source.inputs:
             reg.definitions = 1
@@ -225,22 +246,7 @@ class _Builder:
         """Decide which registers need block arguments, and where."""
         count = len(self.blocks)
         self.arguments = [()] * count
-        renamed: list[Reg] = []
-        for defined in self.defined:
-            for reg in defined:
-                if reg.definitions > 1 and not reg.bit:
-                    reg.bit = 1
-                    renamed.append(reg)
-        for b in range(count):
-            if not tree.reachable(b):
-                continue
-            for reg in self.exposed[b]:
-                if reg.bit or not reg.definitions:
-                    continue
-                first = reg.first
-                if first == b or not tree.reachable(first) or not tree.dominates(first, b):
-                    reg.bit = 1
-                    renamed.append(reg)
+        renamed = self._renamed(tree)
         if not renamed or count == 1:
             return
         for k, reg in enumerate(renamed):
@@ -255,18 +261,7 @@ class _Builder:
             for reg in self.defined[b]:
                 bits |= reg.bit
             killed[b] = bits
-        live = list(used)
-        changed = True
-        while changed:
-            changed = False
-            for b in reversed(tree.order):
-                out = 0
-                for s in self.successors[b]:
-                    out |= live[s]
-                out = used[b] | (out & ~killed[b])
-                if out != live[b]:
-                    live[b] = out
-                    changed = True
+        live = self._live(tree, used, killed)
         frontiers = dominance_frontiers(tree)
         phi = [0] * count
         work = [b for b in tree.order if killed[b] and frontiers[b]]
@@ -287,9 +282,45 @@ class _Builder:
                 bits ^= low
             self.arguments[b] = here
 
+    def _renamed(self, tree: Dominators) -> list[Reg]:
+        """The registers that hold several values, or are read where their definition does not dominate."""
+        renamed: list[Reg] = []
+        for defined in self.defined:
+            for reg in defined:
+                if reg.definitions > 1 and not reg.bit:
+                    reg.bit = 1
+                    renamed.append(reg)
+        for b in range(len(self.blocks)):
+            if not tree.reachable(b):
+                continue
+            for reg in self.exposed[b]:
+                if reg.bit or not reg.definitions:
+                    continue
+                first = reg.first
+                if first == b or not tree.reachable(first) or not tree.dominates(first, b):
+                    reg.bit = 1
+                    renamed.append(reg)
+        return renamed
+
+    def _live(self, tree: Dominators, used: list[int], killed: list[int]) -> list[int]:
+        """The registers (as bits) that are live where each block begins."""
+        live = list(used)
+        changed = True
+        while changed:
+            changed = False
+            for b in reversed(tree.order):
+                out = 0
+                for s in self.successors[b]:
+                    out |= live[s]
+                out = used[b] | (out & ~killed[b])
+                if out != live[b]:
+                    live[b] = out
+                    changed = True
+        return live
+
     # -------------------------------------------------------------------------------------------------------- rename
 
-    def _rename(self, tree: Dominators) -> list[Block]:
+    def _rename(self, tree: Dominators) -> list[Block]:  # noqa: C901  over every statement: a call for each costs too much
         made = [Block(arg_types=[_type(r) for r in args]) for args in self.arguments]
         reachable = tree.preorder
         sequence = reachable

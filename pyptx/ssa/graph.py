@@ -52,7 +52,7 @@ def reverse_postorder(successors: Successors) -> list[int]:
     return order
 
 
-def dominators(successors: Successors) -> Dominators:
+def dominators(successors: Successors) -> Dominators:  # noqa: C901  one algorithm over shared arrays
     count = len(successors)
     predecessors: list[list[int]] = [[] for _ in range(count)]
     for block, nexts in enumerate(successors):

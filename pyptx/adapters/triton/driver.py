@@ -113,7 +113,7 @@ def _scratch(memory: DeviceMemory, name: str, size: int, number: int) -> Any:
     return memory.map(np.zeros(size, np.uint8), name=name) if size else np.uint64(0)
 
 
-def make_driver(session: Session) -> Any:
+def make_driver(session: Session) -> Any:  # noqa: C901  the members of one driver, as closures
     """An object for `triton.runtime.driver.set_active`."""
     base = required("triton.backends.driver", "triton", TESTED, LOWEST).DriverBase
     target = required("triton.backends.compiler", "triton", TESTED).GPUTarget

@@ -190,7 +190,7 @@ def _is_plain(operand: Operand) -> bool:
             return plain_array and _is_plain(index) and (not offset or _OFFSET(offset) is not None)
 
 
-def _print_operand(printer: Printer, operand: Operand, values: Iterator[SSAValue]) -> None:
+def _print_operand(printer: Printer, operand: Operand, values: Iterator[SSAValue]) -> None:  # noqa: C901  one case for each kind of operand
     write = printer.print_string
     match operand:
         case Register("$"):

@@ -45,7 +45,7 @@ def symbol_uses(use: Use) -> tuple[SymbolUse, ...]:
     return use.symbols
 
 
-def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: bool, found: list[SymbolUse]) -> None:
+def _collect(use: Use, spec: OperandSpec, operand: Operand, index: int, alone: bool, found: list[SymbolUse]) -> None:  # noqa: C901  one case for each kind of operand
     cls = OPCODES[use.form.opcode]
 
     def add(symbol: Symbol, wanted: str, places: frozenset[str] = frozenset(), references: bool = False) -> None:

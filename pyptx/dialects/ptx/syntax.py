@@ -228,7 +228,7 @@ def _spelled(text: str) -> tuple[str, ...]:
     return tuple(t for _, t in lex(text)[0])
 
 
-def operand_tokens(operand: Operand) -> Iterator[str]:
+def operand_tokens(operand: Operand) -> Iterator[str]:  # noqa: C901  one case for each kind of operand
     """The PTX tokens of an operand; a register placeholder yields its role (`=`, `$`, `~`), a branch target `^name`."""
     match operand:
         case Register(role, member):
@@ -662,7 +662,7 @@ def constant_problem(text: str) -> str | None:
 
 
 @lru_cache(maxsize=8192)
-def _evaluated(text: str) -> tuple[int | float, str | None]:
+def _evaluated(text: str) -> tuple[int | float, str | None]:  # noqa: C901  a parser of three levels over shared state
     tokens = [t for _, t in lex(text)[0]]
     position = 0
     problems: list[str] = []

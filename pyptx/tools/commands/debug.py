@@ -265,7 +265,7 @@ class Stepper:
         while not self.command(step):
             pass
 
-    def command(self, step: Step) -> bool:
+    def command(self, step: Step) -> bool:  # noqa: C901  one case for each command of the debugger
         """Read and do one command; whether the thread goes on."""
         print("(pyptx) ", end="", flush=True)
         line = sys.stdin.readline()
