@@ -184,7 +184,7 @@ def semantic_tokens(document: Document) -> list[int]:
     return data
 
 
-def make_server() -> PtxServer:
+def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as closures
     """A server that is not started yet: `start_io()` or `start_tcp(host, port)`."""
     server = PtxServer()
     feature = server.feature
