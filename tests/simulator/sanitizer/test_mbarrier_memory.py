@@ -176,3 +176,20 @@ def test_an_initialisation_without_a_fence(cluster: int | None, severity: str) -
     body = LOAD.replace("    fence.mbarrier_init.release.cluster;\n", "") + WAIT
     found = breaks(body, "mbarrier-init-fence", grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
     assert found.severity == severity
+
+
+COPY = """    @%p1 mbarrier.init.shared.b64 [bar+8], 1; @%p1 fence.mbarrier_init.release.cluster; bar.sync 0;
+    @!%p1 bra $go;
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar+8], 256;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], 256, [bar+8];
+$go:
+"""
+
+
+def test_copies_name_their_mbarrier_by_symbol_and_index() -> None:
+    early = breaks(
+        COPY + "    ld.shared.u32 %r10, [%r5]; //!\n" + WAIT.replace("[bar]", "[bar+8]"), "bulk-copy-not-waited"
+    )
+    assert "of mbarrier bar[1] (" in early.message
+    found = {f.rule: f.message for f in run(COPY).findings if isinstance(f, Finding)}
+    assert "waited for mbarrier bar[1] (" in found["exit-in-flight"]

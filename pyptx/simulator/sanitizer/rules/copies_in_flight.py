@@ -144,7 +144,7 @@ class CopiesInFlight(Part):
                 BULK_COPY,
                 inst,
                 f"{space.name} memory {now} here is the {what} of a bulk copy that may still be in flight: the thread "
-                "has not waited for the phase of the mbarrier that the copy completes",
+                f"has not waited for the phase of {self.shadow.mbarriers(state.copy.barriers)} that the copy completes",
                 lanes[bad],
                 space=space,
                 byte=int(index[bad[0]]) << space.shift,

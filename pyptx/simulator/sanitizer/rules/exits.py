@@ -60,11 +60,11 @@ class Exits(Part):
 
     def finish(self) -> None:
         """All threads of the batch have exited."""
-        for states in self.copies.on_barrier.values():
+        for slot, states in self.copies.on_barrier.items():
             for state in states:
                 self.report(
                     EXIT_IN_FLIGHT,
                     state.copy.inst,
-                    "the kernel ends and no thread has waited for this copy's mbarrier",
+                    f"the kernel ends and no thread has waited for {self.shadow.mbarriers([slot])}, which this copy completes",
                     state.lanes,
                 )

@@ -8,6 +8,7 @@ than any barrier.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,11 @@ class Shadow:
         known = self.machine.shared_names.at(address) if space.name == "shared" else ""
         plain = f".{space.name} 0x{address:x}"
         return f"{known} ({plain})" if known else plain
+
+    def mbarriers(self, slots: Sequence[int]) -> str:
+        """Mbarriers, by their 8-byte words of all shared memory, in the author's terms."""
+        names = list(dict.fromkeys(self.name(self.shared, 8 * slot) for slot in slots))
+        return f"mbarrier{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
     def tensor_at(self, byte: int) -> str:
         """The name of the argument that a byte of the global shadow belongs to."""
