@@ -35,6 +35,7 @@ FLAGS = {
 }
 """Options and their defaults; `findings`: the severity from which on a finding fails a test (error, warning, none)."""
 SLOWEST = 5
+NAME = "pyptx-simulator"
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -45,22 +46,34 @@ def pytest_addoption(parser: Any) -> None:
     )  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    """Start before a suite's conftest asks which devices there are."""
+    _start(early_config, early_config.known_args_namespace.pyptx)
+
+
 def pytest_configure(config: Any) -> None:
     config.addinivalue_line(
         "markers", "pyptx(**options): options of pyptx.simulate for the kernels of this test (with --pyptx)"
     )
     given = config.getoption("--pyptx")
-    if given is None:
-        return
-    if (
-        given and Path(given.partition("::")[0]).exists()
-    ):  # `pytest --pyptx tests`: argparse took the path for the option's value
+    if given and _is_path(given):  # `pytest --pyptx tests`: argparse took the path for the option's value
         chosen = config.args_source.name == "ARGS"
         config.args = [given, *(config.args if chosen else [])]
-        given = ""
-    plugin = SimulatorPlugin(options_of(given))
-    config.pluginmanager.register(plugin, "pyptx-simulator")
+    _start(config, given)
+
+
+def _start(config: Any, given: str | None) -> None:
+    """Run kernels on the simulator from now on, if that is asked for and not so already."""
+    if given is None or config.pluginmanager.has_plugin(NAME):
+        return
+    plugin = SimulatorPlugin(options_of("" if _is_path(given) else given))
+    config.pluginmanager.register(plugin, NAME)
     config.add_cleanup(plugin.close)
+
+
+def _is_path(given: str) -> bool:
+    return bool(given) and Path(given.partition("::")[0]).exists()
 
 
 def options_of(text: str) -> dict[str, Any]:

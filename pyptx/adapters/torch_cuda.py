@@ -36,6 +36,14 @@ class _Stream:
         return _nothing
 
 
+class _Event(_Stream):
+    """An event of a stream."""
+
+
+class _ExternalStream(_Stream):
+    """A stream of somebody else."""
+
+
 def _nothing(*args: Any, **options: Any) -> None:
     return None
 
@@ -51,8 +59,6 @@ def _functions(arch: int) -> dict[str, Any]:
         warp_size=32, shared_memory_per_block_optin=232448, max_threads_per_multi_processor=2048,
         regs_per_multiprocessor=65536, gcnArchName="", L2_cache_size=50 << 20,
     )  # fmt: skip
-    context = _always(contextlib.nullcontext())
-    stream = _always(_Stream())
     answers: dict[str, Any] = {
         "is_available": True, "device_count": 1, "current_device": 0, "get_device_capability": (arch // 10, arch % 10),
         "get_device_properties": properties, "get_device_name": properties.name, "is_bf16_supported": True, "is_initialized": True,
@@ -60,12 +66,14 @@ def _functions(arch: int) -> dict[str, Any]:
         "mem_get_info": (80 << 30, 80 << 30),
     }  # fmt: skip
     silent = "synchronize empty_cache manual_seed manual_seed_all set_device reset_peak_memory_stats init _lazy_init set_rng_state ipc_collect"
+    answers |= dict.fromkeys(silent.split())
+    answers |= {"current_stream": _Stream(), "default_stream": _Stream()}
+    answers |= {"stream": contextlib.nullcontext(), "device": contextlib.nullcontext()}
+    classes = {"Stream": _Stream, "Event": _Event, "ExternalStream": _ExternalStream}
     return {
         **{name: _always(value) for name, value in answers.items()},
-        **dict.fromkeys(silent.split(), _nothing),
-        "current_stream": stream, "default_stream": stream, "Stream": _Stream, "Event": _Stream, "ExternalStream": _Stream,
-        "stream": context, "device": context,
-    }  # fmt: skip
+        **classes,
+    }  # each its own: TorchDynamo keys by identity
 
 
 def _make_mode(torch: Any) -> Any:

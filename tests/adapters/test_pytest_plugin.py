@@ -49,10 +49,20 @@ def test_forever(): forever[(1,)](torch.zeros(1, dtype=torch.int32, device="cuda
 """
 
 
+CONFTEST = """
+import torch
+import torch._dynamo  # which keys functions by their identity
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+assert DEVICE == "cuda", "the suite asks before the first test"
+"""
+
+
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("suite")
     (folder / "test_suite.py").write_text(SUITE)
+    (folder / "conftest.py").write_text(CONFTEST)
     root = Path(__file__).resolve().parents[2]
     plugin = [] if _installed() else ["-p", "pyptx.adapters.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", *plugin, "-v", "-p", "no:cacheprovider", "--pyptx", str(folder)]
