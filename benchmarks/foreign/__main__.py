@@ -13,13 +13,14 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
 from .judge import judge
 
 HERE = Path(__file__).parent
-SOURCES = {"cute": "cutlass", "triton": "triton", "cuda": "nvidia.cu13"}
+SOURCES = {"cute": "cutlass", "triton": "triton", "gluon": "triton.experimental.gluon", "cuda": "nvidia.cu13"}
 """Source -> the package that a Python needs for it."""
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
 
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kernels with this in their name")
     options = parser.parse_args()
     counts: Counter[tuple[str, bool]] = Counter()
+    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(options.cases or temporary)
         for source in options.sources:
@@ -78,6 +80,7 @@ def main() -> int:
                 )
                 for error in v.errors[:3]:
                     print("    " + error.partition("\n")[0][:300])
+    print(f"{time.perf_counter() - start:.0f} s")
     for source in options.sources:
         total = counts[source, True] + counts[source, False]
         print(f"{source}: {counts[source, True]} of {total} without an error")

@@ -54,7 +54,8 @@ def judge(file: Path, seed: int = 0) -> Verdict:
     try:
         kernel = load(case["ptx"])[case["entry"]]
         report = kernel.simulate(*_arguments(case, arrays, kernel), grid=tuple(case["grid"]), block=tuple(case["block"]),
-                                 cluster=case["cluster"] and tuple(case["cluster"]), smem=case["smem"], seed=seed)  # fmt: skip
+                                 cluster=case["cluster"] and tuple(case["cluster"]), smem=case["smem"], seed=seed,
+                                 cooperative=case["cooperative"])  # fmt: skip
         errors = [str(f) for f in report.errors]
         warnings = Counter(
             f.rule if isinstance(f, Finding) else f.severity for f in report.findings if f.severity != "error"
