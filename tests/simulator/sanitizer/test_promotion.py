@@ -12,7 +12,13 @@ from .kernels import HEAD, breaks, run, silent
 from .wgmma_pieces import BEGIN, DESCRIPTORS, END, FILL, PROXY, USE, ZERO
 
 ACC = "{%f0, %f1, %f2, %f3}"
-READY = FILL + PROXY + DESCRIPTORS + "    .reg .f32 %t<4>; .reg .pred %q<4>;\n"
+ONES = "    mov.u32 %r10, 0x38383838; mov.u32 %r11, 0;\n"
+READY = (
+    FILL.replace("    mov.u32 %r10, 0; mov.u32 %r11, 0;\n", ONES)
+    + PROXY
+    + DESCRIPTORS
+    + "    .reg .f32 %t<4>; .reg .pred %q<4>;\n"
+)
 TOTALS = "".join(f"    mov.f32 %t{i}, 0f00000000;\n" for i in range(4))
 PROMOTE = "".join(f"    add.f32 %t{i}, %t{i}, %f{i};\n" for i in range(4))
 
@@ -68,6 +74,12 @@ def test_five_instructions_of_wgmma() -> None:
             + "    mov.f32 %t0, %f0; mov.b32 %r20, %t0; add.u32 %r20, %r20, 1; mov.b32 %f0, %r20;\n",
             5,
         ),
+        # a condition that does not hold
+        ZERO
+        + "    setp.eq.u32 %q2, 0, 1;\n"
+        + loop(
+            product("1", mark="%d") + "".join(f"    selp.f32 %f{i}, 0f00000000, %f{i}, %q2;\n" for i in range(4)), 5
+        ),
         # what is copied out is not started again
         TOTALS + ZERO + loop(product("1", mark="%d") + PROMOTE, 5),
         loop(product("%q0", "m64n8k32.f16.e5m2.e4m3", mark="%d"), 5),
@@ -86,6 +98,11 @@ def test_not_promoted(body: str) -> None:
         TOTALS + loop(product("0") + 3 * product("1") + PROMOTE, 3),
         # registers that are set to zero
         TOTALS + loop(ZERO + 4 * product("1") + PROMOTE, 3),
+        # registers that a condition sets to zero
+        TOTALS
+        + ZERO
+        + "    setp.eq.u32 %q2, 1, 1;\n"
+        + loop(4 * product("1") + PROMOTE + "".join(f"    selp.f32 %f{i}, 0f00000000, %f{i}, %q2;\n" for i in range(4)), 3),
         # moved to other registers, from which the next round does not go on
         TOTALS + ZERO + loop(4 * product("1") + "".join(f"    add.f32 %t{i}, %t{i}, %f{i}; mov.f32 %f{i}, 0f00000000;\n" for i in range(4)), 3),
         # another sum begins with what was loaded

@@ -3,8 +3,8 @@
 The tensor cores of sm_89 (mma) and sm_90 (wgmma) keep 13 bits of fraction of a sum of FP8 products, in registers of f32 too
 (docs/simulator.md), so that what they lose grows with K. Kernels that need more accuracy add the accumulators to other f32
 registers every few instructions, by ordinary additions, and begin again from zero: this is called promotion. Counted is, for each
-accumulator, how many products have been added since it began: from zero by scale-d, or from what no such instruction has
-made. What ordinary instructions compute from an accumulator and leave in an accumulator counts as one that
+accumulator, how many products have been added since it began: from zero, by scale-d or because a register was set to zero, or
+from what no such instruction has made. What ordinary instructions compute from an accumulator and leave in an accumulator counts as one that
 goes on, as where flash attention scales it.
 
 Nothing is watched in kernels without such instructions.
@@ -120,19 +120,22 @@ class Promotion(Part):
             return action
         if inst in self.products:
             return self._multiplying(inst, action)
-        flows = [(self._at(written), self._at(read)) for written, read in _flows(inst)]
-        flows = [(written, read) for written, read in flows if written.size]
+        flows = [([r for r in written if r in self.place], read) for written, read in _flows(inst)]
+        flows = [(written, [r for r in read if r in self.place]) for written, read in flows if written]
         if not flows:
             return action
         hands_on = moves(inst) or inst.number in self.pure
-        machine, count = self.machine, self.count
+        machine = self.machine
 
         def watched(mask: Array) -> object:
             here = machine.active(inst, mask)
-            new = [count[read].max(axis=0, initial=0) if hands_on else 0 for _, read in flows]
-            for (written, _), products in zip(flows, new, strict=True):
-                count[written] = np.where(here, products, count[written])
-            return action(mask)
+            held = [self._held(read if hands_on else []) for _, read in flows]
+            result = action(mask)
+            for (written, _), (products, something) in zip(flows, held, strict=True):
+                for reg in written:
+                    set_to_zero = something & ~self._something(reg)
+                    np.copyto(self.count[self.place[reg]], np.where(set_to_zero, 0, products), where=here)
+            return result
 
         return watched
 
@@ -154,6 +157,18 @@ class Promotion(Part):
             return action(mask)
 
         return watched
+
+    def _held(self, registers: list[Reg]) -> tuple[Array, Array]:
+        """The products in registers, and where one of them is not zero."""
+        products, something = np.zeros(self.machine.lanes, np.int32), np.zeros(self.machine.lanes, np.bool_)
+        for reg in registers:
+            products = np.maximum(products, self.count[self.place[reg]])
+            something |= self._something(reg)
+        return products, something
+
+    def _something(self, reg: Reg) -> Array:
+        """Where a register is not zero."""
+        return self.machine.row(reg).reshape(-1, self.machine.lanes).any(axis=0)
 
     def _at(self, registers: list[Reg]) -> Array:
         return np.array([self.place[r] for r in registers if r in self.place], np.intp)
