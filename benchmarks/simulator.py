@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 
+import ml_dtypes
 import numpy as np
 
 import pyptx
 from benchmarks._table import Table, measure
-from examples.hopper import gemm_highperf, rms_norm
+from examples.geforce import block_scaled_gemm
+from examples.hopper import fp8_gemm, gemm_highperf, rms_norm
 from pyptx.kernel import Kernel
+from pyptx.numerics.tensor_cores import accumulate
 from pyptx.runtime.call import NUMPY_TYPES
 from pyptx.simulator import load
 from pyptx.simulator.jit import available
@@ -103,6 +106,44 @@ def seconds(kernel: Kernel, check: bool, repeats: int = 3) -> float:
     return measure(lambda: pyptx.simulate(kernel, *arrays, check=check), repeats=repeats, warm_up=0).median
 
 
+def tensor_cores() -> Table:
+    """The arithmetic of matrix instructions: exact, and as the hardware sums, in native code and in NumPy."""
+    rng = np.random.default_rng(1)
+
+    def fp8(rows: int) -> np.ndarray:
+        return rng.standard_normal((rows, 1024)).astype(ml_dtypes.float8_e4m3fn)
+
+    factors = [rng.uniform(0.5, 2, 1024).astype(np.float32) for _ in range(2)]
+    bf16 = [rng.standard_normal((1024, 1024)).astype(ml_dtypes.bfloat16) for _ in range(2)]
+    scaled = [part for _ in range(2) for part in block_scaled_gemm.operand(512, 512, "mxfp8", rng)[:2]]
+    cases: list[tuple[str, Kernel, list[np.ndarray]]] = [
+        ("bf16 wgmma GEMM 1024^3", gemm_highperf.build(1024, 1024, 1024), bf16),
+        ("FP8 wgmma GEMM 1024^3", fp8_gemm.build(1024, 1024, 1024, fast=True), [fp8(1024), fp8(1024), *factors]),
+        ("MXFP8 mma GEMM 512^3", block_scaled_gemm.build(512, 512, 512, format="mxfp8"), scaled),
+    ]
+    table = Table("simulator: sums of tensor cores, unchecked", "seconds")
+    hot = accumulate.HOT
+    for name, kernel, operands in cases:
+        assert kernel.out_specs is not None
+        arrays = [
+            *operands,
+            *(np.zeros(tuple(map(int, tile.dims)), NUMPY_TYPES[tile.dtype.name]) for tile in kernel.out_specs),
+        ]
+
+        def run(arithmetic: str, kernel: Kernel = kernel, arrays: list[np.ndarray] = arrays) -> float:
+            work = lambda: pyptx.simulate(kernel, *arrays, check=False, arithmetic=arithmetic)  # noqa: E731
+            return measure(work, repeats=3, warm_up=1).median
+
+        exact = run("exact")
+        table.add(f"{name}, exact", exact)
+        if available():
+            table.add(f"{name}, hardware, llvmlite", run("hardware"), at_most=3 * exact, note="three times exact")
+        accumulate.HOT = 1 << 62
+        table.add(f"{name}, hardware, NumPy", run("hardware"), at_most=15 * exact, note="15 times exact")
+        accumulate.HOT = hot
+    return table
+
+
 def main() -> None:
     table = Table("simulator: 20-instruction loop, 128 threads a CTA", "thread-instructions/s")
     for ctas, rounds, goal in ((1, 2000, 50e6), (16, 1000, 500e6), (256, 100, 500e6)):
@@ -119,6 +160,7 @@ def main() -> None:
     table.add("the same, checked", seconds(gemm, True, repeats=1), at_most=10 * plain, note="ten times the row above")
     table.add("RMS norm 2048x8192", seconds(rms_norm.build(2048, 8192), False), at_most=5)
     table.print()
+    tensor_cores().print()
 
 
 if __name__ == "__main__":

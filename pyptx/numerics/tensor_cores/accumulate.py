@@ -29,7 +29,7 @@ _CHUNK = 16
 """Products that are added as 32-bit integers: each is below 4 * 2**25."""
 _NARROW = (-100, 126)
 """Exponents of products that float32 holds exactly, whose unit it holds, too."""
-_HOT = 1 << 23
+HOT = 1 << 23
 """Products of a process after which the native function is worth its compilation."""
 
 
@@ -195,7 +195,7 @@ def _hot(products: int) -> bool:
     """Whether native code is there and this process has multiplied so much that it is worth its compilation."""
     global _done
     _done += products
-    return _done > _HOT and native.ready()
+    return _done > HOT and native.ready()
 
 
 def _native(o: _Operands, rule: Rule, name: str, c: Bits) -> Bits:

@@ -263,10 +263,14 @@ def _number(arch: str) -> int:
 def rule_for(kind: Kind, arch: str) -> Rule:
     """How `kind` sums on an architecture. PTXError if the architecture does not have it."""
     name = generation(arch)
-    rules = RULES.get((name, kind.instruction), {})
-    operands = (
-        f"quad.{kind.d}" if kind.form.widens else {"f16": "half", "bf16": "half"}.get(kind.operands, kind.operands)
-    )
+    rules, operands = RULES.get((name, kind.instruction), {}), operands_of(kind)
     if operands not in rules or _number(arch) < kind.form.since:
         raise _refused(f"{kind.text} needs target {kind.form.needs}, not {arch}")
     return rules[operands]
+
+
+def operands_of(kind: Kind) -> str:
+    """The class of operands in RULES."""
+    if kind.form.widens:
+        return f"quad.{kind.d}"
+    return {"f16": "half", "bf16": "half"}.get(kind.operands, kind.operands)
