@@ -22,7 +22,7 @@ from ..dialects.ptx.syntax import PLACEHOLDERS, Immediate, Operand, Register, re
 from ..dialects.ptx.types import SCALAR_TYPES, RegType, class_bits
 from ..ssa.fastir import create
 from .assign_registers import move_op
-from .constant import FORMATS, encode_python_float, evaluate, mask, signed, width
+from .constant import FLOATS, evaluate, float_bits, mask, signed, width
 from .operands import passed_of, places_of
 from .ptx_pass import FunctionPass
 from .trivia import erase
@@ -347,8 +347,8 @@ def immediate_bits(immediate: Immediate, type_: str) -> int | None:
         if text.startswith(prefix) and len(text) == 2 + bits // 4:
             return int(text[2:], 16) if scalar.bits == bits and scalar.kind in ("float", "bits") else None
     value = immediate.value
-    if type_ in FORMATS:
-        return encode_python_float(float(value), FORMATS[type_]) if isinstance(value, float) else None
+    if type_ in FLOATS:
+        return float_bits(value, type_) if isinstance(value, float) else None
     if isinstance(value, float) or scalar.kind not in ("signed", "unsigned", "bits"):
         return None
     return value & mask(scalar.bits)
