@@ -193,7 +193,7 @@ class _Judge:
                     problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
                     count_entry()
                 if problem is not None:
-                    yield self._refused(index, shape, regs, classes, names, line)
+                    yield self._refused(index, shape, regs, classes, names, line, name)
                 elif symbols and (fault := self._symbols(shape, symbols, classes, names)) is not None:
                     yield self._misnamed(index, shape, regs, fault, names, line)
                 elif shape.adds >= 0:
@@ -201,7 +201,7 @@ class _Judge:
                 elif name and not symbols:
                     fault = names.branch(name)
                     if fault is not None:
-                        yield self._misnamed(index, shape, regs, fault, names, line)
+                        yield self._misnamed(index, shape, regs, fault, names, line, name)
             elif kind == Kind.LABEL:
                 label = name
                 fault = names.label(name)
@@ -232,9 +232,16 @@ class _Judge:
     # --------------------------------------------------------------------------------------------------------- fixes
 
     def _refused(
-        self, index: int, shape: Shape, regs: Sequence[Reg], classes: tuple[str, ...], names: Names, line: int
+        self,
+        index: int,
+        shape: Shape,
+        regs: Sequence[Reg],
+        classes: tuple[str, ...],
+        names: Names,
+        line: int,
+        label: str,
     ) -> Issue:
-        """The issue of an instruction that no form takes here, with its fixes."""
+        """The issue of an instruction that no form takes here, with its fixes; `label` is that of a branch."""
         here = self.fixer.arrive(index)
         key = (id(shape), classes, tuple([t for t in shape.tokens if t[0] not in "%."]))
         found = self._proposed.get(key)
@@ -245,7 +252,7 @@ class _Judge:
             self._proposed[key] = found
         problem = found
         issue = issue_at(shape, regs, problem, line)
-        placed = placed_tokens(shape, regs, line)
+        placed = placed_tokens(shape, regs, line, label)
         fixes = self.fixer.of_problem(placed, shape, problem)
         if here and (problem.operand >= 0 or not shape.plain_layout or (shape.guard >= 0 and classes[0] != "pred")):
             changes = self.fixer.near_operand(placed, problem.operand, names)
@@ -258,12 +265,14 @@ class _Judge:
         issue.fixes = tuple(fixes)
         return issue
 
-    def _misnamed(self, index: int, shape: Shape, regs: Sequence[Reg], fault: Fault, names: Names, line: int) -> Issue:
+    def _misnamed(
+        self, index: int, shape: Shape, regs: Sequence[Reg], fault: Fault, names: Names, line: int, label: str = ""
+    ) -> Issue:
         """The issue of an instruction whose symbols are not what it needs, with its fixes."""
         issue = fault_at(shape, regs, fault, line)
         if not self.fixer.arrive(index):
             return issue
-        placed = placed_tokens(shape, regs, line)
+        placed = placed_tokens(shape, regs, line, label)
         at = guard_tokens(shape.guard_mark)
         head = tuple(t.lstrip(".") for t in shape.tokens[at : at + shape.opcode_tokens])
         fixes, advice = self.fixer.search(placed, self.fixer.near_operand(placed, fault.operand, names), names)
@@ -398,9 +407,13 @@ def _added(shape: Shape, classes: tuple[str, ...]) -> Fault:
     return Fault(message, "add the constant with an instruction", operand=shape.adds, severity="warning")
 
 
-def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int) -> Placed:
-    """The tokens of a statement with the names of its own registers."""
+def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int, label: str = "") -> Placed:
+    """The tokens of a statement with the names of its own registers and, of a branch, its own label."""
     tokens = shape.tokens
+    if (
+        label and not shape.bare and len(tokens) > 1 and tokens[-1] == ";"
+    ):  # one shape for all labels: `known_lines.branch_key`
+        tokens = [*tokens[:-2], label, ";"]
     if sum(t[0] == "%" for t in tokens) == len(regs):  # a shared shape holds the names of the first statement
         names = iter(regs)
         tokens = [next(names).name if t[0] == "%" else t for t in tokens]

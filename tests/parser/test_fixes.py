@@ -189,3 +189,12 @@ def test_proposals_for_single_faults_assemble() -> None:
     assert len(proposed) > 100
     assert len(legal) >= 0.95 * len(proposed)
     assert len({id(p.fault) for p in legal}) >= 0.7 * len(many)
+
+
+def test_a_fix_is_of_its_own_label() -> None:
+    """Branches share one shape: the first one's label must not be in the fixes of the others."""
+    for label in ("NOWHERE", "L2", "L3"):
+        one(text_of(f"bra {label};"))
+    assert text_of("bra L1;") in [fix.apply(text_of("bra L2;")) for fix in one(text_of("bra L2;")).fixes]
+    guarded = text_of("@%r1 bra L1;")
+    assert text_of("@%p1 bra L1;") in [fix.apply(guarded) for fix in one(guarded).fixes]
