@@ -330,8 +330,8 @@ def test_tiles_and_versions() -> None:
 def test_return_inside_a_block() -> None:
     def wrong(x: Any):
         t = ptx.special.tid.x()
-        with ptx.if_(t > 30):  # here
-            return
+        with ptx.if_(t > 30):
+            return  # here
         ptx.pointer(x).store(1.0)
 
     found = refusal(wrong, "# here", in_specs=[Tile(32, f32)], out_specs=[])
@@ -342,8 +342,8 @@ def test_return_inside_a_block() -> None:
 def test_continue_inside_a_block() -> None:
     def wrong():
         for i in ptx.range_(4):
-            with ptx.if_(i == 2):  # here
-                continue
+            with ptx.if_(i == 2):
+                continue  # here
             ptx.bar.sync(0)
 
     assert "Python's continue inside a block" in refusal(wrong, "# here").message

@@ -87,7 +87,7 @@ def test_traces_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memos_are_emptied_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memo, "MOST", 3000)
+    monkeypatch.setattr(memo, "MOST", 1000)
     forget()
     ways, r = files(), random.Random(6)
     highest = 0
@@ -96,7 +96,7 @@ def test_memos_are_emptied_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -
         highest = max(highest, Memo.entries)
         held = sum(len(m) for reference in Memo.all if (m := reference()) is not None)
         assert held <= Memo.entries
-    assert 3000 < highest < 6000
+    assert 1000 < highest < 4000
 
 
 def test_a_verdict_is_of_its_target_whatever_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
