@@ -26,7 +26,8 @@ import pyptx.dialects.ptx.all  # noqa: F401
 from pyptx.analysis.entities import Entity, Fault, Formal, Signature
 from pyptx.analysis.symbols import Names
 from pyptx.dialects.ptx.forms import Problem, Use
-from pyptx.dialects.ptx.instruction import Resolution, unknown_opcode
+from pyptx.dialects.ptx.instruction import Resolution
+from pyptx.dialects.ptx.opcode_problems import unknown_opcode
 from pyptx.dialects.ptx.symbol_use import symbol_uses
 from pyptx.dialects.ptx.syntax import Layout, SyntaxProblem
 from pyptx.dialects.ptx.target import FIRST_PTX, Need, parse_version

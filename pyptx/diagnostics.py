@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -317,6 +316,8 @@ def _numbers_in(word: str) -> list[int]:
 def _suggest(word: str, candidates: tuple[str, ...], limit: int) -> tuple[str, ...]:
     folded = word.lower()
     slips = 1 if len(word) <= 4 else 2 if len(word) <= 10 else 3
+    import difflib  # for those who make mistakes
+
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(folded)
     ranked: list[tuple[int, float, str]] = []

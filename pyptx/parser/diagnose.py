@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import cast
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from ..analysis.declarations import header_faults
 from ..analysis.entities import Fault
@@ -49,10 +50,12 @@ from ..ssa.never_written import never_written
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import FunctionSource, Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
-from .fixes import Fixer, Placed
 from .issues import diagnostics, header_issues
 from .module_text import Issue, ModuleText
 from .reader import Reader
+
+if TYPE_CHECKING:
+    from .fixes import Fixer, Placed
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
@@ -92,9 +95,20 @@ class _Judge:
         self.options = source.options
         self.rules = ModuleRules(self.version, self.target, self.options)
         self._lines: list[str] | None = None
-        self.fixer = Fixer(self.version, self.target, self.options, text)
+        self._read: FunctionSource | None = None
+        """The function that is being judged."""
         self._proposed: dict[object, Problem] = {}
         """Problems with what is proposed for symbols as they are, by the statement without its registers' names."""
+
+    @cached_property
+    def fixer(self) -> Fixer:
+        """What proposes changes; most texts need none."""
+        from .fixes import Fixer
+
+        made = Fixer(self.version, self.target, self.options, self.text)
+        if self._read is not None:
+            made.enter(self._read)
+        return made
 
     def judge(self) -> Iterator[Issue]:
         yield from self._header()
@@ -177,7 +191,9 @@ class _Judge:
         if not source.has_body:
             return
         names = self.rules.body(params or (), returns or (), entry, _labels(source.statements), directives)
-        self.fixer.enter(source)
+        self._read = source
+        if "fixer" in self.__dict__:
+            self.fixer.enter(source)
         yield from self._statements(source.statements, names, entry)
 
     def _statements(self, statements: Sequence[Statement], names: Names, entry: bool) -> Iterator[Issue]:  # noqa: C901  one case for each kind of statement
@@ -289,6 +305,8 @@ class _Judge:
 
     def _unread(self, index: int, shape: Shape, issues: list[Issue], names: Names, line: int) -> None:
         """Add the fixes to the issues of a statement that could not be read."""
+        from .fixes import Placed
+
         if not issues or not self.fixer.arrive(index):
             return
         issue = issues[0]
@@ -409,10 +427,10 @@ def _added(shape: Shape, classes: tuple[str, ...]) -> Fault:
 
 def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int, label: str = "") -> Placed:
     """The tokens of a statement with the names of its own registers and, of a branch, its own label."""
+    from .fixes import Placed
+
     tokens = shape.tokens
-    if (
-        label and not shape.bare and len(tokens) > 1 and tokens[-1] == ";"
-    ):  # one shape for all labels: `known_lines.branch_key`
+    if label and not shape.bare and tokens[-1] == ";":  # one shape for all labels: `known_lines.branch_key`
         tokens = [*tokens[:-2], label, ";"]
     if sum(t[0] == "%" for t in tokens) == len(regs):  # a shared shape holds the names of the first statement
         names = iter(regs)

@@ -123,9 +123,19 @@ class Use:
     slots: Slots
     layout: Layout
     classes: tuple[str, ...]
-    needs: list[tuple[str, Need]] = field(default_factory=list[tuple[str, Need]])
+    special: Sequence[tuple[str, Need]] = ()
+    """What its special registers need."""
     symbols: object = None
     """Memo of `symbol_use.symbol_uses`."""
+    _needs: list[tuple[str, Need]] | None = None
+
+    @property
+    def needs(self) -> list[tuple[str, Need]]:
+        """(what, need) of all its parts."""
+        if self._needs is None:  # who only reads text does not ask
+            specs = self.form.alternative(self.layout) or ()
+            self._needs = [*self.form.needed(self.slots, specs, self.layout), *self.special]
+        return self._needs
 
     def has(self, slot: str) -> bool:
         return slot in self.slots
@@ -379,12 +389,14 @@ class Form:
         place = next((i for i, spec in enumerate(specs) if name is not None and _named(name[1], spec)), -1)
         words = re.findall(r"\.([a-zA-Z][\w:]*)", message) if place < 0 else []
         word = next((w for w in words if w in slots.values()), "")
-        return Problem(message, place, f"syntax: {self.syntax}", depth=3, word=word)
+        return Problem(message, place, depth=3, word=word)
 
     def match_operands(
         self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]
     ) -> Use | Problem:
-        """Check the operands against this form; `classes` are the register classes in text order."""
+        """Check the operands against this form; `classes` are the register classes in text order. A problem has no hint:
+        most are of forms that are not the closest.
+        """
         specs = self.alternative(layout)
         if specs is None:
             counts = sorted({len(a) for a in self.alternatives})
@@ -392,7 +404,6 @@ class Form:
             return Problem(
                 f"{self.opcode} takes {wanted} operand{'s' if counts != [1] else ''}, not {len(layout)}",
                 min(len(layout) - 1, counts[-1]) if layout else -1,
-                f"syntax: {self.syntax}",
             )
         matcher = self._matcher(slots, classes, owner)
         placed: list[Operand] = []
@@ -400,12 +411,12 @@ class Form:
             matcher.depth, matcher.element = 0, -1
             result = matcher.operand(spec, operand)
             if isinstance(result, str):
-                return Problem(result, i, f"syntax: {self.syntax}", matcher.depth, element=matcher.element)
+                return Problem(result, i, None, matcher.depth, element=matcher.element)
             placed.append(result)
         use = Use(self, slots, tuple(placed), classes)
         if self.rule is not None and (message := self.rule(use)) is not None:
             return self._ruled_out(message, slots, specs)
-        use.needs = [*self.needed(slots, specs, layout), *matcher.needs]
+        use.special = matcher.needs
         return use
 
 

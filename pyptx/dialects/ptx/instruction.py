@@ -429,7 +429,7 @@ class Instruction(Operation, Fragments):
     def _resolve(cls, modifiers: tuple[str, ...], layout: Layout, classes: tuple[str, ...]) -> Resolution:
         candidates = cls.candidates(modifiers)
         uses: list[Use] = []
-        closest: Problem | None = None
+        closest: tuple[Problem, Form] | None = None
         nearest = (False, -1, 0)  # the operand count fits, operands that fit, how far the next one does
         for candidate, slots in candidates:
             result = candidate.match_operands(slots, layout, classes, cls)
@@ -439,7 +439,7 @@ class Instruction(Operation, Fragments):
             fitting = result.operand if result.depth < 3 else len(layout)
             distance = (candidate.alternative(layout) is not None, fitting, result.depth)
             if closest is None or distance > nearest:
-                closest, nearest = result, distance
+                closest, nearest = (result, candidate), distance
 
         def successors(missing: Problem, judge: Judge) -> Problem:
             problem = cls._without_word(missing, modifiers, admits(judge, layout, classes))
@@ -452,7 +452,8 @@ class Instruction(Operation, Fragments):
         def problem(judge: Judge) -> Problem:
             assert closest is not None
             admitted = admits(judge, layout, classes)
-            return cls._or_other_opcode(with_proposals(closest, cls, modifiers, admitted), modifiers, admitted)
+            hinted = replace(closest[0], hint=f"syntax: {closest[1].syntax}")
+            return cls._or_other_opcode(with_proposals(hinted, cls, modifiers, admitted), modifiers, admitted)
 
         return Resolution([], problem, lambda: [[list(f.needed(slots, (), ())) for f, slots in candidates]])
 
