@@ -158,6 +158,8 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
     words: set[str] = set()
     at = depth = lowest = 0
     for shape, regs, _, number, name in statements:
+        if lowest < 0 and shape.kind != Kind.CLOSE:
+            return None  # it is read outside of the scope it begins in, where names may mean something else
         if shape.op_class in (UnknownOp, LabelListOp):
             return None
         if shape.kind == Kind.LABEL:

@@ -126,3 +126,22 @@ def test_a_branch_known_before_does_not_make_labels(label: str) -> None:
     for name in ("L", label):
         text = HEAD + ENTRY + f"\tbra {name};\n{name}:\n\tret;\n}}\n"
         assert outcome(text) == cold(text)
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "message"),
+    [
+        ("%r1, %r2", "%t", ""),
+        ("%r1", "%r2", "%r2 is not declared"),
+        ("%r1, %r2", "%r2", ""),
+        ("%r1", "%t", "%r2 is not declared"),
+        ("%r2", "%r1", "%r1 is not declared"),
+    ],
+)
+def test_a_statement_after_the_end_of_its_scope(outside: str, inside: str, message: str) -> None:
+    """PTX ISA 4.3.2 (scopes): the registers of a `{ }` are not there after it, whatever was read before."""
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{\n"
+    learned = head + ".reg .b32 %r1, %r2;\n{\n.reg .b32 %t;\n} mov.u32 %r1, %r2;\nret;\n}\n"
+    assert pyptx.diagnose(learned) == []
+    text = head + f".reg .b32 {outside};\n{{\n.reg .b32 {inside};\n}} mov.u32 %r1, %r2;\nret;\n}}\n"
+    assert [d.message for d in pyptx.diagnose(text)] == ([message] if message else [])
