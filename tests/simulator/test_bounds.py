@@ -30,6 +30,12 @@ TOO_MUCH = {
     "threads": ("", "ret; }", {"grid": 2**31 - 1}, "can be simulated"),
     "threads of three dimensions": ("", "ret; }", {"grid": (2**31 - 1, 65535, 65535)}, "can be simulated"),
     "a cooperative grid": ("", "ret; }", {"grid": 10**7, "cooperative": True}, "a smaller grid"),
+    "a cooperative grid for a larger GPU": (
+        "",
+        "ret; }",
+        {"grid": 2 * 192 + 1, "block": 1024, "cooperative": True},  # two such CTAs on an SM (compute capability 9.0)
+        "room for 2 CTAs of 1024 threads.* 385 CTAs are too many; use a smaller grid .at most 384",
+    ),
 }
 
 
@@ -56,3 +62,26 @@ def test_malloc_returns_null_when_there_is_no_more() -> None:
     out = np.ones(1, np.uint64)
     load(source)["k"].simulate(out, grid=1, block=1)
     assert out[0] == 0
+
+
+def test_a_cooperative_grid_that_fits() -> None:
+    load(HEAD + ENTRY + "ret; }")["k"].simulate(np.zeros(8, np.uint32), grid=384, block=1, cooperative=True)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"), [(0, "is out of bounds: this is a null pointer"), (8, "8 bytes past a null pointer")]
+)
+@pytest.mark.parametrize("space", [".global", ""])
+def test_a_null_pointer(space: str, offset: int, words: str) -> None:
+    entry = load(HEAD + ENTRY + f"st{space}.u32 [%d0+{offset}], 1; ret; }}")["k"]
+    with pytest.raises(SimulationError, match=words):
+        entry.simulate(0, grid=1, block=1)
+
+
+@pytest.mark.parametrize("store", ["st.global.u32 [%d0], 1;", "red.global.add.u32 [%d0], 1;"])
+def test_an_array_that_cannot_be_written(store: str) -> None:
+    array = np.zeros(8, np.uint32)
+    array.setflags(write=False)
+    message = r"not allowed: out \(argument 0\) is read-only; pass an array that can be written"
+    with pytest.raises(SimulationError, match=message):
+        load(HEAD + ENTRY + store + " ret; }")["k"].simulate(array, grid=1, block=1)

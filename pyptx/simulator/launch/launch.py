@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
-from ...analysis.occupancy import most_shared
+from ...analysis.occupancy import most_shared, occupancy
 from ...diagnostics import SimulationError, did_you_mean
 from ...dialects.ptx.cluster import ClusterTryCancel
 from ...dialects.ptx.structure import EntryOp, ModuleOp
@@ -38,6 +38,8 @@ from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communicati
 from .report import Line, Report
 
 MAX_THREADS = 1024
+MOST_SMS = 192
+"""SMs of the largest GPU (GB202); no product has more."""
 MAX_CLUSTER = 16
 STATIC_SHARED_LIMIT = 48 * 1024
 TARGET_LANES = 8192
@@ -323,7 +325,21 @@ def checked_launch(
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
+    if cooperative:
+        _check_cooperative(program, g, threads, program.dynamic_offset - 0x400 + smem)
     return Launch(g, b, c, smem, explicit, _per_cta_bytes(program, g[0] * g[1] * g[2]), cooperative)
+
+
+def _check_cooperative(program: Program, grid: tuple[int, int, int], threads: int, shared: int) -> None:
+    """All CTAs of a cooperative launch are on the GPU at once; SimulationError where no GPU has room for them."""
+    each = occupancy(program.target, threads=threads, registers=0, shared=shared).ctas
+    ctas = math.prod(grid)
+    if ctas > each * MOST_SMS:
+        raise SimulationError(
+            f"a cooperative launch has all its CTAs on the GPU at once: an SM of {program.target} has room for {each} CTAs of "
+            f"{threads} threads and {shared} bytes of shared memory, and no GPU has more than {MOST_SMS} SMs, so "
+            f"{ctas:,} CTAs are too many; use a smaller grid (at most {each * MOST_SMS:,} CTAs)"
+        )
 
 
 def _per_cta_bytes(program: Program, ctas: int) -> int:

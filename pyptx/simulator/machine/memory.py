@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 Array = Any
 WINDOW_SIZE = 1 << 32
+NULL_PAGE = 4096
+"""Addresses below this come from a null pointer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,14 @@ class Allocation:
     @property
     def size(self) -> int:
         return self.data.size
+
+    @property
+    def read_only_text(self) -> str:
+        """That it may not be written, and what to do about that."""
+        argument = "argument" in self.name
+        return (
+            f"{self.name} is read-only{'; pass an array that can be written, such as a copy of it' if argument else ''}"
+        )
 
 
 class GlobalMemory:
@@ -116,6 +126,8 @@ class GlobalMemory:
 
     def describe(self, address: int) -> str:
         """Where an address lies, relative to the nearest allocation."""
+        if address < NULL_PAGE:
+            return f"this is {f'{address} bytes past ' if address else ''}a null pointer"
         if not self.allocations:
             return "there are no allocations"
         at = max(0, bisect_right(self._bases, address) - 1)
@@ -457,12 +469,12 @@ class Access:
             if allocation is None:
                 address = int(full[chosen[0]])
                 where_text = m.memory.describe(address)
-                if self.space == "generic" and address < 1 << 32:
+                if self.space == "generic" and LOCAL_BASE <= address < 1 << 32:
                     where_text += "; it looks like a .shared or .local address used as a generic one (cvta is missing)"
                 self._fault(full, numbers, int(chosen[0]), f"out of bounds: {where_text}", write)
                 return parts
             if write and allocation.read_only:
-                self._fault(full, numbers, int(chosen[0]), f"{allocation.name} is read-only", write)
+                self._fault(full, numbers, int(chosen[0]), f"not allowed: {allocation.read_only_text}", write)
             view, first = self._elements(allocation)
             index = (full[chosen] - np.uint64(first)).astype(np.int64) // self.size
             if chosen.size == a.size:
@@ -539,7 +551,7 @@ def span(
     if found is None:
         machine.fault(inst, f"{what} out of bounds: {machine.memory.describe(address)}", lane)
     if write and found.read_only:
-        machine.fault(inst, f"{what} not allowed: {found.name} is read-only", lane)
+        machine.fault(inst, f"{what} not allowed: {found.read_only_text}", lane)
     return found.data[address - found.base : address - found.base + size]
 
 

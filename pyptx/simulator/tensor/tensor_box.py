@@ -67,7 +67,7 @@ def _find(memory: GlobalMemory, m: TensorMap, first: int, last: int, write: bool
             f"0x{bad:x}, which is out of bounds: {memory.describe(bad)}"
         )
     if write and found.read_only:
-        raise BoxError(f"{found.name} is read-only")
+        raise BoxError(found.read_only_text)
     return found
 
 
