@@ -14,6 +14,7 @@ import pyptx
 from benchmarks import growth_shapes as shapes
 from benchmarks.growth import inner
 from benchmarks.work import exponent, growing, lines_run
+from pyptx.analysis.report import analyse
 from pyptx.dialects.ptx.structure import FunctionOp, ModuleOp
 from pyptx.dialects.ptx.types import RegType
 from pyptx.passes.assign_registers import Edges
@@ -22,6 +23,7 @@ from pyptx.passes.flatten_scopes import flatten_scopes
 from pyptx.passes.fresh import FreshNames, FreshRegisters
 from pyptx.passes.inline import inline_calls
 from pyptx.passes.registry import PASSES
+from pyptx.passes.verify import module_diagnostics
 from pyptx.simulator.launch.loaded import LoadedModule
 from pyptx.simulator.machine.memory import Allocation, GlobalMemory
 from pyptx.simulator.sanitizer.state.observation import deciding
@@ -114,6 +116,13 @@ PASS_CASES: dict[str, tuple[Callable[[int], str], Callable[[ModuleOp], object], 
     "edges: a switch": (shapes.wide_switch, split_all, 24),
     "edges: many branches": (shapes.compare_switch, split_all, 24),
     "assign: blanks": (shapes.branches, assign_blank, 16),
+    "analyse: a chain of calls": (shapes.call_chain, analyse, 4),
+    "analyse: switch": (shapes.compare_switch, analyse, 6),
+    "fold: switch": (shapes.compare_switch, lambda m: PASSES["ptx-fold"]()().run(m), 8),
+    "fold: table": (shapes.wide_switch, lambda m: PASSES["ptx-fold"]()().run(m), 8),
+    "cse: parameters": (shapes.many_parameters, lambda m: PASSES["ptx-cse"]()().run(m), 24),
+    "verify: scopes": (shapes.deep_scopes, module_diagnostics, 16),
+    "print: scopes": (shapes.deep_scopes, lambda m: pyptx.to_ptx(m), 16),
     "assign: one register": (shapes.long_block, assign_blank, 64),
 }
 

@@ -18,6 +18,7 @@ from ..dialects.ptx.structure import DeclarationAttr, FallOp, FunctionOp, Module
 from ..dialects.ptx.syntax import registers
 from ..dialects.ptx.types import RegType
 from ..ssa.graph import Dominators, dominance_frontiers
+from ..ssa.numbered import numbered
 from .cfg import CFG, cfg_of
 
 
@@ -197,7 +198,8 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa
     fallthrough goes to the next block in layout.
     """
     open_scopes = [0]
-    declared: list[list[DeclarationAttr]] = [[]]  # the registers of each open inner scope, as far as they are declared
+    depths = {0: 0}
+    declared = _Declared()  # in the open inner scopes, so far
     ordinal = 0
     scoped = any(op.__class__ is ScopeBeginOp for ops in cfg.ops for op in ops)
     for b, ops in enumerate(cfg.ops):
@@ -205,26 +207,27 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa
             cls = op.__class__
             if cls is ScopeBeginOp:
                 ordinal += 1
+                depths[ordinal] = len(open_scopes)
                 open_scopes.append(ordinal)
-                declared.append([])
+                declared.open()
             elif cls is RegisterOp:
                 if len(open_scopes) > 1:
-                    declared[-1].append(cast(RegisterOp, op).declaration)
+                    declared.add(cast(RegisterOp, op).declaration)
             elif cls is ScopeEndOp:
                 if len(open_scopes) == 1:
                     yield Violation("scopes", "closes a scope that was not opened", op)
                 else:
-                    open_scopes.pop()
-                    declared.pop()
+                    del depths[open_scopes.pop()]
+                    declared.close()
             elif "layout" in op.properties:
                 for place, value in enumerate((*op._operands, *op.results)):
                     scope = value._type.data[2]  # pyright: ignore
                     if scope == open_scopes[-1]:
                         continue
-                    if scope not in open_scopes:
+                    if scope not in depths:
                         if not op.successors:
                             yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
-                    elif _hides(declared[open_scopes.index(scope) + 1 :], value) and _is_named(op, place):
+                    elif declared.hides(value, depths[scope]) and _is_named(op, place):
                         message = f"{_name(value)} is used where an inner scope declares a register of that name"
                         yield Violation("scopes", message, op, value)
         if not ops:
@@ -237,10 +240,44 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa
                 yield Violation("layout", "falls through to a block that does not come next", last)
 
 
-def _hides(scopes: Sequence[Sequence[DeclarationAttr]], value: SSAValue) -> bool:
-    """Whether the declarations of some scopes have the name of a value's register."""
-    name = cast(RegType, value.type).register_name
-    return bool(name) and any(declaration.declares(name) for scope in scopes for declaration in scope)
+class _Declared:
+    """The registers that open inner scopes declare: of each name and stem how deep, innermost last."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[int]] = {}
+        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        self._open: list[list[DeclarationAttr]] = [[]]
+
+    def open(self) -> None:
+        self._open.append([])
+
+    def add(self, declaration: DeclarationAttr) -> None:
+        depth = len(self._open) - 1
+        self._open[-1].append(declaration)
+        for i, (name, tail) in enumerate(declaration.items):
+            if tail[:1] == ("<",):
+                self._ranges.setdefault(name, []).append((depth, declaration.count(i) or 0))
+            else:
+                self._names.setdefault(name, []).append(depth)
+
+    def close(self) -> None:
+        for declaration in self._open.pop():
+            for name, tail in declaration.items:
+                (self._ranges if tail[:1] == ("<",) else self._names)[name].pop()
+
+    def hides(self, value: SSAValue, depth: int) -> bool:
+        """Whether a scope deeper than that declares a register of the value's name."""
+        name = cast(RegType, value.type).register_name
+        found = self._names.get(name)
+        if found and found[-1] > depth:
+            return True
+        for stem, number in numbered(name):
+            for at, count in reversed(self._ranges.get(stem, ())):
+                if at <= depth:
+                    break
+                if number < count:
+                    return True
+        return False
 
 
 def _is_named(op: Operation, place: int) -> bool:

@@ -32,33 +32,76 @@ class SharedUse:
     dynamic: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """What a function declares and names itself."""
+
+    own: tuple[tuple[DeclarationAttr, int], ...]
+    """Its shared variables."""
+    reached: tuple[str, ...]
+    """The module's shared variables that it names."""
+    named: tuple[str, ...]
+    """The functions that it names, in order."""
+
+
 class ModuleNames:
     """What functions may name: the module's functions with a body, and its shared variables."""
 
     def __init__(self, module: ModuleOp):
         self.functions = {f.symbol: f for f in module.functions if not f.is_declaration}
         self.shared = {n: (d, i) for d, i, n in _declared(module)}
+        self._direct: dict[str, _Direct] = {}
+        self._touching: set[str] | None = None
+
+    def direct(self, function: FunctionOp) -> _Direct:
+        """Each function is looked through once, however many call it."""
+        found = self._direct.get(function.symbol)
+        if found is None:
+            own: list[tuple[DeclarationAttr, int]] = []
+            named: dict[str, None] = {}
+            for op in function.walk():
+                if isinstance(op, VariableOp) and op.declaration.space == "shared":
+                    own += [(op.declaration, i) for i in range(len(op.declaration.items))]
+                elif isinstance(op, Instruction):
+                    named.update(dict.fromkeys(symbols(op.layout)))
+            found = self._direct[function.symbol] = _Direct(
+                tuple(own),
+                tuple([n for n in named if n in self.shared]),
+                tuple([n for n in named if n not in self.shared and n in self.functions]),
+            )
+        return found
+
+    @property
+    def touching(self) -> set[str]:
+        """The functions that use shared memory, or call one that does."""
+        if self._touching is None:
+            callers: dict[str, list[str]] = {}
+            for name, function in self.functions.items():
+                for callee in self.direct(function).named:
+                    callers.setdefault(callee, []).append(name)
+            work = [n for n, f in self.functions.items() if self.direct(f).own or self.direct(f).reached]
+            self._touching = set(work)
+            while work:
+                more = [c for c in callers.get(work.pop(), ()) if c not in self._touching]
+                self._touching.update(more)
+                work += more
+        return self._touching
 
 
 def shared_use(function: FunctionOp, module: ModuleNames) -> SharedUse:
     """Static shared memory of a function, with that of the functions it calls by name."""
-    functions, module_level = module.functions, module.shared
-    reached: dict[str, None] = {}
+    module_level, touching = module.shared, module.touching
+    reached: set[str] = set()
     work = [function]
     seen = {function.symbol}
     own: list[tuple[DeclarationAttr, int]] = []
     while work:
-        current = work.pop()
-        for op in current.walk():
-            if isinstance(op, VariableOp) and op.declaration.space == "shared":
-                own += [(op.declaration, i) for i in range(len(op.declaration.items))]
-            elif isinstance(op, Instruction):
-                for name in symbols(op.layout):
-                    if name in module_level:
-                        reached[name] = None
-                    elif name in functions and name not in seen:
-                        seen.add(name)
-                        work.append(functions[name])
+        direct = module.direct(work.pop())
+        own += direct.own
+        reached.update(direct.reached)
+        callees = [n for n in direct.named if n in touching and n not in seen]
+        seen.update(callees)
+        work += [module.functions[n] for n in callees]
     chosen = own + [module_level[n] for n in module_level if n in reached]
     placed: list[SharedVariable] = []
     dynamic: list[str] = []

@@ -22,7 +22,8 @@ from ..dialects.ptx.structure import (
 from ..dialects.ptx.syntax import Operand, Symbol, Target, transform
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import set_type
-from .fresh import FreshNames, Names, names_around, numbered
+from ..ssa.numbered import numbered
+from .fresh import FreshNames, Names, names_around
 from .ptx_pass import FunctionPass
 from .trivia import erase
 

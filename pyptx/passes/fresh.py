@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -23,6 +23,7 @@ from ..dialects.ptx.structure import (
 )
 from ..dialects.ptx.types import RegType
 from ..ssa.fastir import create
+from ..ssa.numbered import numbered
 
 _STEMS = {
     "pred": "%p", "b8": "%rc", "u8": "%rc", "s8": "%rc", "b16": "%rs", "u16": "%rs", "s16": "%rs",
@@ -113,14 +114,6 @@ class Names:
                 return False
             names = names._around
         return True
-
-
-def numbered(name: str) -> Iterator[tuple[str, int]]:
-    """Each way to read a name as a stem and a number: `r10` is `r1` and 0, and `r` and 10. No range has 18 digits."""
-    end = len(name)
-    while len(name) - end < 18 and name[end - 1 : end].isdecimal():
-        end -= 1
-        yield name[:end], int(name[end:])
 
 
 _around: ContextVar[tuple[ModuleOp, Names] | None] = ContextVar("names of the module", default=None)

@@ -1,6 +1,4 @@
-"""Control-flow graphs over block numbers: order, dominators (Cooper, Harvey, Kennedy 2001), dominance frontiers (Cytron
-et al. 1991).
-"""
+"""Control-flow graphs over block numbers: order, dominators, dominance frontiers (Cytron et al. 1991)."""
 
 from __future__ import annotations
 
@@ -52,39 +50,14 @@ def reverse_postorder(successors: Successors) -> list[int]:
     return order
 
 
-def dominators(successors: Successors) -> Dominators:  # noqa: C901  one algorithm over shared arrays
+def dominators(successors: Successors) -> Dominators:
     count = len(successors)
     predecessors: list[list[int]] = [[] for _ in range(count)]
     for block, nexts in enumerate(successors):
         for successor in nexts:
             predecessors[successor].append(block)
     order = reverse_postorder(successors)
-    number = [-1] * count
-    for i, block in enumerate(order):
-        number[block] = i
-    immediate = [-1] * count
-    immediate[0] = 0
-    changed = count > 1
-    while changed:
-        changed = False
-        for block in order[1:]:
-            new = -1
-            for predecessor in predecessors[block]:
-                if immediate[predecessor] < 0:
-                    continue
-                if new < 0:
-                    new = predecessor
-                    continue
-                a, b = predecessor, new
-                while a != b:
-                    while number[a] > number[b]:
-                        a = immediate[a]
-                    while number[b] > number[a]:
-                        b = immediate[b]
-                new = a
-            if immediate[block] != new:
-                immediate[block] = new
-                changed = True
+    immediate = _immediate_dominators(successors, predecessors)
     children: list[list[int]] = [[] for _ in range(count)]
     for block in order[1:]:
         children[immediate[block]].append(block)
@@ -105,6 +78,55 @@ def dominators(successors: Successors) -> Dominators:  # noqa: C901  one algorit
     return Dominators(order, immediate, enter, leave, preorder, predecessors)
 
 
+def _immediate_dominators(successors: Successors, predecessors: Sequence[Sequence[int]]) -> list[int]:
+    """The immediate dominator of each block that is reachable, of the first itself; else -1. In n log n steps, also where many
+    paths of different lengths meet (Lengauer and Tarjan 1979, with path compression).
+    """
+    count = len(successors)
+    parent, number, vertices = [-1] * count, [-1] * count, list[int]()
+    stack = [(0, -1)]
+    while stack:
+        block, above = stack.pop()
+        if number[block] < 0:
+            number[block], parent[block] = len(vertices), above
+            vertices.append(block)
+            stack += [(s, block) for s in successors[block] if number[s] < 0]
+    semi = number.copy()
+    best = list(range(count))
+    ancestor, immediate = [-1] * count, [-1] * count
+    waiting: list[list[int]] = [[] for _ in range(count)]
+
+    def lowest(block: int) -> int:
+        """The block with the smallest semidominator on the way up from this one, as far as the forest is linked."""
+        path: list[int] = []
+        at = block
+        while ancestor[at] >= 0 and ancestor[ancestor[at]] >= 0:
+            path.append(at)
+            at = ancestor[at]
+        for at in reversed(path):
+            above = ancestor[at]
+            if semi[best[above]] < semi[best[at]]:
+                best[at] = best[above]
+            ancestor[at] = ancestor[above]
+        return best[block]
+
+    for block in reversed(vertices[1:]):
+        for before in predecessors[block]:
+            if number[before] >= 0:
+                semi[block] = min(semi[block], semi[lowest(before)])
+        waiting[vertices[semi[block]]].append(block)
+        above = ancestor[block] = parent[block]
+        for other in waiting[above]:
+            found = lowest(other)
+            immediate[other] = found if semi[found] < semi[other] else above
+        waiting[above].clear()
+    immediate[0] = 0
+    for block in vertices[1:]:
+        if immediate[block] != vertices[semi[block]]:
+            immediate[block] = immediate[immediate[block]]
+    return immediate
+
+
 def dominance_frontiers(tree: Dominators) -> list[dict[int, None]]:
     """Frontier of each block, as ordered sets (determinism)."""
     frontiers: list[dict[int, None]] = [{} for _ in tree.immediate]
@@ -114,6 +136,8 @@ def dominance_frontiers(tree: Dominators) -> list[dict[int, None]]:
             continue
         for runner in incoming:
             while runner != tree.immediate[block] or block == 0:
+                if block in frontiers[runner]:
+                    break  # so it is in those above
                 frontiers[runner][block] = None
                 if runner == tree.immediate[runner]:
                     break
