@@ -53,7 +53,7 @@ def test_runs_against_the_fake_driver(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gpu", "sections", "least"),
-    [(80, ["gemm"], 2), (100, ["right", "gemm", "differential"], 140), (120, ["right", "gemm"], 20)],
+    [(80, ["gemm"], 0), (100, ["right", "gemm", "differential"], 140), (120, ["right", "gemm"], 20)],
 )
 def test_other_generations(tmp_path: Path, gpu: int, sections: list[str], least: int) -> None:
     """Kernels, products and instructions for the other GPUs are compiled and launched there as well."""

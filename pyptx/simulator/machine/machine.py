@@ -113,7 +113,7 @@ class Machine:
         )
         self.seed = seed
         self.shared_names = SharedNames(program, launch.dynamic_shared)
-        self.arithmetic = arithmetic or Arithmetic()
+        self.arithmetic = arithmetic or Arithmetic(target=program.target)
         self.padded = (launch.threads + 31) // 32 * 32
         self.lanes = ctas * self.padded
         self.warps = self.lanes // 32
