@@ -177,13 +177,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "a modifier that a related instruction has is dropped",
     ),
     Explained(
-        "vector that starts with a constant",
-        True,
-        r"\{(_, )*[-!~(]*(\.\w+\)-?)?(\d|WARP_SZ)",
-        r"of one type|and the register is|is read as|not the special register",
-        "after a leading constant ptxas does not look at the sizes of the registers",
-    ),
-    Explained(
         "constant for packed 8-bit floats",
         True,
         r"multimem",
@@ -203,6 +196,13 @@ EXPLAINED: tuple[Explained, ...] = (
         r"^(@!?%\w+ )?(ldu?|tex|tld4|suld|atom|multimem|tcgen05|wmma|mma|ldmatrix)\S* \{",
         r"is written and cannot be a constant",
         "in braces some loads let a constant stand where a result goes",
+    ),
+    Explained(
+        "coordinates of a tensor map after a constant",
+        False,
+        r"bulk\.\S*tensor\S* .*\{-?(\d|WARP_SZ)",
+        r"Arguments mismatch",
+        "registers after a leading constant may have any size but here",
     ),
     Explained(
         "special register as destination",
@@ -399,13 +399,6 @@ EXPLAINED: tuple[Explained, ...] = (
         r"clmad.*\+",
         r"Arguments mismatch",
         "clmad refuses a variable plus an offset, which is a constant everywhere else, and takes other constants",
-    ),
-    Explained(
-        "vector of one for a count",
-        True,
-        r"mbarrier\.arrive.*\{[^,]*\}",
-        r"must be \.u32, not a vector",
-        "mbarrier.arrive takes its count in braces, mbarrier.expect_tx does not",
     ),
     Explained(
         "one value for a vector",

@@ -32,13 +32,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "%r1+4 as a value means nothing: what is added is lost",
     ),
     Explained(
-        "`%r01` for `%r1` of a range",
-        True,
-        r"[\w%$]0\d",
-        r"0\d+ is not declared|not the symbol \S*0\d|the guard \S*0\d",
-        "two spellings of one register",
-    ),
-    Explained(
         "constant beyond 32 bits",
         True,
         r"\d{10,}|0x[0-9a-fA-F]{9,}|0\d{11,}",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import IO, NamedTuple, TextIO
 
 STDIN = "<stdin>"
+_OF_TEXT = re.compile(r"(?:^|\s)//|//\s|/\*|[;\0]").search
+"""What a line of PTX may have and hardly any file name has."""
 
 
 class Source(NamedTuple):
@@ -17,8 +20,8 @@ class Source(NamedTuple):
 
 
 def source_of(source: str | os.PathLike[str]) -> Source:
-    """PTX given as text or as a path. An `os.PathLike` is a path, and so is a string of one line that ends in `.ptx`;
-    every other string is text.
+    """PTX given as text or as a path. An `os.PathLike` is a path, and so is a string of one line that ends in `.ptx`, unless
+    no file has that name and it has a comment, a semicolon or a NUL; every other string is text.
 
     OSError where the file cannot be read, TypeError for other objects.
     """
@@ -26,7 +29,7 @@ def source_of(source: str | os.PathLike[str]) -> Source:
         return Source(read_file(source), os.fspath(source))
     if not isinstance(source, str):
         raise TypeError(f"PTX is text or a path, not {type(source).__name__}")
-    if source.endswith(".ptx") and "\n" not in source:
+    if source.endswith(".ptx") and "\n" not in source and (os.path.exists(source) or not _OF_TEXT(source)):
         return Source(read_file(source), source)
     return Source(source, None)
 

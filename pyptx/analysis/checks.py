@@ -227,7 +227,11 @@ def check_scopes(function: FunctionOp, cfg: CFG) -> Iterator[Violation]:  # noqa
                     if scope not in depths:
                         if not op.successors:
                             yield Violation("scopes", f"{_name(value)} is used outside its scope", op, value)
-                    elif declared.hides(value, depths[scope]) and _is_named(op, place):
+                    elif (
+                        declared.hides(value, depths[scope])
+                        and _is_named(op, place)
+                        and "spelling" not in op.attributes  # `%r01` is the range's, whatever hides `%r1`
+                    ):
                         message = f"{_name(value)} is used where an inner scope declares a register of that name"
                         yield Violation("scopes", message, op, value)
         if not ops:

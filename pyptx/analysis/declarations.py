@@ -293,6 +293,8 @@ def _item_faults(  # noqa: C901  one rule after the other
         )
     elif external:
         yield Fault(f"{name} is .extern and cannot have an initial value", word=name)
+    elif _is_packed(declaration) and set(tail[tail.index("=") + 1 :]) <= set("{},"):
+        return  # ptxas looks at the type of values, and there are none
     elif declaration.type in ARRAY_TYPES:
         yield Fault(f"a .{declaration.type} array cannot have initial values", "declare it .b8 or .b32", word=name)
     elif declaration.type in ("f16", "f16x2"):
@@ -308,6 +310,11 @@ def _item_faults(  # noqa: C901  one rule after the other
 
 
 # -------------------------------------------------------------------------------------------------------- functions
+
+
+def _is_packed(declaration: DeclarationAttr) -> bool:
+    """Whether variables of this declaration have a packed type, and are no vectors."""
+    return declaration.vector == 1 and (declaration.type == "f16x2" or declaration.type in ARRAY_TYPES)
 
 
 def function_faults(  # noqa: C901  one rule after the other

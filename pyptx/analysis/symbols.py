@@ -128,10 +128,11 @@ class Names:
         ranges = self._ranges[-1]
         if stem in ranges:
             return Fault(f"the range {stem}<> is declared twice in this scope", word=stem)
-        for name in self._own[-1]:
+        numbered = stem[-1].isdecimal()  # legal, but ptxas reads no `%r10` into `%r1<12>`
+        for name in () if numbered else self._own[-1]:
             if name.startswith(stem) and _numbered(name, stem, count):
                 return Fault(f"{name} is declared twice in this scope: it is in {stem}<{count}> too", word=stem)
-        if register:
+        if register or numbered:
             ranges[stem] = count
             return None
         for number in range(min(count, 65536)):
@@ -146,7 +147,8 @@ class Names:
         if not ranges or not name[-1].isdecimal():
             return False
         # `%r01` is a name of %r1 for ptxas
-        return any(name.startswith(s) and (d := name[len(s) :]).isdecimal() and int(d) < n for s, n in ranges.items())
+        stem = name.rstrip("0123456789")
+        return int(name[len(stem) :]) < ranges.get(stem, 0)
 
     # ------------------------------------------------------------------------------------------------------ labels
 

@@ -52,10 +52,11 @@ from ..ssa.statement import FunctionSource, Kind, Reg, Shape, Statement, Verdict
 from .characters import foreign_characters
 from .issues import diagnostics, header_issues
 from .module_text import Issue, ModuleText
+from .places import fault_at, issue_at, placed_tokens
 from .reader import Reader
 
 if TYPE_CHECKING:
-    from .fixes import Fixer, Placed
+    from .fixes import Fixer
 
 
 def diagnose_text(text: str, filename: str | None = None) -> list[Diagnostic]:
@@ -204,9 +205,9 @@ class _Judge:
             if kind <= Kind.TERMINATOR:
                 classes = tuple([r.register_class for r in regs])
                 try:
-                    problem, symbols = shape.verdicts[where, classes]
+                    problem, symbols, narrow = shape.verdicts[where, classes]
                 except KeyError:
-                    problem, symbols = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
+                    problem, symbols, narrow = shape.verdicts[where, classes] = self._verdict(shape, classes, nothing)
                     count_entry()
                 if problem is not None:
                     yield self._refused(index, shape, regs, classes, names, line, name)
@@ -214,6 +215,8 @@ class _Judge:
                     yield self._misnamed(index, shape, regs, fault, names, line)
                 elif shape.adds >= 0:
                     yield fault_at(shape, regs, _added(shape, classes), line)
+                elif narrow >= 0:
+                    yield fault_at(shape, regs, _narrow(narrow), line)
                 elif name and not symbols:
                     fault = names.branch(name)
                     if fault is not None:
@@ -263,7 +266,7 @@ class _Judge:
         found = self._proposed.get(key)
         if found is None:
             # the verdict is shared: its message may name another constant, and what it proposes another symbol
-            found, _ = self._verdict(shape, classes, self.fixer.judge(names))
+            found, _, _ = self._verdict(shape, classes, self.fixer.judge(names))
             assert found is not None
             self._proposed[key] = found
         problem = found
@@ -318,14 +321,15 @@ class _Judge:
     def _verdict(self, shape: Shape, classes: tuple[str, ...], judge: Judge | None = None) -> Verdict:
         cls = shape.instruction
         if cls is None:
-            return None, ()
+            return None, (), -1
         if shape.guard >= 0:
             if classes[0] != "pred":
-                return Problem(f"the guard must be a .pred register, and it is .{classes[0]}"), ()
+                return Problem(f"the guard must be a .pred register, and it is .{classes[0]}"), (), -1
             classes = classes[1:]
         resolution = cls.resolve(shape.modifiers, shape.plain_layout, classes)
         symbols = symbol_uses(resolution.uses[0]) if resolution.uses else ()
-        return resolution.verdict(self.version, self.target, self.options, judge), symbols
+        narrow = cls.narrow_address(resolution.uses[0]) if resolution.uses and cls.wide_addresses else -1
+        return resolution.verdict(self.version, self.target, self.options, judge), symbols, narrow
 
     def _symbols(
         self, shape: Shape, uses: tuple[SymbolUse, ...], classes: tuple[str, ...], names: Names
@@ -392,29 +396,6 @@ def _labels(statements: Sequence[Statement]) -> dict[int, dict[str, int]]:
     return labels_of(events)
 
 
-def issue_at(shape: Shape, regs: Sequence[Reg], problem: Problem, line: int) -> Issue:
-    """A problem with the line and column of the operand or modifier it is about."""
-    at = guard_tokens(shape.guard_mark)
-    if problem.operand >= 0:
-        at = _operand_token(shape, problem.operand)
-        if problem.element >= 0:
-            at = _element_token(shape, at, problem.element)
-    elif problem.word:
-        words = (f".{problem.word}", problem.word)  # a modifier, or a special register
-        at = next((i for i in range(len(shape.tokens) - 1, at, -1) if shape.tokens[i] in words), at)
-    return _issue(shape, regs, at, problem.message, line, problem.hint)
-
-
-def fault_at(shape: Shape, regs: Sequence[Reg], fault: Fault, line: int) -> Issue:
-    """A broken rule of names with the line and column of the name or operand it is about."""
-    at = _operand_token(shape, fault.operand) if fault.operand >= 0 else guard_tokens(shape.guard_mark)
-    if fault.word and fault.word in shape.tokens[at:]:
-        at = shape.tokens.index(fault.word, at)
-    issue = _issue(shape, regs, at, fault.message, line, fault.hint)
-    issue.severity = fault.severity
-    return issue
-
-
 def _added(shape: Shape, classes: tuple[str, ...]) -> Fault:
     """The warning about a register plus a constant as a source, which ptxas takes and no manual has."""
     before = (1 if shape.guard >= 0 else 0) + len(registers(shape.plain_layout[: shape.adds]))
@@ -425,54 +406,8 @@ def _added(shape: Shape, classes: tuple[str, ...]) -> Fault:
     return Fault(message, "add the constant with an instruction", operand=shape.adds, severity="warning")
 
 
-def placed_tokens(shape: Shape, regs: Sequence[Reg], line: int, label: str = "") -> Placed:
-    """The tokens of a statement with the names of its own registers and, of a branch, its own label."""
-    from .fixes import Placed
-
-    tokens = shape.tokens
-    if label and not shape.bare and tokens[-1] == ";":  # one shape for all labels: `known_lines.branch_key`
-        tokens = [*tokens[:-2], label, ";"]
-    if sum(t[0] == "%" for t in tokens) == len(regs):  # a shared shape holds the names of the first statement
-        names = iter(regs)
-        tokens = [next(names).name if t[0] == "%" else t for t in tokens]
-    return Placed(tokens, shape.gaps, line, shape.column)
-
-
-def _issue(shape: Shape, regs: Sequence[Reg], at: int, message: str, line: int, hint: str | None) -> Issue:
-    placed = placed_tokens(shape, regs, line)
-    return Issue(message, *placed.place(placed.start(at)), hint)
-
-
-def _element_token(shape: Shape, at: int, element: int) -> int:
-    """Index of the first token of an element of the vector at token `at`; that itself if it is none."""
-    depth = 0
-    for i in range(at, len(shape.tokens)):
-        token = shape.tokens[i]
-        if token in "]})":
-            depth -= 1
-        if depth == 1 and element == 0:
-            return i
-        if token in "{[(":
-            depth += 1
-        elif token == "," and depth == 1:
-            element -= 1
-        if depth == 0:
-            break
-    return at
-
-
-def _operand_token(shape: Shape, operand: int) -> int:
-    """Index of the first token of an operand."""
-    at = guard_tokens(shape.guard_mark) + shape.opcode_tokens
-    depth = 0
-    for i in range(at, len(shape.tokens)):
-        if operand == 0:
-            return i
-        token = shape.tokens[i]
-        if token in ("{", "[", "("):
-            depth += 1
-        elif token in ("}", "]", ")"):
-            depth -= 1
-        elif token == "," and depth == 0:
-            operand -= 1
-    return at
+def _narrow(operand: int) -> Fault:
+    message = (
+        "ptxas generates code for 64-bit addresses of global and generic memory only, and this register has 32 bits"
+    )
+    return Fault(message, "widen it with cvt.u64.u32", operand=operand, severity="warning")

@@ -17,7 +17,7 @@ from ..diagnostics import Edit, Fix, suggest
 from ..dialects.ptx.forms import Problem
 from ..dialects.ptx.instruction import Judge, Resolution, admits, nothing
 from ..dialects.ptx.opcode_problems import unknown_opcode
-from ..dialects.ptx.proposals import any_of, common_ends, title
+from ..dialects.ptx.proposals import any_of, common_ends, hint_of, title
 from ..dialects.ptx.special_registers import SPECIAL_REGISTERS
 from ..dialects.ptx.structure import DeclarationAttr, LabelListOp
 from ..dialects.ptx.symbol_use import symbol_uses
@@ -215,10 +215,10 @@ class Fixer:
                 if token not in names.visible:
                     return False
         guard = reading.guard_register
-        if guard is not None and (not environment.known(guard) or environment[guard].register_class != "pred"):
+        if guard is not None and (not environment.known(guard) or environment.class_of(guard) != "pred"):
             return False
         layout: Layout = reading.layout
-        classes = tuple(environment[n].register_class for n in reading.registers)
+        classes = tuple(environment.class_of(n) for n in reading.registers)
         if not cls.jumps:
             return self.admits(cls.resolve(reading.modifiers, layout, classes), names)
         layout, label = branch_target(layout)
@@ -304,13 +304,17 @@ class Fixer:
         except SyntaxProblem:
             reading = None
         if reading is not None and reading.cls is None:
-            classes = tuple([environment[n].register_class for n in reading.registers])
+            classes = tuple([environment.class_of(n) for n in reading.registers])
             judge = admits(self.judge(names), reading.layout, classes)
             problem = unknown_opcode(reading.root, reading.modifiers, judge)
             if problem.proposals:
                 written = (reading.root, *reading.modifiers)
                 return list(self.of_heads(placed, reading.opcode_at, written, problem.proposals)), problem.hint
-        return self.search(placed, self.near_syntax(placed, placed.token_at(place), names), names)
+        fixes, advice = self.search(placed, self.near_syntax(placed, placed.token_at(place), names), names)
+        wider = self._wider_range(placed, names)
+        if wider is not None:
+            return [wider, *fixes][:_SHOWN], hint_of(wider.title, advice)
+        return fixes, advice
 
     # ------------------------------------------------------------------------------------------------------- candidates
 
@@ -335,11 +339,11 @@ class Fixer:
             yield from self._registers(placed, [(at, at + 1)])
         yield from _operand_changes(placed, order)
         yield from self._registers(placed, [spans[i] for i in order])
-        if spans:
+        if len(spans) == 2:  # `add.u32 %r1, 4`
             start, end = spans[0]
             first = placed.text[placed.start(start) : placed.end(end)]
             yield Change(end, end, f", {first}", f"write the result once more if it is an operand: `{first}, {first}`")
-        elif not spans:
+        if not spans:
             end = len(placed.tokens) - 1
             yield Change(end, end, " 0", "write `0`, the first of them")
 
@@ -379,6 +383,33 @@ class Fixer:
                     yield Change(i + 1, i + 2, "", f"remove `{tokens[i + 1]}`")
                 elif tokens[i + 1][0] != "." and SPECIAL_REGISTERS[token].elements:
                     yield from (_renamed(i, i + 1, token, f"{token}.{e}") for e in "xyz")
+
+    def _wider_range(self, placed: Placed, names: Names) -> Fix | None:
+        """A range with more registers, where the statement is legal with those: `%r<10>` for `%r9` of `%r<9>`."""
+        environment = self._environment
+        beyond = [
+            (t.rstrip("0123456789"), int(t[len(t.rstrip("0123456789")) :]))
+            for t in placed.tokens
+            if t[-1:].isdecimal()
+            and len(t) < 20
+            and environment.count_of(t.rstrip("0123456789"))
+            and not self._is_name(t, names)
+        ]
+        stems = {stem for stem, _ in beyond}
+        if len(stems) != 1:
+            return None
+        stem, count = stems.pop(), 1 + max(number for _, number in beyond)
+        with environment.widened(stem, count):
+            if not self.takes(placed.text, names):
+                return None
+        pattern = rf"(?<![\w$%]){re.escape(stem)}\s*<\s*({environment.count_of(stem)})\s*>"
+        before = "\n".join(self._text.split("\n")[: placed.line])
+        found = list(re.finditer(pattern, before))
+        if not found:
+            return None
+        at = found[-1].start(1)
+        line, column = before.count("\n", 0, at) + 1, at - before.rfind("\n", 0, at)
+        return Fix(f"declare `{stem}<{count}>`", (Edit(line, column, line, column + len(found[-1][1]), str(count)),))
 
     def _undotted(self, at: int, whole: str, names: Names) -> Iterator[Change]:
         """A name with a dot, replaced by a declared one without."""
@@ -424,10 +455,10 @@ class Fixer:
                 digits = re.search(r"\d+$", token)
                 if digits is None or not self._environment.known(token):
                     continue
-                own = self._environment[token].register_class
+                own = self._environment.class_of(token)
                 near = suggest(token, self._environment.numbered(digits[0]), 40)
                 for name in sorted(near, key=lambda n: n.rstrip("0123456789") not in stems):
-                    if self._environment[name].register_class != own:
+                    if self._environment.class_of(name) != own:
                         yield _renamed(i, i + 1, token, name)
 
 
@@ -536,9 +567,14 @@ def _operand_changes(placed: Placed, order: Iterable[int]) -> Iterator[Change]:
             yield Change(following[0] - 1, following[0], " |", "write `|` between two results")
             both = placed.text[placed.start(start) : placed.end(following[1])]
             yield Change(start, following[1], f"{{{both}}}", f"write them in braces: `{{{both}}}`")
-    if len(spans) > 1:
-        for index in reversed(range(len(spans))):
-            text = placed.text[placed.start(spans[index][0]) : placed.end(spans[index][1])]
+    yield from _left_out_each(placed, spans)
+
+
+def _left_out_each(placed: Placed, spans: Sequence[tuple[int, int]]) -> Iterator[Change]:
+    """One operand less, from the last one on."""
+    for index in reversed(range(len(spans) if len(spans) > 1 else 0)):
+        text = placed.text[placed.start(spans[index][0]) : placed.end(spans[index][1])]
+        if "\n" not in text:  # else a statement that was not ended
             yield _left_out(spans, index, f"remove the operand `{text}`")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ..dialects.ptx.instruction import Instruction, find_opcode
 from ..dialects.ptx.memo import Memo, count_entry
@@ -81,6 +82,13 @@ def read_instruction(
     return InstructionText(
         cls, root, tuple(words[used:]), layout, names, guard, guard_register, opcode_at, at, constants
     )
+
+
+def starts_instruction(tokens: list[Token], at: int, end: int) -> bool:
+    """Whether tokens `[at, end)` start as an instruction does: with a guard, or with an opcode that exists."""
+    kind, token = tokens[at]
+    words = [t[1:] for _, t in takewhile(lambda t: t[0] == "mod", tokens[at + 1 : end])]
+    return token == "@" or (kind == "id" and find_opcode(token, words) is not None)
 
 
 def _check_gaps(cls: type[Instruction], modifiers: Sequence[str], gaps: Sequence[str], at: int) -> None:

@@ -28,7 +28,8 @@ from ..ssa.fastir import create, gc_paused, line_location
 from ..ssa.shapes import guard_tokens
 from ..ssa.statement import Kind, Statement
 from .issues import diagnostics, header_issues
-from .module_text import Issue, ModuleText
+from .module_text import ModuleText
+from .places import unresolved
 from .reader import Reader
 
 
@@ -40,7 +41,7 @@ def parse_text(text: str, filename: str | None = None, *, allow_unknown: bool = 
         problems: list[UnresolvedLabel] = []
         module = build_module(source, filename, problems)
     errors = list(source.issues)
-    errors += [Issue(f"label {p.label} is not defined in this function", p.line, 1) for p in problems]
+    errors += [unresolved(p.statement, p.label) for p in problems]
     errors += header_issues(source)
     if errors:
         raise PTXError(diagnostics(errors, text, filename))

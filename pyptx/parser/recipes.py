@@ -113,8 +113,8 @@ class Recipe:
         return (
             depth > self.closes
             and not any(known(n) for n in self.strangers)
-            and all(known(names[at]) for at in self.free)
-            and all(known(n) for n in self.known)
+            and all(environment.spelled(names[at]) for at in self.free)
+            and all(environment.spelled(n) for n in self.known)
             and symbols.issuperset(self.symbols)
         )
 
@@ -160,7 +160,7 @@ def recipe_of(text: str, statements: Sequence[Statement], line: int, known: set[
     for shape, regs, _, number, name in statements:
         if lowest < 0 and shape.kind != Kind.CLOSE:
             return None  # it is read outside of the scope it begins in, where names may mean something else
-        if shape.op_class in (UnknownOp, LabelListOp):
+        if shape.op_class in (UnknownOp, LabelListOp) or "spelling" in shape.attributes:
             return None
         if shape.kind == Kind.LABEL:
             labels.add(name)

@@ -34,7 +34,7 @@ from ..ssa.shapes import branch_target, fill_instruction, guard_tokens, table_na
 from ..ssa.statement import Environment, FunctionSource, Kind, Reg, Shape
 from . import known_lines, templates
 from .declarations import read_declaration, read_header
-from .instruction import InstructionText, read_instruction
+from .instruction import InstructionText, read_instruction, starts_instruction
 from .module_text import Issue, ModuleText
 from .positions import Positions
 from .recipes import Definition, Head
@@ -104,9 +104,13 @@ class StatementReader:
             at = min(max(problem.position, start), end - 1)
             if at > start and "\n" in gaps[at - start] and words[at - start] != ";":
                 # what is wrong starts a line: the line before it was not ended
-                message = f"expected ';' after {words[at - start - 1]!r}"
-                column = position.column(at - 1) + len(words[at - start - 1])
-                self._issue(message, position.line(at - 1), column)
+                cut = at - start
+                message = f"expected ';' after {words[cut - 1]!r}"
+                self._issue(message, position.line(at - 1), position.column(at - 1) + len(words[cut - 1]))
+                if self.function is not None and starts_instruction(tokens, at, end):
+                    self._record_raw(words[:cut], [*gaps[:cut], ""], line, position.column(start))
+                    self._statement(tokens, at, end, gaps[cut:], position, False, text, names, newline)
+                    return
             else:
                 self._issue(str(problem), position.line(at), position.column(at))
             self._record_raw(words, gaps, line, position.column(start))
@@ -176,7 +180,8 @@ class StatementReader:
                 f"the guard {reading.guard_register} is not a declared register",
                 start + guard_tokens(reading.guard) - 1,
             )
-        regs = [environment[n] for n in all_names]
+        regs = self._registers_of(all_names)
+        spelled = any(reg.name != name for reg, name in zip(regs, all_names, strict=True))
         cls = reading.cls
         layout, name = reading.layout, ""
         if cls.jumps:
@@ -189,10 +194,17 @@ class StatementReader:
         fill_instruction(shape, cls, reading.modifiers, layout, classes, reading.guard)
         shape.opcode_tokens = reading.operands_at - reading.opcode_at
         shape.column = position.column(start)  # not of the opcode: that depends on the length of the guard
+        if spelled:
+            shape.attributes["spelling"] = TokensAttr(tuple(all_names))
         self._record(shape, regs, line, name)
-        if plain and newline and "\n" not in text:
+        if plain and newline and "\n" not in text and not spelled:
             shape.bare = tuple(sorted({t for k, t in tokens[start:end] if k == "id" and t[0] != "%"}))
             known_lines.keep(text, shape, name, len(names))
+
+    def _registers_of(self, names: list[str]) -> list[Reg]:
+        assert self.environment is not None
+        found = [self.environment.register(name) for name in names]
+        return [reg for reg in found if reg is not None]
 
     def _take(self, name: str) -> None:
         """Something in this function gets a name, which may be a special register's: that is then hidden."""
@@ -204,9 +216,8 @@ class StatementReader:
 
     def _admits(self, reading: InstructionText) -> Admits:
         """Judges heads with the operands of an instruction, on the module's target."""
-        module, environment = self.module, self.environment
-        assert environment is not None
-        classes = tuple([environment[n].register_class for n in reading.registers])
+        module = self.module
+        classes = tuple([reg.register_class for reg in self._registers_of(reading.registers)])
         try:
             version = parse_version(module.version)
             target_of(module.target)

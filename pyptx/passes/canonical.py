@@ -92,6 +92,7 @@ def _body(function: FunctionOp) -> None:
             lead = _before(op, indent, first=first, apart=False)
             if isinstance(op, Instruction):
                 op.attributes.pop("written", None)
+                op.attributes.pop("spelling", None)
                 gaps = _instruction_gaps(op, indent)
             elif isinstance(op, LabelOp):
                 gaps = ["", "", "\n"]

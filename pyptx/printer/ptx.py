@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
@@ -143,6 +144,10 @@ class _ModulePrinter:
                     attributes = op.attributes
                     if attributes and "lead" in attributes:
                         append(attributes["lead"].data)  # pyright: ignore
+                    if attributes and "spelling" in attributes:
+                        append(self.instruction(cast(Instruction, op)))
+                        op = op._next_op
+                        continue
                     if attributes:
                         parts: list[object] = [op.__class__, id(attributes.get("gaps")), id(attributes.get("written"))]
                     else:
@@ -187,7 +192,11 @@ class _ModulePrinter:
 
     def instruction(self, op: Instruction, *, bare: bool = False) -> str:
         form, order, _ = self._template(op, bare=bare)
-        return form % self._names(op, order)
+        names = self._names(op, order)
+        spelled = op.attributes.get("spelling")
+        if isinstance(spelled, TokensAttr) and not bare:
+            names = tuple(s if _plain(s) == n else n for n, s in zip_longest(names, spelled.data, fillvalue=""))
+        return form % names[: len(order)]
 
     def _known_template(self, op: Instruction, key: tuple[object, ...]) -> _Template:
         held = (tuple(op.properties.values()), dict(op.attributes))
@@ -285,6 +294,12 @@ class _ModulePrinter:
             else:
                 gaps = self.style.module_gaps(tokens)
         return _zip(gaps, tokens)
+
+
+def _plain(name: str) -> str:
+    """A register's name without zeros before its number."""
+    stem = name.rstrip("0123456789")
+    return name if stem == name else f"{stem}{int(name[len(stem) :])}"
 
 
 def header_gaps(function: FunctionOp, tokens: Sequence[str]) -> list[str]:

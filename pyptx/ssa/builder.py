@@ -197,7 +197,7 @@ class _Builder:
             for label in names:
                 key = resolve(label, path)
                 if key is None:
-                    self.problems.append(UnresolvedLabel(label, line))
+                    self.problems.append(UnresolvedLabel(label, line, last))
                     continue
                 block_index, self.label_indices[i] = at[key]
                 reached[block_index] = None

@@ -7,7 +7,9 @@ name).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 from operator import attrgetter
@@ -109,8 +111,8 @@ class Shape:
 _READ = attrgetter(*Shape.__slots__)
 _WRITES = [Shape.__dict__[slot].__set__ for slot in Shape.__slots__]
 
-Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]"]
-"""What is wrong with an instruction, and the symbols it names."""
+Verdict = tuple["Problem | None", "tuple[SymbolUse, ...]", int]
+"""What is wrong with an instruction, the symbols it names, and the operand that ptxas's code generator refuses (-1: none)."""
 
 Statement = tuple[Shape, "list[Reg] | tuple[()]", str, int, str]
 """(shape, registers in text order, text before the statement, line number, label or branch target or scope)."""
@@ -138,6 +140,7 @@ class UnresolvedLabel:
 
     label: str
     line: int
+    statement: Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ class Environment(dict[str, Reg]):
         return dict.__contains__(self, name) or (self._bare and self._range_of(name) is not None)  # pyright: ignore
 
     def __missing__(self, name: str) -> Reg:
-        found = self._range_of(name)
+        found = self._range_of(name) if not _is_padded(name) else None
         if found is None:
             raise KeyError(name)
         return self._made(name, found)
@@ -196,7 +199,7 @@ class Environment(dict[str, Reg]):
         if found is None:
             return None
         digits = name[len(stem) :]
-        if not 0 < len(digits) < 12 or (digits[0] == "0" and len(digits) > 1) or name in self._hidden:
+        if not digits or len(digits.lstrip("0")) > 11 or name in self._hidden:
             return None
         number = int(digits)
         while found is not None and number >= found.count:
@@ -210,8 +213,63 @@ class Environment(dict[str, Reg]):
         found = self._range_of(name)
         if found is None:
             return False
+        if not _is_padded(name):
+            self._made(name, found)
+        return True
+
+    def spelled(self, name: str) -> bool:
+        """Whether it is the name that a register here prints with."""
+        if dict.__contains__(self, name):
+            return True
+        found = self._range_of(name) if not _is_padded(name) else None
+        if found is None:
+            return False
         self._made(name, found)
         return True
+
+    def register(self, name: str) -> Reg | None:
+        """The register of that name, or None. `%r01` is another spelling of `%r1` where that is of a range."""
+        try:
+            return self[name]
+        except KeyError:
+            pass
+        found = self._range_of(name) if _is_padded(name) else None
+        if found is None:
+            return None
+        stem = name.rstrip("0123456789")
+        plain = f"{stem}{int(name[len(stem) :])}"
+        inner = self.get(plain)
+        if inner is None:
+            return self[plain]
+        for candidates in (self, *(scope.registers for scope in reversed(self._stack))):
+            reg = candidates.get(plain)
+            if reg is not None and reg.scope == found.scope:
+                return reg
+        # an inner scope's own register hides the plain name: the range's shows when that scope is left
+        reg = self._scopes[inner.scope].registers[plain] = Reg(plain, found.register_class, found.scope)
+        return reg
+
+    def count_of(self, stem: str) -> int:
+        """How many registers the innermost range of that name has; 0 if there is none."""
+        found = self._ranges.get(stem)
+        return found.count if found is not None else 0
+
+    @contextmanager
+    def widened(self, stem: str, count: int) -> Generator[None]:
+        """As if that range had so many registers."""
+        before, own = self._ranges[stem], set(self)
+        self._ranges[stem] = replace(before, count=count)
+        try:
+            yield
+        finally:
+            self._ranges[stem] = before
+            for name in set(self) - own:
+                del self[name]
+
+    def class_of(self, name: str) -> str:
+        """The class of the register of that name; empty if there is none."""
+        found = self.register(name)
+        return "" if found is None else found.register_class
 
     def numbered(self, digits: str) -> list[str]:
         """The registers that have this number: `%r7` and `%rd7`."""
@@ -256,11 +314,11 @@ class Environment(dict[str, Reg]):
 
     def hide(self, name: str) -> None:
         """A label or variable of an inner scope has the name of an outer register, which it hides up to the scope's end."""
-        reg = self[name] if self.known(name) else None
+        reg = self.register(name)
         if reg is None or reg.scope == self.scope:  # in one scope it is an error, which `Names` reports
             return
         self._log(name)
-        del self[name]
+        self.pop(name, None)
         self._hidden.add(name)
 
     def open(self) -> int:
@@ -295,6 +353,12 @@ class Environment(dict[str, Reg]):
     def _log(self, name: str) -> None:
         if self._stack:
             self._stack[-1].registers.setdefault(name, self.get(name))
+
+
+def _is_padded(name: str) -> bool:
+    """Whether a name ends in a number with leading zeros."""
+    stem = name.rstrip("0123456789")
+    return len(name) - len(stem) > 1 and name[len(stem)] == "0"
 
 
 def _is_of(name: str, stem: str, count: int) -> bool:

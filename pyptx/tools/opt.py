@@ -39,7 +39,9 @@ class Driver(xDSLOptMain):
         return super().parse_chunk(io.BytesIO(data), file_extension, start_offset)
 
     def get_input_stream(self) -> tuple[IO[bytes], str]:
-        """The input and its kind. Standard input has no name to tell it by: PTX starts with a directive."""
+        """The input and its kind. Standard input (`-`, or no name) has no name to tell it by: PTX starts with a directive."""
+        if self.args.input_file == "-":
+            self.args.input_file = None
         stream, extension = super().get_input_stream()
         if self.args.input_file is None and self.args.frontend is None:
             data = stream.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xdsl.traits import SymbolTable, is_side_effect_free, is_speculatable
+from xdsl.utils.exceptions import VerifyException
 
 import pyptx
 from pyptx.dialects.ptx.instruction import Instruction, iter_instructions
@@ -61,6 +62,23 @@ def test_make_op_is_what_the_parser_makes() -> None:
 def test_make_op_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_op(text)
+
+
+def test_make_op_says_of_which_type_its_arguments_are() -> None:
+    value = instruction("shl.b32 %r1, %r2, 3;").operands[0]
+    for text, operands, results, message in (
+        (3, (), (), "make_op takes an instruction as text, not int"),
+        ("shl.b32 =, $, 3", (1,), (RegType.of("b32"),), "the operands of make_op are values, not int"),
+        ("shl.b32 =, $, 3", (value,), ("b32",), "the results of make_op are register types, not str"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            make_op(text, operands, results)  # pyright: ignore
+
+
+@pytest.mark.parametrize("text", ["bra L", "bra.uni L"])
+def test_a_branch_without_successors_is_not_legal(text: str) -> None:
+    with pytest.raises(VerifyException, match="bra needs the blocks that it goes to"):
+        make_op(text).verify()
 
 
 def test_a_definition_is_found_before_its_declarations() -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+import pyptx
+from pyptx.runtime.ptxas import ToolNotFound, assemble, find_tool
 from tests.dialects.judge import refusal, roles
 
 
@@ -75,3 +77,36 @@ def test_roles():
     assert roles("ld.v2.b32 {%r0, _}, [%d1+8];") == "{=, _}, [$+8]"
     assert roles("st.v2.b32 [%d1], {%r0, %r1};") == "[$], {$, $}"
     assert roles("ld.global.b32 %r0, [%d1].unified;") == "=, [$].unified"
+
+
+NARROW = """ld.global.u32 %r1, [%r2];
+ld.u32 %r1, [%r2];
+st.global.u32 [%r2], %r1;
+atom.global.add.u32 %r1, [%r2], 1;
+red.add.u32 [%r2], 1;
+prefetch.global.L1 [%r2];
+ldu.global.u32 %r1, [%r2];
+discard.global.L2 [%r2], 128;
+ld.const.u32 %r1, [%r2];
+ld.shared.u32 %r1, [%r2];
+st.local.u32 [%r2], %r1;
+atom.shared.add.u32 %r1, [%r2], 1;
+cp.async.ca.shared.global [%r1], [%r2], 4;
+ldmatrix.sync.aligned.m8n8.x1.b16 {%r1}, [%r2];
+ld.global.u32 %r1, [%h1];
+ld.global.u32 %r1, [%d1];""".split("\n")
+
+
+def test_addresses_that_only_the_code_generator_refuses_are_warned_of() -> None:
+    try:
+        find_tool("ptxas")
+    except ToolNotFound:
+        pytest.skip("no ptxas")
+    head = ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k() {\n"
+    head += ".reg .b16 %h<3>; .reg .b32 %r<3>; .reg .b64 %d<3>;\n"
+    head += "mov.u16 %h1, 4; mov.u32 %r1, 4; mov.u32 %r2, 256; mov.u64 %d1, 4;\n"
+    texts = [f"{head}{line}\nst.shared.u32 [4], %r1;\nret;\n}}\n".replace("[4]", "[%r1]") for line in NARROW]
+    said = [not assemble(text, "sm_90").ok for text in texts]
+    warned = [any("64-bit addresses" in d.message for d in pyptx.diagnose(text)) for text in texts]
+    assert sum(said) == 8
+    assert warned == said

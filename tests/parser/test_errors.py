@@ -223,3 +223,16 @@ def test_a_variable_needs_a_name_that_is_one() -> None:
     assert found.message.startswith(".str is not a name")
     assert found.location is not None
     assert found.location.split(":")[1:3] == ["4", "31"]
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [("\t@!%p10 bra   nowhere;\nL: bra L;", (6, 15)), ("bra L; L: @%p1 bra.uni nowhere;", (6, 24))],
+)
+def test_a_label_that_is_not_there_is_told_at_the_operand(body: str, place: tuple[int, int]) -> None:
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n.reg .pred %p<12>;\n"
+    text = f"{head}{body}\nret;\n}}\n"
+    with pytest.raises(pyptx.PTXError) as error:
+        pyptx.parse(text)
+    for (found,) in (error.value.diagnostics, pyptx.diagnose(text)):
+        assert (found.message, (found.line, found.column)) == ("label nowhere is not defined in this function", place)

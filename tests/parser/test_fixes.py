@@ -198,3 +198,38 @@ def test_a_fix_is_of_its_own_label() -> None:
     assert text_of("bra L1;") in [fix.apply(text_of("bra L2;")) for fix in one(text_of("bra L2;")).fixes]
     guarded = text_of("@%r1 bra L1;")
     assert text_of("@%p1 bra L1;") in [fix.apply(guarded) for fix in one(guarded).fixes]
+
+
+def test_a_register_beyond_its_range_is_declared_by_a_wider_one() -> None:
+    text = text_of("add.u32 %r12, %r9, 1;")
+    found = [d for d in pyptx.diagnose(text) if d.fixes]
+    assert [f.title for f in found[0].fixes][:1] == ["declare `%r<13>`"]
+    assert accepted(found[0].fixes[0].apply(text))
+    inner = text_of("{ .reg .b32 %r<3>; add.u32 %r9, %r1, 1; }")
+    assert accepted(one(inner).fixes[0].apply(inner))  # the range of the scope around it is too short as well
+
+
+def test_what_follows_a_missing_semicolon_is_judged() -> None:
+    found = pyptx.diagnose(text_of("add.u32 %r1, %r2, %r3\n\tmov.u32 %r1, %q7;\n\tmov.u32 %r2, 5"))
+    assert [(d.line, d.message) for d in found] == [
+        (14, "expected ';' after '%r3'"),
+        (15, "%q7 is not declared"),
+        (16, "expected ';' after '5'"),
+    ]
+    assert all("\n" not in f.title for d in found for f in d.fixes)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "column"),
+    [
+        ("vote.sync.any.pred %p1, %p2;", "vote takes 3 operands, not 2: operand membermask is missing", 26),
+        ("atom.global.add.u32 %r1, 5;", "atom takes 3 or 4 operands, not 2: operand a is missing", 27),
+        ("ld.global.u32 [%rd1];", "ld takes 2 or 3 operands, not 1: operand d is missing", 16),
+        ("bfe.u32 %r1, %r2, %r3;", "bfe takes 4 operands, not 3", 20),
+        ("shfl.sync.idx.b32 %r1, %r2, %r3, 31;", "shfl takes 5 operands, not 4", 35),
+    ],
+)
+def test_a_missing_operand_is_named_where_the_others_tell_it(line: str, message: str, column: int) -> None:
+    found = one(text_of(line))
+    assert (found.message, found.column) == (message, column)
+    assert not any("result once more" in f.title for f in found.fixes)

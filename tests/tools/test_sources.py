@@ -138,3 +138,19 @@ def test_unsized_parameters_need_6_0() -> None:
     text = ".version 7.0\n.target sm_50\n.address_size 64\n.func f(.param .b8 p[])\n{\n\tret;\n}\n"
     done = run("-p", "ptx-infer-version", "-t", "ptx", data=text.encode(), tool="pyptx.tools.opt")
     assert done.stdout.startswith(b".version 6.0\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["// see kernel.ptx", ".version 9.5 // x.ptx", "ret; // my.ptx", "a\0b.ptx", "/* */.ptx"]
+)
+def test_a_line_that_cannot_be_a_name_is_text(line: str) -> None:
+    assert pyptx.diagnose(line)
+    for take in (pyptx.parse, pyptx.load):
+        with pytest.raises(PTXError):
+            take(line)
+
+
+def test_a_dash_is_standard_input_for_the_optimiser() -> None:
+    done = run("-", "-t", "ptx", data=LATIN, tool="pyptx.tools.opt")
+    assert done.returncode == 0
+    assert done.stdout == LATIN

@@ -114,6 +114,7 @@ class Atom(Instruction):
 
     name = "ptx.atom"
     section = "9.7.15.5"
+    wide_addresses = True
     result_name = "old"
     effect = "order"
     polls = True
@@ -141,6 +142,7 @@ class Red(Instruction):
     name = "ptx.red"
     returns_nothing = True
     section = "9.7.15.6"
+    wide_addresses = True
     effect = "order"
     access = "atomic"
     unit = "atomic"

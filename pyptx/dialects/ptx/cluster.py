@@ -48,6 +48,6 @@ class ClusterQueryCancel(Instruction):
         form("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p:pred, answer:b128", ptx="8.6", sm="100+"),
         form("clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 d:b32[v4]_, answer:b128",
              ptx="8.6", sm="100+"),
-        form("clusterlaunchcontrol.query_cancel.coordinate.b32.b128 d:b32, answer:b128",
+        form("clusterlaunchcontrol.query_cancel.coordinate.b32.b128 d:b32, answer:b128*",
              coordinate="get_first_ctaid::x get_first_ctaid::y get_first_ctaid::z", ptx="8.6", sm="100+"),
     )  # fmt: skip

@@ -36,7 +36,7 @@ PZO = {"pzo": need("9.4", "107af")}
 WIDE = "d:dtype+, a:atype+"
 WIDE_TWO = "d:dtype+, a:atype+, b:atype+"
 ONE = "d:dtype, a:atype"
-ANY_WORD = "d:dtype, a:b32%"
+ANY_WORD = "d:dtype, a:b32%*"
 """Two bf16 in any register of 32 bits: ptxas asks for .b32 elsewhere, but not here."""
 TWO = "d:dtype, a:atype, b:atype"
 """Registers may be wider than their type between integers, f16, f32 and f64 only."""
@@ -90,7 +90,7 @@ def fixed(rnd: str, ptx: str, sm: str) -> tuple[Form, ...]:
     more: dict[str, Any] = {"rnd": rnd, "ptx": ptx, "sm": sm}
     one, two = "d:b16, a:atype", "d:b16, a:atype, b:atype"
     return (
-        cvt(line, "s2f6x2", "f32", two, **more),
+        cvt(line, "s2f6x2", "f32", two.replace("b16", "b16*"), **more),
         cvt(line, "s2f6x2", "bf16x2", one, **more),
         cvt(f"{line}.scale", "s2f6x2", "f32", f"{two}, scale:ue8m0x2", scale=SCALE, **more),
         cvt(f"{line}.scale", "s2f6x2", "bf16x2", f"{one}, scale:ue8m0x2", scale=SCALE, **more),

@@ -181,7 +181,7 @@ class FabricTryPut(FabricOperation):
         form(f"fabric.try_put.async{{.multimem}}.space.completion.report{extra}{{.L2::cache_hint}}{_ORDER}.b128"
              f" {address}, [src], size:u32, [mbar]{mask}{{, policy:u64}}",
              space="shared::cta", completion=CHUNKS, report=REPORT, ptx="9.3", sm="100+", rule=_rule)
-        for extra, address, mask in (("", FAR, ""), (".cp_mask", FAR, ", mask:u16"), (".counted::bytes", COUNTED, ""))
+        for extra, address, mask in (("", FAR, ""), (".cp_mask", FAR, ", mask:u16*"), (".counted::bytes", COUNTED, ""))
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ Operands. `name:type[count]flags`
           `@` a special register is fine  `?` size is all that counts (a predicate has 32 bits)  `*` a single value may
           stand in braces  `>` more elements or a bare value are fine too  `#` in a bit-type register only
           A constant has the kind of its type; in a bit type a floating-point spelling of that size is fine too
-  A vector has one type (`_common_class`): the bit type of its registers' size where they differ. Constants and special
+  A vector has one type (`vector_type.common_class`): the bit type of its registers' size where they differ. Constants and special
   registers may stand among its registers, and integers for floats; `%` on a vector means: not constants alone.
   `_` alone: the sink and nothing else (the instruction has no result to give)
   `[a]` an address (`[a:u32+]` in a register of 32 bits or more, `[a:u32?]` of just that size and no variable,
@@ -51,6 +51,7 @@ from .syntax import (
     Layout,
     Operand,
     Pair,
+    registers,
 )
 from .target import ANYWHERE, Need, need
 from .types import SCALAR_TYPES
@@ -399,13 +400,19 @@ class Form:
         """
         specs = self.alternative(layout)
         if specs is None:
-            counts = sorted({len(a) for a in self.alternatives})
-            wanted = " or ".join(map(str, counts))
-            return Problem(
-                f"{self.opcode} takes {wanted} operand{'s' if counts != [1] else ''}, not {len(layout)}",
-                min(len(layout) - 1, counts[-1]) if layout else -1,
-            )
+            return self._miscounted(slots, layout, classes, owner)
         matcher = self._matcher(slots, classes, owner)
+        placed = self._placed(specs, layout, matcher)
+        if isinstance(placed, Problem):
+            return placed
+        use = Use(self, slots, placed, classes)
+        if self.rule is not None and (message := self.rule(use)) is not None:
+            return self._ruled_out(message, slots, specs)
+        use.special = matcher.needs
+        return use
+
+    def _placed(self, specs: Sequence[OperandSpec], layout: Layout, matcher: OperandMatcher) -> Layout | Problem:
+        """The operands with their registers' roles set, or the problem of the first that does not fit."""
         placed: list[Operand] = []
         for i, (spec, operand) in enumerate(zip(specs, layout, strict=True)):
             matcher.depth, matcher.element = 0, -1
@@ -413,11 +420,33 @@ class Form:
             if isinstance(result, str):
                 return Problem(result, i, None, matcher.depth, element=matcher.element)
             placed.append(result)
-        use = Use(self, slots, tuple(placed), classes)
-        if self.rule is not None and (message := self.rule(use)) is not None:
-            return self._ruled_out(message, slots, specs)
-        use.special = matcher.needs
-        return use
+        return tuple(placed)
+
+    def _miscounted(self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]) -> Problem:
+        """The problem of a list of operands that is too short or too long."""
+        counts = sorted({len(a) for a in self.alternatives})
+        wanted = " or ".join(map(str, counts))
+        message = f"{self.opcode} takes {wanted} operand{'s' if counts != [1] else ''}, not {len(layout)}"
+        place = min(len(layout) - 1, counts[-1]) if layout else -1
+        missing = self._missing(slots, layout, classes, owner)
+        if 0 < len(missing) < 3:
+            message += f": operand {' or '.join(spec.name for _, spec in missing)} is missing"
+            place = min(missing[0][0], len(layout) - 1) if len(missing) == 1 else place
+        return Problem(message, place)
+
+    def _missing(
+        self, slots: Slots, layout: Layout, classes: tuple[str, ...], owner: type[Fragments]
+    ) -> list[tuple[int, OperandSpec]]:
+        """The places of the operands without which the others would fit."""
+        if len(registers(layout)) != len(classes):
+            return []
+        specs = next((a for a in self.alternatives if len(a) == len(layout) + 1), ())
+        found: list[tuple[int, OperandSpec]] = []
+        for i, spec in enumerate(specs):
+            rest = (*specs[:i], *specs[i + 1 :])
+            if not isinstance(self._placed(rest, layout, self._matcher(slots, classes, owner)), Problem):
+                found.append((i, spec))
+        return found
 
 
 def _named(name: str, spec: OperandSpec) -> bool:

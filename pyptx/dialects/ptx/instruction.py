@@ -37,9 +37,9 @@ from .opcodes import OPCODES as OPCODES
 from .opcodes import find_opcode as find_opcode
 from .opcodes import register, roots
 from .proposals import Admits, Head, Search, advice, hint_of, refuses_all
-from .syntax import Layout, Register, registers, transform
+from .syntax import Address, Layout, Register, registers, transform
 from .target import Need, TargetAttr, Version, all_met
-from .types import RegType
+from .types import RegType, class_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -187,6 +187,10 @@ class Instruction(Operation, Fragments):
     """The kind of reference that an address such as `[a:u64?&]` may name: `texref` or `surfref`."""
     generic_places: ClassVar[str] = "global shared local"
     """Where the variables are that an address without a state space may name."""
+    wide_addresses: ClassVar[bool] = False
+    """Whether ptxas makes code only where the register of an address of global or generic memory has 64 bits. Its parser takes
+    32 bits, too.
+    """
     numbers_with_offset: ClassVar[bool] = False
     """Whether a symbol plus an offset is a mere number here, whatever it is the address of."""
     takes_functions: ClassVar[bool] = True
@@ -331,6 +335,8 @@ class Instruction(Operation, Fragments):
     def verify(self, verify_nested_ops: bool = True) -> None:
         if "layout" not in self.properties:
             raise VerifyException(f"{self.name} needs the property layout, its operand list")
+        if (self.jumps or self.symbol_kind == "branch targets") and not self.successors:
+            raise VerifyException(f"{self.opcode} needs the blocks that it goes to as successors")
         problem = problem_of(self)
         if problem is not None:
             hint = (problem.hint or "").replace("\n", "; ")
@@ -365,6 +371,17 @@ class Instruction(Operation, Fragments):
         if operand == "map":
             return "global" if "global" in spaces else ""
         return spaces[0] if spaces else ""
+
+    @classmethod
+    def narrow_address(cls, use: Use) -> int:
+        """The first operand that is an address of global or generic memory in a register of 32 bits; -1 if none is."""
+        alone = sum(isinstance(o, Address) for o in use.layout) == 1
+        for i, (spec, operand) in enumerate(zip(use.form.alternative(use.layout) or (), use.layout, strict=True)):
+            if isinstance(operand, Address) and isinstance(operand.base, Register):
+                at = len(registers(use.layout[:i]))
+                if class_bits(use.classes[at]) == 32 and cls.space_of(spec.name, use.slots, alone) in ("", "global"):
+                    return i
+        return -1
 
     @classmethod
     def places_of(cls, space: str) -> frozenset[str]:

@@ -25,8 +25,15 @@ def make_op(
     `text` is the instruction with `=` for each register that it writes and `$` for each that it reads. `operands` are
     the values read, in text order, and `results` the types of the written registers; a type without a name gets one from
     `ptx-assign-registers`. Whether the instruction is legal is asked by `op.verify()`, as for every op. ValueError where
-    the opcode, its modifiers, the layout or the counts are wrong.
+    the opcode, its modifiers, the layout or the counts are wrong, TypeError where an argument is of another type.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"make_op takes an instruction as text, not {type(text).__name__}")
+    for given, wanted in ((operands, SSAValue), (results, RegType)):
+        other = next((type(one).__name__ for one in given if not isinstance(one, wanted)), None)
+        if other is not None:
+            what = "operands of make_op are values" if wanted is SSAValue else "results of make_op are register types"
+            raise TypeError(f"the {what}, not {other}")
     head, _, rest = text.strip().partition(" ")
     root, *words = head.split(".")
     found = find_opcode(root, words)

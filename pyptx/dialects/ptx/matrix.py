@@ -169,14 +169,13 @@ _SPARSE = "mma.sparsity.sync.aligned.shape.alayout.blayout"
 _SPARSE_HALF = _TYPES + "d:frag_?, a:frag%, b:frag%, c:frag?%"
 _SPARSE_WIDE = _TYPES + "d:frag_?, a:frag?%, b:frag?%, c:frag?%"
 _ORDERED = "sp::ordered_metadata"
-_METADATA = ", e:b32?%*, f:imm"
+_METADATA = ", e:b32?%*>, f:imm"
 
 
 def _sparse(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, selectors: int, sparsity: str = f"sp {_ORDERED}"
 ) -> Form:
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
-    metadata = _METADATA.replace("*", "") if dtype == "s32" else _METADATA
     sets: dict[str, Any] = {
         "alayout": "row",
         "blayout": "col",
@@ -186,7 +185,7 @@ def _sparse(
         "ctype": dtype,
     }
     return form(
-        f"{_SPARSE}{modifiers}{metadata}",
+        f"{_SPARSE}{modifiers}{_METADATA}",
         sparsity=sparsity,
         shape=shape,
         ptx=ptx,

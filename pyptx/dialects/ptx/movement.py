@@ -114,6 +114,7 @@ class Load(Instruction):
     name = "ptx.ld"
     takes_elements = True
     section = "9.7.10.8"
+    wide_addresses = True
     result_name = "v"
     access = "load"
     takes_references = False
@@ -182,6 +183,7 @@ class LoadUniform(Instruction):
     name = "ptx.ldu"
     takes_elements = True
     section = "9.7.10.10"
+    wide_addresses = True
     result_name = "v"
     access = "load"
     takes_references = False
@@ -208,6 +210,7 @@ class Store(Instruction):
     name = "ptx.st"
     takes_elements = True
     section = "9.7.10.11"
+    wide_addresses = True
     access = "store"
     takes_references = False
     effect = "write"
@@ -314,6 +317,7 @@ class Prefetch(Instruction):
 
     name = "ptx.prefetch"
     section = "9.7.10.16"
+    wide_addresses = True
     effect = "order"
     unit = "async copy"
     forms = (
@@ -333,6 +337,7 @@ class PrefetchUniform(Instruction):
 
     name = "ptx.prefetchu"
     section = "9.7.10.16"
+    wide_addresses = True
     generic_places = "global"
     effect = "order"
     unit = "async copy"
@@ -348,6 +353,7 @@ class ApplyPriority(Instruction):
 
     name = "ptx.applypriority"
     section = "9.7.10.17"
+    wide_addresses = True
     effect = "order"
     unit = "async copy"
     forms = (
@@ -387,6 +393,7 @@ class Discard(Instruction):
 
     name = "ptx.discard"
     section = "9.7.10.20"
+    wide_addresses = True
     effect = "write"
     unit = "async copy"
     forms = (form("discard{.global}.L2 [a], size:imm", ranges={"size": frozenset({128})}, ptx="7.4", sm="80+"),)

@@ -30,6 +30,7 @@ from .syntax import (
 )
 from .target import Need, need
 from .types import SCALAR_TYPES, register_fits
+from .vector_type import CONSTANTS, are_alike, bits_of, common_class, is_float_of, led_by_constant, odd_one
 
 HANDLE = need("3.1", "20+")
 """A texture or surface named by a register instead of by its variable."""
@@ -292,40 +293,38 @@ class OperandMatcher:
         if not members and all(isinstance(e, Sink) for e in operand.elements):
             return f"operand {spec.name} needs at least one element that is not the sink '_'"
         apart = int(spec.type == "frag" and self.owner.starts_with_index(spec.name, self.slots))
-        common = _common_class(members, apart)
+        common = common_class(members, apart)
         if common is None:
-            self.element = places[_odd_one(members, apart)]
+            self.element = places[odd_one(members, apart)]
             listed = ", ".join(dict.fromkeys(f".{m}" if m in SCALAR_TYPES else m for m in members))
             return f"the elements of operand {spec.name} must be of one type, not {listed}"
-        if not common and len(set(members)) > 1 and members[0] != "float32":  # constants of several kinds
-            common = f"b{SCALAR_TYPES[wanted].bits}"
-        floating = members[:1] in (["float"], ["float32"])
-        bits = SCALAR_TYPES[wanted].bits if floating and SCALAR_TYPES[wanted].kind == "bits" else 0
-        if bits == 32 and "int" in members:
-            return f"operand {spec.name} starts with a floating-point constant, so it takes no integer ones"
-        if bits and common in SCALAR_TYPES and SCALAR_TYPES[common].bits != bits:
-            return f"operand {spec.name}: after a floating-point constant registers have the size of .{wanted}, not of .{common}"
         if any(isinstance(e, Immediate) for e in given):
             for e in given:
                 if isinstance(e, SpecialRegister) and ("." in e.name or SPECIAL_REGISTERS[e.name].predicate):
                     return (
                         f"operand {spec.name} has a constant and {e.name} side by side: put one of them into a register"
                     )
-        return self._typed_elements(spec, wanted, given, common)
+        led = spec.role == "$" and members[:1] != [] and members[0] in CONSTANTS
+        if led and len(given) > 1 and (members[0] == "int" if apart else common != "int" or wanted == "f64"):
+            fitting = led_by_constant(members[0], CONSTANTS.get(common, common), wanted)
+            if fitting is None:
+                return f"operand {spec.name}: after a floating-point constant registers have the size of .{wanted}, not of .{common}"
+            common = fitting
+        return self._typed_elements(spec, wanted, given, common, led)
 
-    def _typed_elements(self, spec: OperandSpec, wanted: str, given: Sequence[Operand], common: str) -> Operand | str:
-        """The elements of a vector whose registers and constants have the type `common`."""
+    def _typed_elements(
+        self, spec: OperandSpec, wanted: str, given: Sequence[Operand], common: str, led: bool
+    ) -> Operand | str:
+        """The elements of a vector whose registers and constants have the type `common`; `led` by a constant."""
         mixed = common in SCALAR_TYPES and spec.role == "$"
         if mixed and not any(isinstance(e, Register) for e in given):
-            mixed = self._fits(spec, wanted, common)
-        if common == "float32" and spec.role == "$":  # such constants alone are a vector of .f32
-            mixed = SCALAR_TYPES[wanted].bits == 32 and self._fits(spec, wanted, "f32")
+            mixed = self._fits(spec, wanted, common) or self._moves_bits(spec, wanted, common)
         elements: list[Operand] = []
         for self.element, element in enumerate(given):
             if isinstance(element, Register):
                 result = self._register(spec, wanted, element, common)
             elif mixed and isinstance(element, SpecialRegister):
-                result = self._special(spec, common, element)
+                result = self._special(spec, f"b{own_bits(element.name)}" if led else common, element)
             elif mixed and isinstance(element, Immediate):
                 result = element
             else:
@@ -446,6 +445,10 @@ class OperandMatcher:
             return f"operand {spec.name} takes no register plus a constant: add it with an instruction"
         if (problem := _offset_problem(offset)) is not None:
             return f"operand {spec.name}: {problem}"
+        # where a modifier gives the type, ptxas does not look at the size of a register in a sum
+        if not register.member and spec.type not in SCALAR_TYPES and are_alike(wanted, self.classes[self.at]):
+            self.at += 1
+            return Sum(PLACEHOLDERS["$"], offset)
         result = self._register(spec, wanted, register)
         return result if isinstance(result, str) else Sum(result, offset)
 
@@ -485,12 +488,14 @@ class OperandMatcher:
             return Register(role, operand.member)
         if wanted in ("imm", "label", "symbol"):
             return f"operand {spec.name} must be {describe(wanted, spec)}, not a register"
-        if not self._fits(spec, wanted, register_class) and not (common and _is_float_of(spec, wanted, register_class)):
+        if not self._fits(spec, wanted, register_class) and not (
+            common and self._moves_bits(spec, wanted, register_class)
+        ):
             return f"operand {spec.name} must be {describe(wanted, spec)}, and the register is .{register_class}"
         return Register(role, operand.member) if operand.member else PLACEHOLDERS[role]
 
     def _fits(self, spec: OperandSpec, wanted: str, register_class: str) -> bool:
-        if "?" in spec.flags and SCALAR_TYPES[wanted].bits == _bits_of(register_class):
+        if "?" in spec.flags and SCALAR_TYPES[wanted].bits == bits_of(register_class):
             return True
         fits = register_fits(wanted, register_class, wider="+" in spec.flags)
         if fits and "#" in spec.flags:
@@ -499,6 +504,10 @@ class OperandMatcher:
         if fits and register_class == "f16x2" and fixed and "+" not in spec.flags:
             return SCALAR_TYPES[wanted].kind in ("bits", "packed")  # an integer only where the modifiers give the type
         return fits
+
+    def _moves_bits(self, spec: OperandSpec, wanted: str, register_class: str) -> bool:
+        """Whether a register in braces is an integer of the size of the float that the modifiers want: bits are moved."""
+        return spec.type not in SCALAR_TYPES and spec.type != "frag" and is_float_of(wanted, register_class)
 
     def _immediate(self, spec: OperandSpec, wanted: str, operand: Immediate) -> Operand | str:
         if spec.role != "$":
@@ -564,51 +573,6 @@ def _offset_problem(offset: str) -> str | None:
     if isinstance(evaluate(offset[1:]), float):
         return f"an offset is an integer, not {offset[1:]}"
     return constant_problem(offset[1:])
-
-
-def _bits_of(register_class: str) -> int:
-    """The size that ptxas sees where size is all that counts: a predicate is a 32-bit register. 0 for a vector register."""
-    if register_class == "pred":
-        return 32
-    return SCALAR_TYPES[register_class].bits if register_class in SCALAR_TYPES else 0
-
-
-def _common_class(members: Sequence[str], apart: int = 0) -> str | None:
-    """The one type that ptxas gives a vector of these register classes and constants (`int`, `float`), or None.
-
-    Registers have one size. Neighbours must be alike, those after the first `apart` ones: the same type, both integers,
-    both floats, or one of them of a bit type. Where the types differ, the vector is of the bit type. Constants alone
-    stay `int`, `float` or `float32`.
-    """
-    sizes = {_bits_of(m) for m in members if m in SCALAR_TYPES}
-    if len(sizes) > 1 or not all(map(_alike, members[apart:], members[apart + 1 :])):
-        return None
-    kinds = {_CONSTANT_TYPES.get(m, m) for m in members} if sizes else set(members)
-    return kinds.pop() if len(kinds) == 1 else f"b{sizes.pop()}" if sizes else ""
-
-
-def _is_float_of(spec: OperandSpec, wanted: str, register_class: str) -> bool:
-    """Whether a register in braces is an integer of the size of the float that the modifiers want: bits are moved."""
-    scalar = SCALAR_TYPES[register_class] if register_class in SCALAR_TYPES else None
-    if scalar is None or scalar.kind not in ("unsigned", "signed") or spec.type in SCALAR_TYPES or spec.type == "frag":
-        return False
-    return SCALAR_TYPES[wanted].kind == "float" and SCALAR_TYPES[wanted].bits == scalar.bits
-
-
-def _odd_one(members: Sequence[str], apart: int) -> int:
-    """The first of these classes without a common one that is not like those before it."""
-    return next(i for i in range(1, len(members) + 1) if _common_class(members[:i], apart) is None) - 1
-
-
-_CONSTANT_TYPES = {"float": "f64", "float32": "f32"}
-_CONSTANTS = {"int": "signed", "float": "float", "float32": "float"}
-
-
-def _alike(first: str, second: str) -> bool:
-    if first == second:
-        return True
-    kinds = {SCALAR_TYPES[m].kind if m in SCALAR_TYPES else _CONSTANTS[m] for m in (first, second)}
-    return "bits" in kinds or kinds == {"float"} or kinds <= {"signed", "unsigned"}
 
 
 MEMBERS = (".x", ".r", ".y", ".g", ".z", ".b", ".w", ".a")

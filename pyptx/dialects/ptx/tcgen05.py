@@ -11,7 +11,7 @@ from typing import Any, cast
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .matrix import plain_fragment
-from .syntax import Immediate
+from .syntax import Immediate, Register, Vector
 from .target import need
 
 TCGEN05 = "100af 103af 107af 110af"
@@ -615,6 +615,13 @@ class Tcgen05FenceAfter(Instruction):
     forms = (form("tcgen05.fence::after_thread_sync", ptx="8.6", sm=TCGEN05),)
 
 
+def _mask_in_braces(use: Use) -> str | None:
+    mask = use.operand("cta_mask")
+    if isinstance(mask, Vector) and not isinstance(mask.elements[0], Register):
+        return "operand cta_mask is a register where it stands in braces"
+    return None
+
+
 @instruction
 class Tcgen05Commit(Instruction):
     """Make an mbarrier track all asynchronous `tcgen05` operations that the thread has started: it gets an
@@ -642,12 +649,13 @@ class Tcgen05Commit(Instruction):
             needs={"?sync_restrict": need("9.4", "107af")},
         ),
         form(
-            "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16",
+            "tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16*",
             cta_group=CTA_GROUP,
             completion="mbarrier::arrive::one",
             sync_restrict="sync_restrict::shared::read::mma::a",
             ss="shared::cluster",
             multicast="multicast::cluster multicast::cluster::16b",
+            rule=_mask_in_braces,
             ptx="8.6",
             sm=TCGEN05,
             needs={"?sync_restrict": need("9.4", "107af"), "multicast::cluster::16b": need("9.4")},

@@ -685,7 +685,7 @@ class _clusterlaunchcontrol_query_cancel(Generic[_Call]):
 
         clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p:pred, answer:b128
         clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 d:b32[v4]_, answer:b128
-        clusterlaunchcontrol.query_cancel.coordinate.b32.b128 d:b32, answer:b128
+        clusterlaunchcontrol.query_cancel.coordinate.b32.b128 d:b32, answer:b128*
 
     PTX ISA 9.7.15.19.
     """
@@ -1681,7 +1681,7 @@ class _fabric_try_put_async(Generic[_Call]):
     `.multimem` writes to all memories reached through a multimem address.
 
         fabric.try_put.async{.multimem}.space.completion.report{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar]{, policy:u64}
-        fabric.try_put.async{.multimem}.space.completion.report.cp_mask{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar], mask:u16{, policy:u64}
+        fabric.try_put.async{.multimem}.space.completion.report.cp_mask{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%], [src], size:u32, [mbar], mask:u16*{, policy:u64}
         fabric.try_put.async{.multimem}.space.completion.report.counted::bytes{.L2::cache_hint}{.relaxed}{.sys}.b128 [endpoint:u32?, a:u64%, counter:u64%], [src], size:u32, [mbar]{, policy:u64}
 
     PTX ISA 9.7.11.5.2.
@@ -2360,12 +2360,12 @@ class _mbarrier_arrive(Generic[_Call]):
     expected bytes and then arrives once; cta, with `.multicast::cluster::32b`, a bit mask of the CTAs to
     arrive in.
 
-        mbarrier.arrive{.space}.b64 d:u64, [mbar%]{, count:u32}
-        mbarrier.arrive{.space}.b64 _, [mbar%]{, count:u32}
-        mbarrier.arrive.noComplete{.space}.b64 d:u64, [mbar%], count:u32
-        mbarrier.arrive.noComplete{.space}.b64 _, [mbar%], count:u32
-        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32
-        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
+        mbarrier.arrive{.space}.b64 d:u64, [mbar%]{, count:u32*>}
+        mbarrier.arrive{.space}.b64 _, [mbar%]{, count:u32*>}
+        mbarrier.arrive.noComplete{.space}.b64 d:u64, [mbar%], count:u32*>
+        mbarrier.arrive.noComplete{.space}.b64 _, [mbar%], count:u32*>
+        mbarrier.arrive.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32*>
+        mbarrier.arrive.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32*>}
         ...
 
     PTX ISA 9.7.15.16.16.
@@ -2390,12 +2390,12 @@ class _mbarrier_arrive_drop(Generic[_Call]):
     Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; mbar, the mbarrier; count,
     bytes, cta.
 
-        mbarrier.arrive_drop{.space}.b64 d:u64, [mbar%]{, count:u32}
-        mbarrier.arrive_drop{.space}.b64 _, [mbar%]{, count:u32}
-        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [mbar%], count:u32
-        mbarrier.arrive_drop.noComplete{.space}.b64 _, [mbar%], count:u32
-        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32
-        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32}
+        mbarrier.arrive_drop{.space}.b64 d:u64, [mbar%]{, count:u32*>}
+        mbarrier.arrive_drop{.space}.b64 _, [mbar%]{, count:u32*>}
+        mbarrier.arrive_drop.noComplete{.space}.b64 d:u64, [mbar%], count:u32*>
+        mbarrier.arrive_drop.noComplete{.space}.b64 _, [mbar%], count:u32*>
+        mbarrier.arrive_drop.noComplete.release.cta{.space}.b64 d:u64_, [mbar%], count:u32*>
+        mbarrier.arrive_drop.sem.scope{.space}.b64 d:u64_, [mbar%]{, count:u32*>}
         ...
 
     PTX ISA 9.7.15.16.17.
@@ -4370,7 +4370,7 @@ class _tcgen05_commit(Generic[_Call]):
     `.sync_restrict` waits for the reads of A only.
 
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.b64 [mbar]
-        tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16
+        tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u16*
         tcgen05.commit.cta_group.completion{.sync_restrict}{.ss}.multicast.b64 [mbar], cta_mask:u32
 
     PTX ISA 9.7.18.12.1.

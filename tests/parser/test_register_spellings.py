@@ -1,0 +1,69 @@
+"""`%r01` is `%r1` where that is a register of a range: ptxas generates one register for both, and the text prints back as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+import pyptx
+from pyptx.passes.registry import PASSES
+from pyptx.passes.verify import module_diagnostics
+
+TEXT = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+	.reg .b32 %r<12>, x<4>;
+	.reg .b64 %d<3>;
+	.reg .pred %q<3>;
+	ld.param.u64 %d01, [p];
+	ld.global.u32 %r1, [%d1];
+	add.u32 %r001, %r01, %r1;   // both are one register
+	setp.ne.u32 %q00, %r01, 3;
+	@%q0 add.u32 %r02, %r1, 1; @!%q000 mov.u32 %r2, 5;
+	mov.u32 x01, %r2;
+	st.global.u32 [%d1], x1;
+	{ .reg .b32 %r1; mov.u32 %r1, 7; add.u32 %r3, %r1, %r01; }
+	st.global.u32 [%d01+4], %r03;
+	ret;
+}
+"""
+
+
+def test_padded_numbers_name_the_registers_of_a_range() -> None:
+    for _ in range(2):  # read in full, and remembered
+        module = pyptx.parse(TEXT)
+        assert pyptx.to_ptx(module) == TEXT
+    assert not [d for d in pyptx.diagnose(TEXT) if d.severity == "error"]
+    assert not list(module_diagnostics(module))
+    data = np.array([4, 0], np.uint32)
+    pyptx.simulate(pyptx.load(TEXT)["k"], data, grid=1, block=1)
+    assert data.tolist() == [9, 15]  # 2 * 4 + 1; 7 + 8
+
+
+@pytest.mark.parametrize("name", ["ptx-assign-registers", "ptx-flatten-scopes", "ptx-fold", "ptx-dce"])
+def test_what_a_pass_leaves_is_legal(name: str) -> None:
+    module = pyptx.parse(TEXT)
+    PASSES[name]()().apply(Context(), module)
+    assert not [d for d in pyptx.diagnose(pyptx.to_ptx(module)) if d.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "line", "wrong"),
+    [
+        (".reg .b32 %r<12>;", "add.u32 %r012, %r1, 1;", "%r012 is not declared"),
+        (".reg .b32 %r1, %r2;", "add.u32 %r01, %r2, 1;", "%r01 is not declared"),
+        (
+            ".reg .b64 %r<12>; .reg .b32 %s;",
+            "add.u32 %s, %s, %r001;",
+            "operand b must be .u32, and the register is .b64",
+        ),
+    ],
+)
+def test_other_padded_names_are_told_at_their_place(declared: str, line: str, wrong: str) -> None:
+    text = f".version 8.0\n.target sm_80\n.visible .entry k() {{\n{declared}\n{line}\nret;\n}}\n"
+    (found,) = [d for d in pyptx.diagnose(text) if d.severity == "error"]
+    assert (found.line, found.message) == (5, wrong)
+    assert line[(found.column or 0) - 1] == "%"
