@@ -197,7 +197,7 @@ class Fixer:
         self._left -= 1
         tokens, gaps = lex(text)
         start = 2 if len(tokens) > 2 and tokens[0][0] == "id" and tokens[1][1] == ":" else 0
-        if not tokens or tokens[-1][1] != ";" or any(t == ";" for _, t in tokens[:-1]):
+        if not tokens or tokens[-1][1] != ";" or any(t == ";" or kind == "bad" for kind, t in tokens[:-1]):
             return False
         try:
             return self._is_legal(tokens, gaps, start, names)

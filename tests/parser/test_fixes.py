@@ -233,3 +233,9 @@ def test_a_missing_operand_is_named_where_the_others_tell_it(line: str, message:
     found = one(text_of(line))
     assert (found.message, found.column) == (message, column)
     assert not any("result once more" in f.title for f in found.fixes)
+
+
+def test_nothing_is_proposed_around_a_character_of_no_token() -> None:
+    """A comma tried after it would make an operand of it."""
+    text = text_of("mov.f32\x03 f;")
+    assert all("\x03" not in fix.apply(text).split("L1:")[0] for d in pyptx.diagnose(text) for fix in d.fixes)
