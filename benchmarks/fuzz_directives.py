@@ -1,6 +1,6 @@
 """Random modules of every area of the manual but instructions, and edits of them, judged by pyptx and by ptxas.
 
-    python -m benchmarks.fuzz_directives [--modules 2000] [--seed 1] [--area linking] [--show 30]
+    python -m benchmarks.fuzz_directives [--modules 2000] [--seed 1] [--processes 2] [--area linking] [--show 30]
 
 `module_areas` has a generator for each area. Half of the modules are edited once, at a token or a line. Prints the rates of false
 accepts (of what ptxas rejects) and false rejects (of what it accepts) per area, and the shortest disagreements by kind; `EXPLAINED`
@@ -10,7 +10,10 @@ lists what stays, with its reason, and is counted apart.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import re
+import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +26,8 @@ from .module_areas.draw import Draw, edited
 from .module_judge import refusals
 
 BATCH = 64
+CHUNK = BATCH * 8
+"""Modules that are drawn and judged together; their names differ."""
 EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "register plus a constant",
@@ -122,7 +127,7 @@ class Drawn:
 def drawn(number: int, seed: int, areas: Sequence[str]) -> Drawn:
     """The module of that number."""
     area = areas[number % len(areas)]
-    draw = Draw(f"{seed}/{number}", f"_{number % (BATCH * 8)}")
+    draw = Draw(f"{seed}/{number}", f"_{number % CHUNK}")
     body = AREAS[area](draw)
     text = body if area in WHOLE else draw.header() + body
     for _ in range(draw.random.choice((0, 0, 0, 0, 0, 0, 0, 1, 1, 2))):
@@ -142,17 +147,26 @@ class Tally:
     false_rejects: int = 0
     explained: int = 0
 
+    def add(self, other: Tally) -> None:
+        for key, value in vars(other).items():
+            setattr(self, key, getattr(self, key) + value)
+
 
 @dataclass
 class Measured:
     """What a run found."""
 
-    areas: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    areas: dict[str, Tally] = field(default_factory=dict[str, Tally])
     found: list[Disagreement] = field(default_factory=list[Disagreement])
 
     @property
     def accepted(self) -> int:
         return sum(t.accepted for t in self.areas.values())
+
+    def merge(self, other: Measured) -> None:
+        for area, tally in other.areas.items():
+            self.areas.setdefault(area, Tally()).add(tally)
+        self.found += other.found
 
 
 def ours(text: str) -> list[str]:
@@ -162,36 +176,51 @@ def ours(text: str) -> list[str]:
         return [f"traceback: {error!r}"]
 
 
-def measure(count: int, seed: int, areas: Sequence[str] = tuple(AREAS)) -> Measured:
+def measure(count: int, seed: int, areas: Sequence[str] = tuple(AREAS), processes: int = 1) -> Measured:
     """Draw, ask and compare `count` modules. Where we differ, ptxas is asked about the module alone."""
+    chunks = [(start, min(start + CHUNK, count), seed, areas) for start in range(0, count, CHUNK)]
     result = Measured()
-    for start in range(0, count, BATCH * 8):
-        modules = [drawn(n, seed, areas) for n in range(start, min(start + BATCH * 8, count))]
-        theirs = refusals([(m.text, m.target) for m in modules], batch=BATCH)
-        mine = [ours(m.text) for m in modules]
-        differing = [
-            i for i, m in enumerate(mine) if bool(m) != bool(theirs[i]) or (m and m[0].startswith("traceback"))
-        ]
-        alone = refusals([(modules[i].text, modules[i].target) for i in differing], batch=1)
-        for i, said in zip(differing, alone, strict=True):
-            theirs[i] = said
-        for module, refused, wrong in zip(modules, theirs, mine, strict=True):
-            tally = result.areas[module.area]
-            tally.rejected += bool(refused)
-            tally.accepted += not refused
-            crashed = bool(wrong) and wrong[0].startswith("traceback")
-            if bool(refused) == bool(wrong) and not crashed:
-                continue
-            one = Disagreement(
-                module.text, module.version, module.target, not refused or crashed, wrong[0] if wrong else refused
-            )
-            result.found.append(one)
-            if explanation(one) is not None:
-                tally.explained += 1
-            elif wrong:
-                tally.false_rejects += 1
-            else:
-                tally.false_accepts += 1
+    if processes == 1:
+        for chunk in chunks:
+            result.merge(_chunk(chunk))
+        return result
+    began, done = time.monotonic(), 0
+    with multiprocessing.Pool(processes, maxtasksperchild=8) as pool:
+        for (start, stop, _, _), part in zip(chunks, pool.imap(_chunk, chunks), strict=True):
+            result.merge(part)
+            done += stop - start
+            print(f"{done} modules, {done / (time.monotonic() - began):.0f} a second", file=sys.stderr, flush=True)
+    return result
+
+
+def _chunk(task: tuple[int, int, int, Sequence[str]]) -> Measured:
+    """What the modules of these numbers give."""
+    start, stop, seed, areas = task
+    result = Measured()
+    modules = [drawn(n, seed, areas) for n in range(start, stop)]
+    theirs = refusals([(m.text, m.target) for m in modules], batch=BATCH)
+    mine = [ours(m.text) for m in modules]
+    differing = [i for i, m in enumerate(mine) if bool(m) != bool(theirs[i]) or (m and m[0].startswith("traceback"))]
+    alone = refusals([(modules[i].text, modules[i].target) for i in differing], batch=1)
+    for i, said in zip(differing, alone, strict=True):
+        theirs[i] = said
+    for module, refused, wrong in zip(modules, theirs, mine, strict=True):
+        tally = result.areas.setdefault(module.area, Tally())
+        tally.rejected += bool(refused)
+        tally.accepted += not refused
+        crashed = bool(wrong) and wrong[0].startswith("traceback")
+        if bool(refused) == bool(wrong) and not crashed:
+            continue
+        one = Disagreement(
+            module.text, module.version, module.target, not refused or crashed, wrong[0] if wrong else refused
+        )
+        result.found.append(one)
+        if explanation(one) is not None:
+            tally.explained += 1
+        elif wrong:
+            tally.false_rejects += 1
+        else:
+            tally.false_accepts += 1
     return result
 
 
@@ -207,11 +236,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--modules", type=int, default=2000)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--processes", type=int, default=1)
     arguments.add_argument("--area", help="only these (comma separated)")
     arguments.add_argument("--show", type=int, default=30)
     options = arguments.parse_args()
     areas = options.area.split(",") if options.area else tuple(AREAS)
-    measured = measure(options.modules, options.seed, areas)
+    measured = measure(options.modules, options.seed, areas, options.processes)
     groups: dict[str, list[Disagreement]] = defaultdict(list)
     explained: Counter[str] = Counter()
     for one in measured.found:
@@ -229,8 +259,7 @@ def main() -> None:
     total = Tally()
     for name, t in [*measured.areas.items(), ("all", total)]:
         if t is not total:
-            for key, value in vars(t).items():
-                setattr(total, key, getattr(total, key) + value)
+            total.add(t)
         print(
             f"{name:24} {t.accepted:9} {t.rejected:9}  {rate(t.false_rejects, t.accepted)}  {rate(t.false_accepts, t.rejected)}"
             f"  {rate(t.explained, t.accepted + t.rejected)}"

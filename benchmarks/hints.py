@@ -1,6 +1,6 @@
 """Do the spellings that our messages propose assemble?
 
-    python -m benchmarks.hints [--count 5000] [--seed 1] [--words] [--show 20] [--kinds modifiers,names]
+    python -m benchmarks.hints [--count 5000] [--seed 1] [--processes 2] [--words] [--show 20] [--kinds modifiers,names]
 
 Takes instructions that ptxas accepts (probed rows of `isa/`, lines of real files and of `tests/data`), makes one fault in
 each, keeps those that ptxas refuses, and applies every proposal of `pyptx.diagnose` to the text that it was made for: ptxas
@@ -12,6 +12,7 @@ as it was. `--words` reads the proposals out of the words of messages and hints 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import random
 import re
 from collections import Counter, defaultdict
@@ -424,6 +425,12 @@ def measure(found: Iterable[Fault], read: Callable[[Fault], Iterable[Proposed]])
     return many, proposed
 
 
+def _measured(
+    count: int, seed: int, chosen: Sequence[str], read: Callable[[Fault], Iterable[Proposed]]
+) -> tuple[list[Fault], list[Proposed]]:
+    return measure(faults(count, seed, chosen), read)
+
+
 def _same(text: str, fault: Fault) -> bool:
     lines = text[: -len(FOOTER)].strip().split("\n")
     return re.sub(r"\s", "", lines[-1]) == re.sub(r"\s", "", fault.before)
@@ -442,6 +449,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--count", type=int, default=5000)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--processes", type=int, default=1, help="each has a seed and a share of the count")
     arguments.add_argument("--words", action="store_true", help="read the proposals from the words of the messages")
     arguments.add_argument("--show", type=int, default=0, help="proposals that ptxas refuses, to print of each kind")
     arguments.add_argument(
@@ -450,7 +458,16 @@ def main() -> None:
     arguments.add_argument("--kinds", default="", help="only these kinds of faults, comma separated")
     options = arguments.parse_args()
     chosen = [k for k in options.kinds.split(",") if k]
-    many, proposed = measure(faults(options.count, options.seed, chosen), worded if options.words else fixes)
+    read = worded if options.words else fixes
+    parts = [
+        (options.count // options.processes, options.seed + 7919 * i, chosen, read) for i in range(options.processes)
+    ]
+    many: list[Fault] = []
+    proposed: list[Proposed] = []
+    with multiprocessing.Pool(options.processes) as pool:
+        for edits, found in pool.starmap(_measured, parts) if len(parts) > 1 else [_measured(*parts[0])]:
+            many += edits
+            proposed += found
     rows: dict[str, Row] = defaultdict(Row)
     for p in proposed:
         row = rows[p.kind]
