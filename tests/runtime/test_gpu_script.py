@@ -94,7 +94,7 @@ def test_no_check_takes_the_others_with_it(tmp_path: Path) -> None:
 
 
 def test_what_time_does_not_allow_is_listed(tmp_path: Path) -> None:
-    status, rows, _ = run(tmp_path, "--minutes", "0.3", "--only", "right", faults="hang " * 8)
+    status, rows, _ = run(tmp_path, "--minutes", "0.5", "--only", "right", faults="hang " * 12)
     assert status == 1
     assert next(r["status"] for r in rows if r["name"] == "hang") == "HUNG"
     assert rows[-1]["status"] == "not run"
