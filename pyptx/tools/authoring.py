@@ -113,7 +113,9 @@ def _names(owner: Any) -> Iterator[str]:
         return
     cls = owner if inspect.isclass(owner) else type(owner)
     inherited = set(vars(NotAValue)) | set(vars(NoTruth))
-    for name in dict.fromkeys([*vars(cls), *(() if owner is cls else vars(owner))]):
+    # where any name can be asked for, those in the instance are only the ones that were
+    own = () if owner is cls or hasattr(cls, "__getattr__") else vars(owner)
+    for name in dict.fromkeys([*vars(cls), *own]):
         static = inspect.getattr_static(owner, name)
         called = name == "__call__" and owner is not cls
         if called or not (name.startswith("_") or name in inherited or _is_inner(static)):
