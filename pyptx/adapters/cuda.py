@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics import PTXError
+from ..dialects.ptx.target import unknown_target
 from ..parser import parse_text
 from ..simulator import load
 from .require import required
@@ -69,8 +70,8 @@ def ptx(
     text, title = _text(source), _title(source)
     if compiler not in (None, "nvrtc", "nvcc"):
         raise ValueError(f"compiler={compiler!r} is not one of 'nvrtc', 'nvcc'")
-    if not re.fullmatch(r"sm_\d+[af]?", arch):
-        raise ValueError(f"arch={arch!r} is not a target such as 'sm_90a'")
+    if (wrong := unknown_target(arch)) is not None:
+        raise ValueError(wrong)
     if compiler == "nvcc" or (compiler is None and NO_SOURCE.search(text)):
         return _nvcc(source, text, arch, tuple(options)), {}
     folder = () if not _is_path(source) else (f"-I{Path(source).resolve().parent}",)
@@ -120,7 +121,10 @@ def _nvrtc(
             read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message"
         )
     lowered = {n: call(nvrtc.nvrtcGetLoweredName, program, n.encode()).decode() for n in names}
-    return read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX), lowered
+    made = read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+    if not _is_path(title):  # a text is in no folder, NVRTC puts it into the current one
+        made = re.sub(rf'^(\s*\.file\s+\d+ )"[^"\n]*/{re.escape(title)}"', rf'\1"{title}"', made, flags=re.MULTILINE)
+    return made, lowered
 
 
 def _about_name(args: tuple[Any, ...], names: tuple[str, ...]) -> str:

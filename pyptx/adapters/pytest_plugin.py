@@ -78,6 +78,8 @@ def _is_path(given: str) -> bool:
 
 def options_of(text: str) -> dict[str, Any]:
     """The options in `check=0,arch=sm_100`. `check` alone is `check=1`. UsageError for others."""
+    from ..dialects.ptx.target import unknown_target
+
     options = dict(FLAGS)
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -85,6 +87,8 @@ def options_of(text: str) -> dict[str, Any]:
             raise pytest.UsageError(f"--pyptx has no option {name!r}; it has: {', '.join(FLAGS)}")
         if name == "findings" and value not in ("error", "warning", "none"):
             raise pytest.UsageError(f"--pyptx: findings={value!r} is not one of error, warning, none")
+        if name == "arch" and (wrong := unknown_target(value)) is not None:
+            raise pytest.UsageError(f"--pyptx: {wrong}")
         if name in ("arch", "engine", "findings"):
             options[name] = value
         elif not re.fullmatch(r"\d*", value):
@@ -151,7 +155,7 @@ class SimulatorPlugin:
             return
         terminalreporter.section("pyptx simulator")
         terminalreporter.line(
-            f"{self.count} launches in {self.seconds:.1f} s, {self.found} findings that failed a test"
+            f"launches: {self.count} in {self.seconds:.1f} s; findings that failed a test: {self.found}"
         )
         for seconds, kernel, test in self.slowest:
             terminalreporter.line(f"  {seconds:7.2f} s  {kernel}  {test}")

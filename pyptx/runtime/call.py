@@ -287,12 +287,12 @@ def tell(report: Any) -> None:
 
 
 def _callers_level() -> int:
-    """The `stacklevel` of the line that called the kernel: past this package, and past torch where an operator of it
-    is in between.
+    """The `stacklevel` of the line that called the kernel: past this package, and past torch and Triton where they are in
+    between.
     """
     level, frame = 0, sys._getframe(1)
-    torch: Any = sys.modules.get("torch")
-    folders = [_PACKAGE, *([os.path.dirname(torch.__file__) + os.sep] if torch is not None else [])]
+    others = (getattr(sys.modules.get(name), "__file__", None) for name in ("torch", "triton"))
+    folders = [_PACKAGE, *(os.path.dirname(file) + os.sep for file in others if file)]
     while frame.f_back is not None and frame.f_code.co_filename.startswith(tuple(folders)):
         level, frame = level + 1, frame.f_back
     return level + 1

@@ -40,6 +40,10 @@ def test_findings_have_the_line_of_the_source(tmp_path: Path) -> None:
     report = pyptx.cuda.compile(path, name="reverse<int, 64>").simulate(np.zeros(64, np.int32), 1, 64, grid=1, block=64)
     [race] = report.errors
     assert f"{path}:7" in race.render() and f"{path}:5" in race.render()
+    report = pyptx.cuda.compile(WRONG, name="reverse<int, 64>").simulate(
+        np.zeros(64, np.int32), 1, 64, grid=1, block=64
+    )
+    assert "\nfrom <cuda>:7:" in report.errors[0].render()  # a text is in no folder
 
 
 def test_several_and_all() -> None:
@@ -70,7 +74,7 @@ def test_arrays_of_another_type_are_refused() -> None:
     [
         ({"name": "missing<int>"}, PTXError, 'identifier "missing" is undefined'),
         ({"name": "missing", "compiler": "nvcc"}, PTXError, "is not a kernel of this source; it has: copy"),
-        ({"arch": "hopper"}, ValueError, "is not a target"),
+        ({"arch": "sm_1000"}, ValueError, "unknown arch 'sm_1000'; did you mean"),
         ({"options": ["--nonsense"]}, PTXError, "unrecognized option"),
         ({"compiler": "clang"}, ValueError, "is not one of"),
     ],

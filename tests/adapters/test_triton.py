@@ -105,10 +105,14 @@ def test_scalars() -> None:
 
 def test_findings_have_the_line_of_python() -> None:
     line = collide.fn.__code__.co_firstlineno + 3
-    with pytest.warns(SimulationWarning, match=rf"test_triton\.py:{line}"), pyptx.triton.simulate():
+    with pytest.warns(SimulationWarning, match=rf"test_triton\.py:{line}") as warned, pyptx.triton.simulate():
         collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
-    with pytest.raises(SimulationError, match=rf"test_triton\.py:{line}"), pyptx.triton.simulate(on_finding="raise"):
-        collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
+    found = [warning for warning in warned if warning.category is SimulationWarning]  # Triton has warnings of its own
+    assert {warning.filename for warning in found} == {__file__}  # where the kernel was launched, not in Triton
+    with pytest.raises(SimulationError, match=rf"test_triton\.py:{line}") as raised:
+        with pyptx.triton.simulate(on_finding="raise"):
+            collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
+    assert str(raised.value).endswith("\nerror: collide: the launch broke a rule")  # after the findings
     with warnings.catch_warnings(), pyptx.triton.simulate(check=False):
         warnings.simplefilter("error", SimulationWarning)
         collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
@@ -159,7 +163,13 @@ def test_the_driver_is_the_former_one_afterwards() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: pyptx.triton.simulate(arch="hopper").__enter__(), ValueError, "is not a target"),
+        (lambda: pyptx.triton.simulate(arch="hopper").__enter__(), ValueError, "unknown arch 'hopper'; known: "),
+        # a target that LLVM does not know would end the process
+        (
+            lambda: pyptx.triton.simulate(arch="sm_91").__enter__(),
+            ValueError,
+            "unknown arch 'sm_91'; did you mean sm_90",
+        ),
         (lambda: pyptx.triton.simulate(on_finding="stop").__enter__(), ValueError, "is not one of"),
         (lambda: pyptx.triton.ptx(add, {"x": "*fp32"}), pyptx.PTXError, "without a type or a constant: y, out, n, B"),
     ],

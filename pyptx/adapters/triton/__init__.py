@@ -7,13 +7,13 @@ print(run.launches[-1].report)
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from ...diagnostics import PTXError, SimulationError
+from ...dialects.ptx.target import unknown_target
 from ...simulator import LoadedKernel, load
 from ..require import required
 from .arguments import Unsupported
@@ -85,10 +85,9 @@ def kernel(
 
 def number_of(arch: str) -> int:
     """90 for `"sm_90a"`. ValueError for what is not a target."""
-    found = re.fullmatch(r"sm_(\d+)[af]?", arch)
-    if found is None:
-        raise ValueError(f"arch={arch!r} is not a target such as 'sm_90'")
-    return int(found[1])
+    if (wrong := unknown_target(arch)) is not None:
+        raise ValueError(wrong)
+    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def _tell(launch: Launch, on_finding: str) -> None:
@@ -101,6 +100,6 @@ def _tell(launch: Launch, on_finding: str) -> None:
     if report.output:
         sys.stdout.write(report.output)
     if on_finding == "raise" and report.errors:
-        error = SimulationError(f"{launch.kernel}: {report.errors[0]}")
+        error = SimulationError(f"{launch.kernel}: the launch broke a rule")  # the text begins with the findings
         error.report = report
         raise error

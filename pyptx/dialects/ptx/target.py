@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+from ...diagnostics import suggest
 from .foundation import Data, irdl_attr_definition
 from .memo import Memo, Numbers
 
@@ -42,6 +43,15 @@ def near_targets(name: str, limit: int = 3) -> list[str]:
         return []
     same = [t for t in FIRST_PTX if int(re.sub(r"\D", "", t)) // 10 == int(number) // 10]
     return sorted(same, key=lambda t: abs(int(re.sub(r"\D", "", t)) - int(number)))[:limit]
+
+
+def unknown_target(arch: str) -> str | None:
+    """What is wrong with the name of a target, and what was probably meant; None for a target."""
+    if arch in FIRST_PTX:
+        return None
+    near = near_targets(arch) or suggest(arch, FIRST_PTX)
+    proposal = f"did you mean {' or '.join(near)}?" if near else f"known: {' '.join(FIRST_PTX)}"
+    return f"unknown arch {arch!r}; {proposal}"
 
 
 NEWEST_PTX: Version = (9, 5)

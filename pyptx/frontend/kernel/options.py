@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...diagnostics import suggest
-from ...dialects.ptx.target import FIRST_PTX, Version, near_targets, parse_version
+from ...dialects.ptx.target import FIRST_PTX, Version, parse_version, unknown_target
 from ..core.tiles import Tile
 
 __all__ = ["pair_option", "target_option", "tile_option", "tuple_option", "version_option"]
@@ -55,10 +54,6 @@ def target_option(arch: str | Sequence[str]) -> tuple[str, ...]:
     for name in archs:
         if name == "auto" and len(archs) == 1:
             continue
-        if name not in FIRST_PTX:
-            near = near_targets(name) or suggest(name, FIRST_PTX)
-            raise ValueError(
-                f"unknown arch {name!r}"
-                + (f"; did you mean {' or '.join(near)}?" if near else "; known: " + " ".join(FIRST_PTX))
-            )
+        if (wrong := unknown_target(name)) is not None:
+            raise ValueError(wrong)
     return archs
