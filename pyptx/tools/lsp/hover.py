@@ -66,7 +66,7 @@ def _definition(names: Names, d: Definition, token: Token) -> str:
     line = names.text.count("\n", 0, d.start) + 1
     uses = [u for u in d.uses if d.count is None or _without_element(u.text) == _without_element(token.text)]
     lines = {names.text.count("\n", 0, u.start) + 1 for u in uses}
-    shown = ", ".join(map(str, sorted(lines)[:12])) + (", ..." if len(lines) > 12 else "")
+    shown = ", ".join(map(str, sorted(lines)[:12])) + (" and more" if len(lines) > 12 else "")
     name = token.text if d.count is not None else d.name
     declared = f"{d.detail} {d.name}" + (f"<{d.count}>" if d.count is not None else "")
     return f"**{_without_element(name)}**: {d.kind}\n\n```ptx\n{declared if d.kind != 'label' else d.name + ':'}\n```\n\nDeclared on line {line}; used on {len(lines)} lines{': ' + shown if lines else ''}."

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from ... import __version__
@@ -264,7 +265,10 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
     def rename(parameters: lsp.RenameParams) -> lsp.WorkspaceEdit:
         uri = parameters.text_document.uri
         document = server.document(uri)
-        edits = renamed(document, document.offset(parameters.position), parameters.new_name)
+        try:
+            edits = renamed(document, document.offset(parameters.position), parameters.new_name)
+        except PTXError as error:  # an answer for the user: no traceback, no line in the log
+            raise JsonRpcException(error.diagnostics[0].message, lsp.LSPErrorCodes.RequestFailed) from None
         return lsp.WorkspaceEdit(changes={uri: edits})
 
     @feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
@@ -387,7 +391,7 @@ def renamed(document: Document, offset: int, new: str) -> list[lsp.TextEdit]:
         where = (
             document.position(taken.start if taken is not None else family.start if family is not None else 0).line + 1
         )
-        raise PTXError(f"{new} is used on line {where}: choose a name that nothing has")
+        raise PTXError(f"{new} is used on line {where}: choose an unused name")
     length = len(found.name)
     places = [found.start, *(u.start for u in found.uses)]
     return [lsp.TextEdit(document.range(p, p + length), new) for p in sorted(set(places))]

@@ -179,8 +179,10 @@ async def test_rename(client: Client) -> None:
     assert {e.range.start.line for e in await renamed("%r1, %tid", "%x")} == {7, 11, 18, 20}  # all of %r<10>
     assert {e.range.start.line for e in await renamed("%one, 2", "%two")} == {14, 15}
     for piece, new in (("$loop:", "$1 x"), ("$loop:", "buf"), ("%one, 1", "%r3")):
-        with pytest.raises(Exception, match=r"is not a valid PTX name|is used on line"):
+        with pytest.raises(Exception, match=r"is not a valid PTX name|is used on line") as refused:
             await renamed(piece, new)
+        assert refused.value.code == lsp.LSPErrorCodes.RequestFailed
+        assert refused.value.message.startswith(f"{new} is ") and refused.value.data is None  # no traceback
 
 
 @with_client
