@@ -218,10 +218,14 @@ def main(
         limit = LIMIT[keywords["dtype"]]
     try:
         kernel = build(*sizes, **keywords)
-    except ValueError as error:  # a size that the kernel is not made for
+    except ValueError as error:  # a size or target that the kernel is not made for
         arguments.error(str(error))
+    try:
+        text = kernel.ptx()
+    except pyptx.PTXError as error:  # a target that lacks what the kernel uses
+        arguments.exit(1, f"{error}\n")
     if options.ptx:
-        print(kernel.ptx(), end="")
+        print(text, end="")
         return 0
     right = check(*sizes, **keywords) <= (limit(*sizes, **keywords) if callable(limit) else limit)
     if options.check:

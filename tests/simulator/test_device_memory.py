@@ -117,6 +117,11 @@ def test_what_cannot_be(make, words: str) -> None:
         make(memory)
 
 
+def test_a_memory_of_another_type(total: pyptx.LoadedKernel) -> None:
+    with pytest.raises(SimulationError, match="memory= is a DeviceMemory, not int"):
+        total.simulate(0, 0, memory=3, grid=1, block=1)
+
+
 def test_a_buffer_without_its_memory(total: pyptx.LoadedKernel) -> None:
     with pytest.raises(SimulationError, match="is not allocated in the memory= of this launch"):
         total.simulate(DeviceMemory().allocate(8), 0, grid=1, block=1)

@@ -151,6 +151,8 @@ def simulate_entry(
     if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
         raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
     launch = replace(checked_launch(program, grid, block, cluster, smem, cooperative), programmatic=bool(programmatic))
+    if device is not None and not isinstance(device, DeviceMemory):
+        raise SimulationError(f"memory= is a DeviceMemory, not {type(device).__name__}")
     memory = GlobalMemory()
     for buffer in device or ():
         memory.add(buffer.allocation)
