@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..diagnostics import PTXError
+from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.target import unknown_target
 from ..parser import parse_text
 from ..simulator import load
@@ -117,9 +117,9 @@ def _nvrtc(
     given = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "-lineinfo", *_include(), *options]
     status, *_ = call(nvrtc.nvrtcCompileProgram, program, len(given), [o.encode() for o in given])
     if status:
-        raise PTXError(
-            read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message"
-        )
+        log = read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message"
+        of_name = "name= is a kernel of the source, as C++ writes it" if "__nv_name_map" in log else None
+        raise PTXError(Diagnostic("error", log, hint=of_name))
     lowered = {n: call(nvrtc.nvrtcGetLoweredName, program, n.encode()).decode() for n in names}
     made = read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
     if not _is_path(title):  # a text is in no folder, NVRTC puts it into the current one

@@ -35,6 +35,10 @@ class CudaKernel(LoadedKernel):
     def simulate(self, *args: object, **options: Any) -> Report:
         """Run it on the CPU. See `pyptx.simulate`; arrays must have elements of the C++ type."""
         types = parameter_types(self.signature)
+        if len(types) == len(self.parameters) != len(args):
+            raise SimulationError(
+                f"{self.signature} takes {len(types)} argument{'s' * (len(types) != 1)}, not {len(args)}"
+            )
         if len(types) == len(args):
             for number, (kind, value) in enumerate(zip(types, args, strict=True)):
                 _check(self.signature, number, kind, value)

@@ -267,7 +267,7 @@ def _item_faults(  # noqa: C901  one rule after the other
         yield Fault("only the first size of an array may be left out", word=name)
     behind = tail[len(_sizes(tail)) if array else 3 * (tail[:1] == ("<",)) :]
     if behind and (behind[0] != "=" or tail[:1] == ("<",)):
-        yield Fault(f"expected ',' or ';' after {name}, not {behind[0]!r}", word=behind[0])
+        yield Fault(f"expected ',' or ';' after {name}, not {behind[0]!r}", word=name)
         return
     empty = tuple(tail[-3:]) == ("=", "{", "}")
     if "=" not in tail or empty:

@@ -250,7 +250,9 @@ def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: S
         outputs = len(kernel.out_specs or ())
         into = outputs and len(args) == len(specs) + outputs
         hint = "; it returns its outputs, and writes into arrays given by name: out=..." if into else ""
-        raise TypeError(f"{_name(kernel)} takes {len(specs)} arrays, not {len(args)}: {listed}{hint}")
+        raise TypeError(
+            f"{_name(kernel)} takes {len(specs)} array{'s' * (len(specs) != 1)}, not {len(args)}: {listed}{hint}"
+        )
 
 
 def _simulate(

@@ -17,9 +17,9 @@ from ..sources import make_output_total
 from ..ssa.collector import gc_paused
 
 COMMANDS: dict[str, str] = {
-    "analyse": "pressure, loops, occupancy, bank conflicts, traffic and what is odd, as text, JSON or HTML",
+    "analyse": "pressure, loops, occupancy, bank conflicts, traffic and suspicious code, as text, JSON or HTML",
     "cache": "what is in the disk cache of compiled kernels; empty it",
-    "check": "say what is wrong with PTX, as ptxas would and better",
+    "check": "report what ptxas would refuse, with the place and what would be legal",
     "debug": "run a kernel on the simulator step by step",
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",

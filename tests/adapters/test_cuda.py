@@ -67,12 +67,14 @@ def test_arrays_of_another_type_are_refused() -> None:
     kernel = pyptx.cuda.compile(RIGHT, name="reverse<float, 64>")
     with pytest.raises(SimulationError, match=r"argument 0 of .* is an array of float64, and the parameter is float\*"):
         kernel.simulate(np.zeros(64), 1.0, 64, grid=1, block=64)
+    with pytest.raises(SimulationError, match=r"reverse<float, 64>\(float\*, float, int\) takes 3 arguments, not 2"):
+        kernel.simulate(np.zeros(64, np.float32), 1.0, grid=1, block=64)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"name": "missing<int>"}, PTXError, 'identifier "missing" is undefined'),
+        ({"name": "missing<int>"}, PTXError, r'(?s)identifier "missing" is undefined.*\nhint: name= is a kernel'),
         ({"name": "missing", "compiler": "nvcc"}, PTXError, "is not a kernel of this source; it has: copy"),
         ({"arch": "sm_1000"}, ValueError, "unknown arch 'sm_1000'; did you mean"),
         ({"options": ["--nonsense"]}, PTXError, "unrecognized option"),

@@ -535,7 +535,7 @@ def test_outputs_among_the_inputs_of_a_call() -> None:
         (ptx.pointer(out) + ptx.special.tid.x()).store(1.0)
 
     x = np.zeros(32, np.float32)
-    with pytest.raises(TypeError, match=r"takes 1 arrays, not 2.*out="):
+    with pytest.raises(TypeError, match=r"takes 1 array, not 2.*out="):
         k(x, x)
-    with pytest.raises(TypeError, match=r"takes 1 arrays, not 3.*f32\)$"):
+    with pytest.raises(TypeError, match=r"takes 1 array, not 3.*f32\)$"):
         k(x, x, x)
