@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -52,11 +52,15 @@ TOKENS = ["comment", "string", "number", "keyword", "function", "modifier", "var
 
 
 class Document:
-    """A text with its names and where its lines begin."""
+    """A text with its names and where its lines begin. Columns of the protocol are UTF-16 code units (LSP 3.17, Position), those of
+    diagnostics and of the text are characters.
+    """
 
     def __init__(self, text: str, version: int | None):
         self.text, self.version = text, version
         self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.wide = [m.start() for m in re.finditer("[\U00010000-\U0010ffff]", text)]
+        """Characters of two UTF-16 code units."""
         self._names: Names | None = None
         self.found: list[Diagnostic] = []
 
@@ -69,11 +73,24 @@ class Document:
     def offset(self, position: lsp.Position) -> int:
         line = min(position.line, len(self.starts) - 1)
         end = self.starts[line + 1] - 1 if line + 1 < len(self.starts) else len(self.text)
-        return min(self.starts[line] + position.character, end)
+        found = self.starts[line] + position.character
+        for at in self.wide[bisect_left(self.wide, self.starts[line]) :]:
+            if at >= found:
+                break
+            found -= 1
+        return min(found, end)
 
     def position(self, offset: int) -> lsp.Position:
         line = bisect_right(self.starts, offset) - 1
-        return lsp.Position(line, offset - self.starts[line])
+        return lsp.Position(line, self.units(self.starts[line], offset))
+
+    def units(self, start: int, end: int) -> int:
+        """The length of a part of the text in UTF-16 code units."""
+        return end - start + bisect_left(self.wide, end) - bisect_left(self.wide, start)
+
+    def place(self, line: int, column: int) -> int:
+        """The offset of a line and a column that count from 1, as diagnostics have them."""
+        return self.starts[min(line, len(self.starts)) - 1] + max(column - 1, 0)
 
     def range(self, start: int, end: int) -> lsp.Range:
         return lsp.Range(self.position(start), self.position(end))
@@ -127,9 +144,8 @@ class PtxServer(LanguageServer):
 
 
 def diagnostic_of(document: Document, d: Diagnostic) -> lsp.Diagnostic:
-    line = min((d.line or 1) - 1, len(document.starts) - 1)
-    start = document.starts[line] + max((d.column or 1) - 1, 0)
-    end = document.line_end(line)
+    start = document.place(d.line or 1, d.column or 1)
+    end = document.line_end(min((d.line or 1), len(document.starts)) - 1)
     word = re.compile(r"[%.\w$:]+|.").match(document.text, start)
     if d.column is not None and word is not None and word.end() <= end:
         end = word.end()
@@ -176,7 +192,7 @@ def semantic_tokens(document: Document) -> list[int]:
                 data += [
                     at.line - before_line,
                     column,
-                    len(piece),
+                    document.units(start, start + len(piece)),
                     TOKENS.index(style if style in TOKENS else "variable"),
                     0,
                 ]
@@ -331,9 +347,7 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
             for fix in d.fixes:
                 edits = [
                     lsp.TextEdit(
-                        lsp.Range(
-                            lsp.Position(e.line - 1, e.column - 1), lsp.Position(e.end_line - 1, e.end_column - 1)
-                        ),
+                        document.range(document.place(e.line, e.column), document.place(e.end_line, e.end_column)),
                         e.text,
                     )
                     for e in fix.edits

@@ -258,3 +258,37 @@ async def test_edits_of_a_real_file(client: Client) -> None:
     for version, letter in enumerate("add.s32 ", 2):
         await changed(client, version, at, at, letter)
     print(f"{(time.perf_counter() - begin) / 8 * 1000:.0f} ms an edit, {text.count(chr(10))} lines")
+
+
+@with_client
+async def test_columns_are_utf16(client: Client) -> None:
+    """LSP 3.17, Position: a column counts UTF-16 code units, of which a character outside of the BMP has two."""
+    text = TEXT.replace("mov.b32 %one, 1;", "/* \U0001f600\u00e9\U0001f600 */ mov.b32 %one, %rd1;")
+    [line] = [n for n, row in enumerate(text.split("\n")) if "%rd1;" in row]
+    row = text.split("\n")[line].encode("utf-16-le")
+
+    def piece(found: lsp.Range) -> str:
+        assert found.start.line == found.end.line == line
+        return row[2 * found.start.character : 2 * found.end.character].decode("utf-16-le")
+
+    [wrong] = await opened(client, text)
+    assert piece(wrong.range) == "%rd1"
+    actions = await client.text_document_code_action_async(
+        lsp.CodeActionParams(named(), wrong.range, lsp.CodeActionContext([wrong]))
+    )
+    assert actions and all(
+        piece(e.range) in ("%rd1", "mov.b32", "b32", ".b32") for a in actions for e in a.edit.changes[URI]
+    )
+    at = lsp.Position(
+        line, row.decode("utf-16-le").index("%one") + 3
+    )  # two wide characters before it, and one into the name
+    edit = await client.text_document_rename_async(lsp.RenameParams(named(), at, "%two"))
+    assert [piece(e.range) for e in edit.changes[URI] if e.range.start.line == line] == ["%one"]
+    tokens = await client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(named()))
+    at_line = column = 0
+    found: list[str] = []
+    for down, right, length in zip(tokens.data[::5], tokens.data[1::5], tokens.data[2::5], strict=True):
+        at_line, column = at_line + down, right + (0 if down else column)
+        if at_line == line:
+            found.append(piece(lsp.Range(lsp.Position(line, column), lsp.Position(line, column + length))))
+    assert found == ["/* \U0001f600\u00e9\U0001f600 */", "mov", ".b32", "%one", "%rd1"]
