@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Generator
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..diagnostics import SimulationError
+from ..simulator import simulate
 
 if TYPE_CHECKING:
     from .triton.driver import Launch, Session
@@ -93,6 +95,8 @@ def options_of(text: str) -> dict[str, Any]:
             options[name] = value
         elif not re.fullmatch(r"\d*", value):
             raise pytest.UsageError(f"--pyptx: {name}={value!r} is not a number")
+        elif name in ("schedules", "max_steps") and int(value or 1) < 1:
+            raise pytest.UsageError(f"--pyptx: {name}={value!r} is not positive")
         else:
             options[name] = bool(int(value or 1)) if name == "check" else int(value or 1)
     return options
@@ -119,12 +123,25 @@ class SimulatorPlugin:
     def close(self) -> None:
         self._stack.close()
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: Any) -> Generator[None, Any, Any]:
+        return (yield from self._watched(item))
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: Any) -> Generator[None, Any, Any]:
+        return (yield from self._watched(item))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: Any) -> Generator[None, Any, Any]:
+        return (yield from self._watched(item))
+
+    def _watched(self, item: Any) -> Generator[None, Any, Any]:
+        """A test, or the fixtures before or after it: fails where its launches have findings."""
         from .triton import Unsupported
 
-        marks = [m.kwargs for m in item.iter_markers("pyptx")]
-        self.session.options = {**self.options, **{k: v for m in reversed(marks) for k, v in m.items()}}
+        options = {**self.options, "findings": self.severity, **_marked(item)}
+        severity = options.pop("findings")
+        self.session.options = options
         self.session.launches.clear()
         try:
             result = yield
@@ -135,7 +152,7 @@ class SimulatorPlugin:
             raise error.with_traceback(_of_the_test(error.__traceback__)) from None
         finally:
             self._account(item.nodeid, self.session.launches)
-        found = [f for launch in self.session.launches for f in _counted(launch, self.severity)]
+        found = [f for launch in self.session.launches for f in _counted(launch, severity)]
         if found:
             self.found += len(found)
             text = "\n".join(f.render() for f in found)
@@ -161,6 +178,24 @@ class SimulatorPlugin:
             terminalreporter.line(f"  {seconds:7.2f} s  {kernel}  {test}")
         for test, why in self.unsupported.items():
             terminalreporter.line(f"  not supported: {why} ({test})")
+
+
+def _marked(item: Any) -> dict[str, Any]:
+    """The options in a test's marks, the nearest last. The test fails where one does not exist."""
+    known = {*FLAGS, *signature(simulate).parameters} - {"arch", "kernel", "args"}
+    options: dict[str, Any] = {}
+    for mark in reversed([*item.iter_markers("pyptx")]):
+        wrong = next((k for k in mark.kwargs if k not in known), None)
+        if mark.args:
+            pytest.fail("pytest.mark.pyptx takes options by name, such as check=False", pytrace=False)
+        if wrong == "arch":
+            pytest.fail("arch is chosen for the whole run: pytest --pyptx=arch=...", pytrace=False)
+        if wrong is not None:
+            pytest.fail(f"pytest.mark.pyptx has no option {wrong!r}", pytrace=False)
+        options |= mark.kwargs
+    if options.get("findings", "none") not in ("error", "warning", "none"):
+        pytest.fail(f"findings={options['findings']!r} is not one of error, warning, none", pytrace=False)
+    return options
 
 
 def _of_the_test(traceback: TracebackType | None) -> TracebackType | None:

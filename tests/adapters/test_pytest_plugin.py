@@ -45,6 +45,28 @@ def test_bounds():
     x = torch.randn(100, device="cuda")
     add[(1,)](x, x, x, 1000, B=128)
 
+@pytest.fixture
+def collided():
+    collide[(1,)](torch.zeros(64, dtype=torch.int32, device="cuda"), B=64)
+
+@pytest.fixture
+def collides_later():
+    yield
+    collide[(1,)](torch.zeros(64, dtype=torch.int32, device="cuda"), B=64)
+
+def test_setup(collided): pass
+
+def test_teardown(collides_later): pass
+
+@pytest.mark.pyptx(findings="none")
+def test_unjudged(): test_collide()
+
+@pytest.mark.pyptx(nonsense=1)
+def test_mark_unknown(): pass
+
+@pytest.mark.pyptx(arch="sm_80")
+def test_mark_arch(): pass
+
 def test_forever(): forever[(1,)](torch.zeros(1, dtype=torch.int32, device="cuda"))
 """
 
@@ -77,9 +99,13 @@ def _installed() -> bool:
 
 
 def test_verdicts(output: str) -> None:
-    verdicts = dict(re.findall(r"test_suite\.py::(\w+) (PASSED|FAILED|ERROR|SKIPPED)", output))
+    verdicts: dict[str, set[str]] = {}
+    for name, verdict in re.findall(r"test_suite\.py::(\w+) (PASSED|FAILED|ERROR|SKIPPED)", output):
+        verdicts.setdefault(name, set()).add(verdict)
     assert verdicts == {
-        "test_add": "PASSED", "test_collide": "FAILED", "test_unchecked": "PASSED", "test_bounds": "FAILED", "test_forever": "FAILED",
+        "test_add": {"PASSED"}, "test_collide": {"FAILED"}, "test_unchecked": {"PASSED"}, "test_bounds": {"FAILED"},
+        "test_forever": {"FAILED"}, "test_setup": {"ERROR"}, "test_teardown": {"PASSED", "ERROR"}, "test_unjudged": {"PASSED"},
+        "test_mark_unknown": {"ERROR"}, "test_mark_arch": {"ERROR"},
     }, output  # fmt: skip
 
 
@@ -98,12 +124,12 @@ def test_failures_name_lines_of_the_suite(output: str) -> None:
 
 def test_the_summary(output: str) -> None:
     assert "pyptx simulator" in output
-    assert re.search(r"launches: \d+ in \d+\.\d s; findings that failed a test: 1\b", output)
+    assert re.search(r"launches: \d+ in \d+\.\d s; findings that failed a test: 3\b", output)
 
 
 def test_options() -> None:
     assert options_of("check=0,arch=sm_100,schedules=4")["schedules"] == 4
     assert options_of("check")["check"] is True
-    for text in ("nonsense", "seed=x", "findings=all", "arch=hopper", "arch=sm_91", "arch="):
+    for text in ("nonsense", "seed=x", "findings=all", "arch=hopper", "arch=sm_91", "arch=", "schedules=0", "max_steps=0"):
         with pytest.raises(pytest.UsageError):
             options_of(text)
