@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,11 +23,13 @@ from ..dialects.ptx.target import unknown_target
 from ..parser import parse_text
 from ..simulator import load
 from .require import required
-from .signatures import CudaKernel, demangled
+from .signatures import CudaKernel, demangled, parameters_at
 
 __all__ = ["CudaKernel", "compile", "ptx"]
 
 TESTED = "13.5"
+FILES = re.compile(r"^\s*#\s*include(?!\s*<)|^\s*#\s*include\s*<(?!cuda|mma|cooperative_groups)", re.MULTILINE)
+"""Includes of files that may change while this process runs: all but CUDA's own headers."""
 NO_SOURCE = re.compile(r"<<<|^\s*int\s+main\s*\(", re.MULTILINE)
 """What only host code has."""
 
@@ -42,7 +45,7 @@ def compile(
     """Kernels of CUDA C++, given as text or as the path of a `.cu` file.
 
     name: a kernel as C++ writes it, such as `"f<float, 128>"` (one kernel is returned), or several (a dict by these names); None: all
-    that are `extern "C"` or instantiated, by their C++ names. options: of the compiler, such as `"-DN=4"`, `"-I..."`, `"--std=c++20"`;
+    that are `extern "C"` or instantiated, by their C++ names (overloads by their signatures, `"f(int*)"`). options: of the compiler, such as `"-DN=4"`, `"-I..."`, `"--std=c++20"`;
     `-lineinfo` is always given, so that findings name lines of the source. compiler: `"nvrtc"`, `"nvcc"`, or None: nvcc where the source
     has host code.
 
@@ -53,7 +56,8 @@ def compile(
     found = load(parse_text(text + "\n", _title(source)))
     kernels = {k: CudaKernel(v.loaded, v.name, demangled(k)) for k, v in found.items()}
     if not names:
-        return {_cpp_name(k.signature): k for k in kernels.values()}
+        shared = Counter(_cpp_name(k.signature) for k in kernels.values())
+        return {n if shared[n := _cpp_name(k.signature)] == 1 else k.signature: k for k in kernels.values()}
     result = {n: _choose(n, lowered.get(n), kernels) for n in names}
     return result[name] if isinstance(name, str) else result
 
@@ -70,12 +74,15 @@ def ptx(
     text, title = _text(source), _title(source)
     if compiler not in (None, "nvrtc", "nvcc"):
         raise ValueError(f"compiler={compiler!r} is not one of 'nvrtc', 'nvcc'")
+    if isinstance(options, str):
+        raise ValueError(f"options={options!r} is a string; it is a sequence, such as [{options!r}]")
     if (wrong := unknown_target(arch)) is not None:
         raise ValueError(wrong)
     if compiler == "nvcc" or (compiler is None and NO_SOURCE.search(text)):
         return _nvcc(source, text, arch, tuple(options)), {}
     folder = () if not _is_path(source) else (f"-I{Path(source).resolve().parent}",)
-    return _nvrtc(text, title, arch, tuple(names), (*options, *folder))
+    compiled = _nvrtc.__wrapped__ if FILES.search(text) or any("include" in o for o in options) else _nvrtc
+    return compiled(text, title, arch, tuple(names), (*options, *folder))
 
 
 def _is_path(source: str | os.PathLike[str]) -> bool:
@@ -83,7 +90,8 @@ def _is_path(source: str | os.PathLike[str]) -> bool:
 
 
 def _text(source: str | os.PathLike[str]) -> str:
-    return Path(source).read_text() if _is_path(source) else str(source)
+    """The source; bytes that are not UTF-8 (comments of old files) do not matter to the compiler."""
+    return Path(source).read_bytes().decode("utf-8-sig", errors="replace") if _is_path(source) else str(source)
 
 
 def _title(source: str | os.PathLike[str]) -> str:
@@ -168,8 +176,7 @@ def _nvcc(source: str | os.PathLike[str], text: str, arch: str, options: tuple[s
 
 def _cpp_name(signature: str) -> str:
     """The name in a demangled signature: without a result type and the parameters."""
-    head = signature.split("(", 1)[0] if not signature.startswith("(") else signature
-    return re.sub(r"^void ", "", head)
+    return re.sub(r"^void ", "", signature[: parameters_at(signature)])
 
 
 def _choose(name: str, lowered: str | None, kernels: Mapping[str, CudaKernel]) -> CudaKernel:
@@ -180,5 +187,8 @@ def _choose(name: str, lowered: str | None, kernels: Mapping[str, CudaKernel]) -
     by_name = [k for k in kernels.values() if re.sub(r"\s+", "", _cpp_name(k.signature)) == wanted]
     if len(by_name) == 1:
         return by_name[0]
+    if len(by_name) > 1:
+        overloads = ", ".join(k.signature for k in by_name)
+        raise PTXError(f"{name} is overloaded: {overloads}; compile without name= gives them by their signatures")
     known = ", ".join(_cpp_name(k.signature) for k in kernels.values()) or "none"
     raise PTXError(f"{name} is not a kernel of this source; it has: {known}")

@@ -12,7 +12,7 @@ from typing import Any
 from ..diagnostics import SimulationError
 from ..simulator import LoadedKernel, Report
 
-__all__ = ["CudaKernel", "demangled", "parameter_types"]
+__all__ = ["CudaKernel", "demangled", "parameter_types", "parameters_at"]
 
 ELEMENTS = {
     "float": "float32", "double": "float64", "__half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool", "char": "int8",
@@ -49,7 +49,8 @@ def _check(signature: str, number: int, kind: str, value: Any) -> None:
     """SimulationError where an array's elements have another size or kind than those of a pointer."""
     if not kind.endswith("*"):
         return
-    wanted = ELEMENTS.get(kind.rstrip("*").replace("const", "").replace("volatile", "").strip())
+    element = re.sub(r"\b(const|volatile)\b", "", kind[:-1]).strip()
+    wanted = "uint64" if element.endswith("*") else ELEMENTS.get(element)
     given = str(getattr(value, "dtype", "")).removeprefix("torch.")
     if wanted is None or not given or given == wanted:
         return
@@ -59,16 +60,23 @@ def _check(signature: str, number: int, kind: str, value: Any) -> None:
     raise SimulationError(f"argument {number} of {signature} is an array of {given}, and the parameter is {kind}")
 
 
-def parameter_types(signature: str) -> list[str]:
-    """The types of the parameters in a demangled signature; none where it is only a name."""
+def parameters_at(signature: str) -> int:
+    """Where the list of parameters begins; the end where there is none. Names have parentheses, too: `a::(anonymous namespace)::f`,
+    `f<(char)99>`.
+    """
     if not signature.endswith(")"):
-        return []
-    depth, start = 0, len(signature) - 1
+        return len(signature)
+    depth = 0
     for at in range(len(signature) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(signature[at], 0)
         if depth == 0:
-            start = at
-            break
+            return at
+    return len(signature)
+
+
+def parameter_types(signature: str) -> list[str]:
+    """The types of the parameters in a demangled signature; none where it is only a name."""
+    start = parameters_at(signature)
     parts, depth, current = [], 0, ""
     for letter in signature[start + 1 : -1]:
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)

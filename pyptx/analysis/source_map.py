@@ -29,7 +29,16 @@ SUFFIXES = frozenset(
 )
 """Of the files whose lines are shown: what a text names is not opened whatever it is."""
 _STATEMENT = re.compile(r"^[ \t]*(\.file|\.loc|(?:\.(?:visible|extern|weak)[ \t]+)*\.(?:entry|func))\b(.*)$", re.M)
+_ESCAPED = re.compile(rb"\\([23][0-7]{2})")
 _WORD = re.compile(r'"[^"\n]*"|[\w$%.+]+')
+
+
+def _unescaped(name: str) -> str:
+    """The name of a file; NVRTC and LLVM write the bytes of UTF-8 that are not ASCII as octal numbers, `\\303\\251`."""
+    try:
+        return _ESCAPED.sub(lambda m: bytes([int(m[1], 8)]), name.encode()).decode()
+    except UnicodeError:
+        return name
 
 
 class SourceMap:
@@ -45,7 +54,7 @@ class SourceMap:
             if words and words[0] == ".file":
                 index = _whole(words[1]) if len(words) > 2 else None
                 if index is not None:
-                    self.files.setdefault(index, words[2].strip('"'))
+                    self.files.setdefault(index, _unescaped(words[2].strip('"')))
                 continue
             chain = _chain(words, known)
             if self._starts and self._starts[-1] == line:

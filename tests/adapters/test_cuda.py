@@ -79,6 +79,7 @@ def test_arrays_of_another_type_are_refused() -> None:
         ({"arch": "sm_1000"}, ValueError, "unknown arch 'sm_1000'; did you mean"),
         ({"options": ["--nonsense"]}, PTXError, "unrecognized option"),
         ({"compiler": "clang"}, ValueError, "is not one of"),
+        ({"options": "-DN=4"}, ValueError, "it is a sequence"),
     ],
 )
 def test_what_cannot_be(options: dict, error: type[Exception], words: str) -> None:
@@ -105,3 +106,49 @@ def test_signatures(symbol: str, types: list[str] | None) -> None:
     """Spellings of the Itanium C++ ABI, 5.1.5."""
     found = demangled(symbol)
     assert found == symbol if types is None else parameter_types(found) == types
+
+
+def test_overloads_and_names_with_parentheses() -> None:
+    source = """
+__global__ void f(float* x) { *x = 1; }
+__global__ void f(int* x) { *x = 2; }
+namespace a { namespace { template <char C> __global__ void g(int* x) { *x = C; } } }
+template __global__ void a::g<'c'>(int*);
+"""
+    found = pyptx.cuda.compile(source)
+    assert {n for n in found if n.startswith("f(")} == {"f(float*)", "f(int*)"}
+    [other] = [n for n in found if not n.startswith("f(")]
+    assert "::g<" in other and other.endswith(">")
+    for name, dtype, want in (("f(float*)", np.float32, 1), ("f(int*)", np.int32, 2), (other, np.int32, ord("c"))):
+        x = np.zeros(1, dtype)
+        found[name].simulate(x, grid=1, block=1)
+        assert x[0] == want
+    with pytest.raises(PTXError, match=r"f is overloaded: .*f\(int\*\)"):
+        pyptx.cuda.compile(source, name="f", compiler="nvcc")
+
+
+def test_findings_name_files_outside_of_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "\u00e9 \U0001f600" / "kernel.cu"
+    path.parent.mkdir()
+    path.write_text('extern "C" __global__ void f(int* x) {\n  *x = threadIdx.x;\n}')
+    [race, *_] = pyptx.cuda.compile(path, name="f").simulate(np.zeros(1, np.int32), grid=1, block=32).findings
+    assert f"{path}:2" in race.render()
+
+
+def test_included_files_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.cu"
+    path.write_bytes(b'\xef\xbb\xbf// \xe9\n#include "value.h"\nextern "C" __global__ void f(int* x) { *x = VALUE; }')
+    for value in (7, 9):
+        (tmp_path / "value.h").write_text(f"#define VALUE {value}\n")
+        x = np.zeros(1, np.int32)
+        pyptx.cuda.compile(path, name="f").simulate(x, grid=1, block=1)
+        assert x[0] == value
+
+
+def test_pointers_to_pointers() -> None:
+    kernel = pyptx.cuda.compile("__global__ void f(const float* const* x, float* y) { *y = *x[0]; }", name="f")
+    memory = pyptx.DeviceMemory()
+    y = np.zeros(1, np.float32)
+    table = np.array([memory.copy(np.array([3], np.float32)).address], np.uint64)
+    kernel.simulate(table, y, memory=memory, grid=1, block=1)
+    assert y[0] == 3

@@ -130,6 +130,15 @@ def test_the_summary(output: str) -> None:
 def test_options() -> None:
     assert options_of("check=0,arch=sm_100,schedules=4")["schedules"] == 4
     assert options_of("check")["check"] is True
-    for text in ("nonsense", "seed=x", "findings=all", "arch=hopper", "arch=sm_91", "arch=", "schedules=0", "max_steps=0"):
+    for text in (
+        "nonsense",
+        "seed=x",
+        "findings=all",
+        "arch=hopper",
+        "arch=sm_91",
+        "arch=",
+        "schedules=0",
+        "max_steps=0",
+    ):
         with pytest.raises(pytest.UsageError):
             options_of(text)

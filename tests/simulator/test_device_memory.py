@@ -125,3 +125,19 @@ def test_a_memory_of_another_type(total: pyptx.LoadedKernel) -> None:
 def test_a_buffer_without_its_memory(total: pyptx.LoadedKernel) -> None:
     with pytest.raises(SimulationError, match="is not allocated in the memory= of this launch"):
         total.simulate(DeviceMemory().allocate(8), 0, grid=1, block=1)
+
+
+def test_sizes_of_numpy_and_arrays_in_any_order() -> None:
+    memory = DeviceMemory()
+    assert memory.allocate(np.int64(4), np.float32).nbytes == memory.allocate([np.int32(2), 2], np.float32).nbytes == 16
+    columns = np.arange(12).reshape(3, 4).T
+    assert (memory.copy(columns).numpy() == columns).all()
+
+
+def test_what_the_host_wrote_is_initialised(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    head, out = linked(memory, [3]), memory.allocate(1, np.uint64)
+    assert [f.rule for f in total.simulate(head, out, memory=memory, grid=1, block=1).errors]  # nobody wrote it
+    out = memory.allocate(1, np.uint64)
+    out.array[:] = 4
+    assert total.simulate(head, out, memory=memory, grid=1, block=1).findings == [] and out.array[0] == 7

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class DeviceBuffer:
 
     def __init__(self, address: int, array: np.ndarray[Any, Any], allocation: Allocation):
         self.address = address
-        self.array = array
+        self._array = array
         self.allocation = allocation
 
     def __repr__(self) -> str:
@@ -47,8 +47,14 @@ class DeviceBuffer:
         return self.allocation.name
 
     @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The contents. Who asks for them may write them: they are taken as initialised from then on."""
+        self.allocation.uninitialised = False
+        return self._array
+
+    @property
     def nbytes(self) -> int:
-        return self.array.nbytes
+        return self._array.nbytes
 
     def __index__(self) -> int:
         return self.address
@@ -60,16 +66,16 @@ class DeviceBuffer:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy of the contents."""
-        return self.array.copy()
+        return self._array.copy()
 
     def copy_from(self, values: Any) -> None:
         """Write the contents. SimulationError where the shape does not fit."""
         found = np.asarray(values)
         try:
-            self.array[...] = found
+            self._array[...] = found
         except ValueError:
             raise SimulationError(
-                f"{self.name} has shape {self.array.shape}; values of shape {found.shape} do not fit"
+                f"{self.name} has shape {self._array.shape}; values of shape {found.shape} do not fit"
             ) from None
         self.allocation.uninitialised = False
 
@@ -96,11 +102,13 @@ class DeviceMemory:
     def __len__(self) -> int:
         return len(self._buffers)
 
-    def allocate(self, shape: int | tuple[int, ...], dtype: Any = np.uint8, *, name: str | None = None) -> DeviceBuffer:
+    def allocate(
+        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: Any = np.uint8, *, name: str | None = None
+    ) -> DeviceBuffer:
         """Memory whose contents mean nothing yet, aligned to 256 bytes: a checked first launch that reads before it writes is a
         finding. SimulationError for a shape that is not positive.
         """
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
         if any(n < 0 for n in sizes):
             raise SimulationError(f"an allocation of shape {sizes}: sizes are not negative")
         raw = np.full(math.prod(sizes) * np.dtype(dtype).itemsize, 0xCD, np.uint8)  # not zeros, which hide mistakes
@@ -110,8 +118,9 @@ class DeviceMemory:
 
     def copy(self, array: Any, *, name: str | None = None) -> DeviceBuffer:
         """Memory with a copy of an array or CPU tensor."""
-        found = as_array(array, "the array")
-        return self.map(np.array(array if found is None else found, order="C"), name=name)
+        contiguous = getattr(array, "contiguous", None)  # a tensor
+        found = as_array(contiguous() if contiguous else np.asanyarray(array, order="C"), "the array")
+        return self.map(np.array(found), name=name)
 
     def map(
         self, array: Any, *, address: int | None = None, name: str | None = None, read_only: bool = False

@@ -38,12 +38,11 @@ def named(machine: Machine, inst: Inst, handle: int, kind: str, lane: int) -> An
     wanted = OPAQUE[kind]
     if not isinstance(found, wanted):
         near = machine.memory.find(handle, 1)
-        what = (
-            f"{near.name} is not bound" if near is not None and near.base == handle else f"0x{handle:x} is not a handle"
-        )
+        known = near is not None and near.base == handle
+        what = f"{near.name} is not bound to" if near is not None and known else f"0x{handle:x} is not a handle of"
         name = wanted.__name__
         machine.fault(
-            inst, f"{what} of a .{kind}", lane, f"pass a pyptx.simulator.{name} as argument, or bind() it by name"
+            inst, f"{what} a .{kind}", lane, f"pass a pyptx.simulator.{name} as argument, or bind() it by name"
         )
     return found
 
