@@ -313,7 +313,7 @@ def _item_faults(  # noqa: C901  one rule after the other
 
 
 def _is_packed(declaration: DeclarationAttr) -> bool:
-    """Whether variables of this declaration have a packed type, and are no vectors."""
+    """Whether variables of this declaration have a packed type, and are not vectors."""
     return declaration.vector == 1 and (declaration.type == "f16x2" or declaration.type in ARRAY_TYPES)
 
 

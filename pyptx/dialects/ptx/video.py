@@ -43,18 +43,22 @@ def shift(opcode: str) -> tuple[Form, ...]:
     return scalar(f"{opcode}.dtype.atype.btype{{.sat}}.mode", **{**SIGNS, "btype": "u32"}, mode="clamp wrap")
 
 
+WHOLE = {"c": ""}
+"""The operand c of SIMD forms is read whole, and it is not a sum (ptxas: incorrect video selector)."""
+
+
 def simd(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
     """SIMD arithmetic: saturated, or with the results added up into c."""
     operands = "d:dtype, a:atype%, b:btype%, c:dtype%"
     return (
-        form(f"{opcode}.dtype.atype.btype{{.sat}} {operands}", selectors=parts, **SIMD, **SIGNS),
-        form(f"{opcode}.dtype.atype.btype.add {operands}", selectors=parts, **SIMD, **SIGNS),
+        form(f"{opcode}.dtype.atype.btype{{.sat}} {operands}", selectors={**parts, **WHOLE}, **SIMD, **SIGNS),
+        form(f"{opcode}.dtype.atype.btype.add {operands}", selectors={**parts, **WHOLE}, **SIMD, **SIGNS),
     )
 
 
 def simd_compare(opcode: str, parts: dict[str, str]) -> tuple[Form, ...]:
     line = f"{opcode}.atype.btype.cmp{{.add}} d:u32, a:atype%, b:btype%, c:u32%"
-    return (form(line, cmp=COMPARISONS, atype="u32 s32", btype="u32 s32", selectors=parts, **SIMD),)
+    return (form(line, cmp=COMPARISONS, atype="u32 s32", btype="u32 s32", selectors={**parts, **WHOLE}, **SIMD),)
 
 
 def one_sign(use: Use) -> str | None:
