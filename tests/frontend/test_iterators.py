@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -90,5 +92,21 @@ def test_the_scope_of_a_wait() -> None:
     with pytest.raises(PTXError, match="unexpected keyword argument 'scope'") as raised:
         kernel(body).ptx()
     hint = raised.value.diagnostics[0].hint or ""
-    assert "wait takes " in hint
+    assert "wait takes mbar, phase, pred" in hint
     assert "mbarrier.try_wait" in hint
+
+
+def test_the_hint_is_of_the_kernels_own_function() -> None:
+    """`pyptx.Module` has a class Mbarrier, too, which takes other arguments: whichever was imported first, the hint is right."""
+    program = """
+import pyptx.frontend.module.async_objects
+from pyptx import kernel, ptx, smem
+def body():
+    ptx.mbarrier.wait(smem.mbarrier(1), 0, scope="cluster")
+try:
+    kernel(body).ptx()
+except ValueError as error:
+    print(error.diagnostics[0].hint)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("wait takes mbar, phase, pred;")

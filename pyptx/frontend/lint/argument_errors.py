@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from inspect import signature
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from ...diagnostics import PTXError, did_you_mean
@@ -100,15 +100,22 @@ _ELSEWHERE = {
 """Keywords that other libraries have, and where that is said here."""
 
 
+def _modules_of_kernels() -> list[ModuleType]:
+    """The modules that a traced kernel calls. `pyptx.Module` has classes of the same names, whose arguments are others."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("pyptx.frontend.") and not name.startswith("pyptx.frontend.module.")
+    ]
+
+
 def _advice_of_call(message: str) -> str | None:
     """Which arguments a function takes."""
     found = _KEYWORD.search(message)
     if found is None:
         return None
     path, keyword = found[1].split("."), found[2]
-    for name, module in list(sys.modules.items()):
-        if not name.startswith("pyptx.frontend."):
-            continue
+    for module in _modules_of_kernels():
         function: Any = module
         for part in path:
             function = getattr(function, part, None)
