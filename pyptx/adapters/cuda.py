@@ -30,7 +30,7 @@ __all__ = ["CudaKernel", "compile", "ptx"]
 TESTED = "13.5"
 FILES = re.compile(r"^\s*#\s*include(?!\s*<)|^\s*#\s*include\s*<(?!cuda|mma|cooperative_groups)", re.MULTILINE)
 """Includes of files that may change while this process runs: all but CUDA's own headers."""
-NO_SOURCE = re.compile(r"<<<|^\s*int\s+main\s*\(", re.MULTILINE)
+HOST_CODE = re.compile(r"<<<|^\s*int\s+main\s*\(", re.MULTILINE)
 """What only host code has."""
 
 
@@ -78,7 +78,7 @@ def ptx(
         raise ValueError(f"options={options!r} is a string; it is a sequence, such as [{options!r}]")
     if (wrong := unknown_target(arch)) is not None:
         raise ValueError(wrong)
-    if compiler == "nvcc" or (compiler is None and NO_SOURCE.search(text)):
+    if compiler == "nvcc" or (compiler is None and HOST_CODE.search(text)):
         return _nvcc(source, text, arch, tuple(options)), {}
     folder = () if not _is_path(source) else (f"-I{Path(source).resolve().parent}",)
     compiled = _nvrtc.__wrapped__ if FILES.search(text) or any("include" in o for o in options) else _nvrtc

@@ -16,7 +16,7 @@ from .require import required
 
 __all__ = ["compile", "ptx"]
 
-TESTED, LOWEST = "4.8.1", "4.3"
+TESTED, LOWEST = "4.8.1", "4.8"
 
 
 def ptx(function: Any, *args: Any, arch: str = "sm_90a", **keywords: Any) -> str:

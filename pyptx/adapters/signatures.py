@@ -103,7 +103,7 @@ def _demangler() -> Any:
 
 
 def demangled(symbol: str) -> str:
-    """A symbol as C++ writes it; itself where it is not mangled or there is no C++ library."""
+    """A symbol as C++ writes it; unchanged where it is not mangled, or no C++ library is installed."""
     demangle = _demangler() if symbol.startswith("_Z") else None
     if demangle is None:
         return symbol

@@ -1,5 +1,5 @@
 """Instructions as expressions, operators and calls; an expression is nested into another exactly where its instruction
-stands directly before.
+comes directly before.
 """
 
 from __future__ import annotations

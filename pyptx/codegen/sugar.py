@@ -1,7 +1,7 @@
 """Readable mode: control flow as blocks, instructions as expressions and operators, registers named for what they hold.
 
 The Python runs in the order of the PTX and makes the same instructions; only registers and labels are named anew. An
-expression is nested into another exactly where its instruction stands directly before.
+expression is nested into another exactly where its instruction comes directly before.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
+from ..dialects.ptx.directive_facts import WORDS
 from ..dialects.ptx.opcodes import roots
 from ..dialects.ptx.special_registers import SPECIAL_REGISTERS
-from .lsp.completion import DIRECTIVES
 
 __all__ = ["PtxLexer"]
 
@@ -42,7 +42,7 @@ class PtxLexer(RegexLexer):
             (r"(?:" + "|".join(SPECIAL) + r")\b(?:\.[xyzw]\b)?", Name.Builtin),
             (r"[%_$A-Za-z][\w$]*(?=\s*:(?!:))", Name.Label),
             (r"%[\w$]+", Name.Variable),
-            (words([d[1:] for d in DIRECTIVES], prefix=r"\.", suffix=r"\b(?![\w:])"), Keyword.Declaration),
+            (words([d[1:] for d in WORDS], prefix=r"\.", suffix=r"\b(?![\w:])"), Keyword.Declaration),
             (r"\.[A-Za-z_]\w*(?:::\w+)*", Keyword.Type),
             (words(roots(), prefix=r"\b", suffix=r"\b(?=[\s.;])"), Keyword),
             (r"[A-Za-z_$][\w$]*", Name),

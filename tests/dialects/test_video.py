@@ -37,7 +37,7 @@ def test_legal(text: str):
         ("vadd2.u32.u32.u32 %r0, %r1, %r2;", "4 operands"),
         ("vadd2.u32.u32.u32.sat.add %r0, %r1, %r2, %r3;", ""),
         ("vadd.u32.u32.u32 %r0, %r1, table+4;", "operand b takes no address plus an offset"),
-        ("vmad.s32.s32.s32 %r0, %r1, %r2, -table+4;", "no minus of an address"),
+        ("vmad.s32.s32.s32 %r0, %r1, %r2, -table+4;", "an address cannot be negated"),
         ("vadd4.u32.u32.u32 %r0.b13, %r1, %r2, %r3;", ".b13"),
     ],
 )

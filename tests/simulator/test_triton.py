@@ -50,7 +50,7 @@ def run(path: Path, *args: Any, grid: Any, cluster: Any = None, scratch: Any = N
     smem = 1024 * SMEM[int(path.stem.rpartition("sm")[2])]
     report = k.simulate(*args, scratch, None, grid=grid, block=block, cluster=cluster, smem=smem)
     # LLVM moves uses of registers before tcgen05.wait::ld, and Triton emits no tcgen05.fence, nor a barrier between two
-    # setmaxnreg of a warpgroup (PTX ISA 9.7.20.5): warnings
+    # setmaxnreg of a warpgroup (PTX ISA 9.7.21.5): warnings
     assert not report.errors, "\n".join(map(str, report.errors))
     assert {f.rule for f in report.findings if isinstance(f, Finding)} <= {
         "tcgen05-wait",

@@ -188,6 +188,11 @@ DECLARATIONS: dict[str, Places] = {
 OPAQUE = {".texref": need("1.5"), ".samplerref": need("1.5"), ".surfref": need("1.5")}
 TYPE_NEEDS = {".b128": need("8.3", "70+"), ".f16x2": need("4.2", "53+")}
 UNSIZED_PARAMETER = need("6.0")
+WORDS = tuple(dict.fromkeys([
+    ".version", ".entry", ".func", ".align", ".const", ".global", ".local", ".param", ".reg", ".shared",
+    *PERFORMANCE, *LINKING, *OTHERS, *OPAQUE,
+]))  # fmt: skip
+"""Every directive, for editors and highlighting."""
 """A last parameter whose size is open: `.param .b8 rest[]`."""
 ALIGNED = ("global", "shared", "const", "local", "reg", "entry param", "func param")
 

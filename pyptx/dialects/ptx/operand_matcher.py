@@ -97,7 +97,7 @@ class OperandMatcher:
             return (
                 operand
                 if isinstance(operand, Sink)
-                else f"operand {spec.name} must be the sink '_': there is no result"
+                else f"operand {spec.name} must be the sink '_', because the instruction has no result"
             )
         if spec.kind == "arguments":
             return self._arguments(spec.parts[0], operand)
@@ -167,9 +167,9 @@ class OperandMatcher:
         rest: list[Operand] = []
         for part, item in zip(wanted, operand.rest, strict=True):
             if isinstance(item, Immediate):
-                return f"operand {spec.name}: inside the brackets a constant stands in braces, {{{item.text}}}"
+                return f"operand {spec.name}: inside the brackets a constant is written in braces, {{{item.text}}}"
             if isinstance(item, Register) and item.member:
-                return f"operand {spec.name}: inside the brackets an element of a vector register stands in braces"
+                return f"operand {spec.name}: inside the brackets an element of a vector register is written in braces"
             if isinstance(item, Symbol) and item.offset:
                 return f"operand {spec.name} takes {item.name}{item.offset} nowhere inside its brackets"
             result = self.operand(part, item)
@@ -412,13 +412,11 @@ class OperandMatcher:
         if mark not in spec.flags or (mark == "!" and wanted != "pred"):
             return f"operand {spec.name} may not be negated with '{mark}'"
         if mark == "-" and isinstance(inner, Symbol):
-            return f"operand {spec.name}: there is no minus of an address"
+            return f"operand {spec.name}: an address cannot be negated"
         if isinstance(inner, (Symbol, Not)):
-            return (
-                f"operand {spec.name}: '{mark}' stands before a register, not before {_KINDS.get(type(inner), 'this')}"
-            )
+            return f"operand {spec.name}: '{mark}' is legal before a register, not before {_KINDS.get(type(inner), 'this')}"
         if mark == "-" and isinstance(inner, Register) and self.classes[self.at] == "f16x2":
-            return f"operand {spec.name}: there is no minus of a .f16x2 register"
+            return f"operand {spec.name}: a .f16x2 register cannot be negated"
         result = self._scalar(spec, wanted, inner)
         return result if isinstance(result, str) else Not(result, mark)
 
@@ -470,7 +468,7 @@ class OperandMatcher:
         register_class = self.classes[self.at]
         self.at += 1
         selector = self.selectors.get(spec.name)
-        if operand.member and self.selectors:  # there are no elements of vectors next to selectors
+        if operand.member and self.selectors:  # selectors and elements of vectors exclude each other
             if selector is None or "." in register_class or not re.fullmatch(selector, operand.member[1:]):
                 legal = f"it may have {_selectors(selector)}" if selector else "it is read whole"
                 return f"operand {spec.name} has no part {operand.member}: {legal}"

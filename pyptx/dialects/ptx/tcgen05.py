@@ -618,7 +618,7 @@ class Tcgen05FenceAfter(Instruction):
 def _mask_in_braces(use: Use) -> str | None:
     mask = use.operand("cta_mask")
     if isinstance(mask, Vector) and not isinstance(mask.elements[0], Register):
-        return "operand cta_mask is a register where it stands in braces"
+        return "operand cta_mask in braces must be a register"
     return None
 
 

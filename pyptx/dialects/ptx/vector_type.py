@@ -1,4 +1,4 @@
-"""The one type of what stands in braces, as ptxas gives it to registers and constants side by side."""
+"""The common type that ptxas gives the registers and constants of a list in braces."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _coming(iterator: Any, state: float) -> Any:
     if iterator.__class__ is cycle:
         known, now = _place_in_cycle(iterator)
         _, (rest,), *_ = iterator.__reduce__()
-        if at == now == len(known) and length_hint(rest):  # it has not come round yet
+        if at == now == len(known) and length_hint(rest):  # its first pass has not ended
             return _peeked(rest, state)
         return known[at % len(known)] if known else state
     if iterator.__class__ in _SEQUENCE_ITERATORS:
@@ -162,7 +162,7 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
     if isinstance(old, _Iterator):
         if old.of is new and old.state != _state(new):
             before, now = _coming(new, old.state), _coming(new, _state(new))
-            if before is not now:  # else it has come round
+            if before is not now:  # else it starts again
                 yield key, f"next({path})", before, now
         return
     if isinstance(old, _Object):

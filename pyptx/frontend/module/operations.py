@@ -176,7 +176,7 @@ def _value_opcode(words: tuple[str, ...]) -> ValueOpcode:
 
 
 class _Operations:
-    """`op.ex2.approx.f32(x)`: an instruction that makes its own destination, which it returns."""
+    """`op.ex2.approx.f32(x)`: an instruction that declares a register for its destination and returns it."""
 
     def __getattr__(self, name: str) -> ValueOpcode:
         if name[:2] == "__":

@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Losses:
-    """One number for each element of D. Where an operand is not finite, or D is infinite, there is no error: it is zero."""
+    """One number for each element of D. The error is zero where an operand is not finite or D is infinite."""
 
     exact: Float64
     """The true sum, to 53 digits."""

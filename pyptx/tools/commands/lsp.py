@@ -20,7 +20,10 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise
-        print("pyptx: the language server needs pygls: pip install 'pyptx[lsp]'", file=sys.stderr)
+        print(
+            "pyptx: the language server needs pygls: pip install '.[lsp]' in the folder of pyptx's sources",
+            file=sys.stderr,
+        )
         return 2
     server = make_server()
     if options.tcp is None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...dialects.ptx.directive_facts import WORDS
 from ...dialects.ptx.forms import Form
 from ...dialects.ptx.instruction import Instruction
 from ...dialects.ptx.opcodes import OPCODES, opcodes_of, roots
@@ -16,11 +17,6 @@ from .names import Names
 __all__ = ["Item", "completions", "target_of_text"]
 
 HEAD = re.compile(r"(?:^|[;{}])\s*(?:@!?%?[\w$]*\s+)?(?P<head>[a-z][\w.:]*)?$")
-DIRECTIVES = (
-    ".version .target .address_size .entry .func .visible .extern .weak .common .reg .param .shared .global .local .const .align .maxntid "
-    ".reqntid .minnctapersm .maxnreg .maxclusterrank .reqnctapercluster .explicitcluster .pragma .loc .file .section .alias .branchtargets "
-    ".calltargets .callprototype .noreturn"
-).split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +46,9 @@ def completions(names: Names, offset: int) -> list[Item]:
         if "." in word:
             return list(_modifiers(word, *target_of_text(names.text)))
         items = [Item(o, "opcode") for o in roots() if o.startswith(word)]
-        return items if word else [*items, *(Item(d, "directive") for d in DIRECTIVES)]
+        return items if word else [*items, *(Item(d, "directive") for d in WORDS)]
     if re.search(r"(?:^|[\s{}])\.\w*$", code) and not re.search(r"%\w*\.\w*$", code):
-        return [Item(d, "directive") for d in DIRECTIVES]
+        return [Item(d, "directive") for d in WORDS]
     return list(_operands(names, offset, code))
 
 

@@ -69,7 +69,13 @@ def _definition(names: Names, d: Definition, token: Token) -> str:
     shown = ", ".join(map(str, sorted(lines)[:12])) + (" and more" if len(lines) > 12 else "")
     name = token.text if d.count is not None else d.name
     declared = f"{d.detail} {d.name}" + (f"<{d.count}>" if d.count is not None else "")
-    return f"**{_without_element(name)}**: {d.kind}\n\n```ptx\n{declared if d.kind != 'label' else d.name + ':'}\n```\n\nDeclared on line {line}; used on {len(lines)} lines{': ' + shown if lines else ''}."
+    shape = f"{d.name}:" if d.kind == "label" else declared
+    where = f"used on {_lines(len(lines))}: {shown}" if lines else "not used"
+    return f"**{_without_element(name)}**: {d.kind}\n\n```ptx\n{shape}\n```\n\nDeclared on line {line}; {where}."
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _without_element(name: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...parser.extent import LINE_DIRECTIVES
+
 __all__ = ["Definition", "Names", "Scope", "Token", "tokens_of"]
 
 Kind = Literal["register", "label", "variable", "parameter", "function", "entry"]
@@ -22,7 +24,7 @@ TOKEN = re.compile(
 )
 SPACES = frozenset(".param .local .shared .global .const .tex".split())
 HEADS = frozenset((".entry", ".func"))
-OF_A_LINE = frozenset(".version .target .address_size .file .loc .section".split())
+OF_A_LINE = LINE_DIRECTIVES | {".section"}
 """Directives that no semicolon ends."""
 COUNT = re.compile(r"\s*<\s*(\d+)\s*>")
 

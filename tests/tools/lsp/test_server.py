@@ -128,7 +128,7 @@ async def test_hover(client: Client) -> None:
     assert "PTX ISA 9.7.10.8" in await shown("ld.param")
     assert "thread index in the CTA" in await shown("%tid")
     assert ".reg .b32 %r<10>" in await shown("%r1, %tid")
-    assert "used on 1 lines: 20" in await shown("$loop:")
+    assert "used on 1 line: 20" in await shown("$loop:")
     assert await shown("8.0") == ""
 
 
