@@ -20,12 +20,12 @@ SEAM = "frontend/deferred.py"
 """The one file of the frontend that names what comes after it: it imports by name, when a kernel is run or checked."""
 ROOMS = ["core", "memory", "lint", "library", "kernel", "module"]
 """The folders of `frontend/`: each imports only those before it."""
-WITH_CIRCLES = {"dialects", "runtime", "simulator"}
+WITH_CIRCLES = {"dialects", "runtime"}
 """Folders with circles between files. `dialects`: the op's class and what it gives xDSL (its text, traits, effects, folder),
 which take ops of it. `runtime`: a call dispatches to torch and JAX, which bind its arguments.
 """
 SIMULATOR_ROOMS = ["machine", "tensor", "semantics", "jit", "engine", "observers", "sanitizer", "launch"]
-"""The folders of `simulator/`: each imports only those before it, except for types."""
+"""The folders of `simulator/`: each imports only those before it."""
 
 
 @cache
@@ -120,7 +120,7 @@ def test_files_and_classes_are_of_a_size_to_read() -> None:
     for path in sorted(ROOT.rglob("*.py")):
         text, name = path.read_text(), str(path.relative_to(ROOT))
         lines = text.count("\n")
-        if name.startswith("simulator") or lines < 500:
+        if name == "simulator/engine/engine.py" or lines < 500:  # not there yet
             continue
         found += [f"{name}: {lines} lines"] if lines > 800 else []
         for node in ast.walk(ast.parse(text)):
@@ -135,7 +135,7 @@ SIMULATOR = [p for p in FILES if p.is_relative_to(ROOT / "simulator") and p.pare
 @pytest.mark.parametrize("path", SIMULATOR, ids=lambda p: str(p.relative_to(ROOT)))
 def test_rooms_of_the_simulator_import_one_way(path: Path) -> None:
     room = path.relative_to(ROOT).parts[1]
-    for module, _ in imports(path):
+    for module, _ in imports(path, types=True):
         parts = module.split(".")
         if parts[:2] == ["pyptx", "simulator"] and len(parts) > 2 and parts[2] in SIMULATOR_ROOMS:
             assert SIMULATOR_ROOMS.index(parts[2]) <= SIMULATOR_ROOMS.index(room), f"{path} must not import {module}"

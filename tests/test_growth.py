@@ -25,7 +25,7 @@ from pyptx.passes.inline import inline_calls
 from pyptx.passes.registry import PASSES
 from pyptx.passes.verify import module_diagnostics
 from pyptx.simulator.launch.loaded import LoadedModule
-from pyptx.simulator.machine.memory import Allocation, GlobalMemory
+from pyptx.simulator.machine.global_memory import Allocation, GlobalMemory
 from pyptx.simulator.sanitizer.state.observation import deciding
 from pyptx.ssa.fastir import set_type
 

@@ -22,7 +22,7 @@ from .launch.launch import LoadedModule, load_module, simulate_entry
 from .launch.loaded import LoadedKernel, load
 from .launch.report import Line, Report
 from .machine.endpoint import Endpoint
-from .machine.observe import Observer
+from .machine.machine import Observer
 from .machine.texture import Sampler, Surface, Texture
 from .observers.numerics import Numerics
 from .observers.profile import Profile

@@ -12,9 +12,11 @@ import pyptx
 from pyptx.dialects.ptx.effects import CHANGING, special_registers
 from pyptx.dialects.ptx.instruction import Instruction, iter_instructions
 from pyptx.simulator.launch.launch import LoadedModule
-from pyptx.simulator.machine.machine import Launch, Machine
-from pyptx.simulator.machine.memory import GlobalMemory
+from pyptx.simulator.machine.binding import meaning_of
+from pyptx.simulator.machine.global_memory import GlobalMemory
+from pyptx.simulator.machine.machine import Machine
 from pyptx.simulator.machine.registry import Meaning, Pure, Step
+from pyptx.simulator.machine.threads import Launch
 from pyptx.tools.oracle import header
 from tests.simulator.test_every_form import BY_THE_ENGINE, accepted
 
@@ -43,7 +45,7 @@ def instances() -> Iterator[tuple[Instruction, Meaning]]:
                 for inst in (*segment.body, segment.last):
                     op = ops.get((inst.line, inst.opcode)) if inst is not None else None
                     if inst is not None and op is not None and inst.opcode not in BY_THE_ENGINE:
-                        yield op, machine.meaning(inst)
+                        yield op, meaning_of(machine, inst)
 
 
 def disagreement(op: Instruction, meaning: Meaning) -> str:

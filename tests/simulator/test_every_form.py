@@ -16,10 +16,12 @@ from benchmarks.fuzz_verdicts import ours
 from pyptx.diagnostics import SimulationError
 from pyptx.dialects.ptx.target import parse_version
 from pyptx.simulator.launch.launch import LoadedModule
-from pyptx.simulator.machine.machine import Launch, Machine
-from pyptx.simulator.machine.memory import Allocation, GlobalMemory
+from pyptx.simulator.machine.binding import meaning_of
+from pyptx.simulator.machine.global_memory import Allocation, GlobalMemory
+from pyptx.simulator.machine.machine import Machine
 from pyptx.simulator.machine.program import PARAMETER_BASE, Inst
 from pyptx.simulator.machine.registry import MEANINGS, Collective, Step
+from pyptx.simulator.machine.threads import Launch
 from pyptx.tools.oracle import header
 from tests.dialects.test_arithmetic_verdicts import LINES
 
@@ -61,7 +63,7 @@ def _problem(machine: Machine, inst: Inst) -> str:
         return ""
     if inst.opcode not in MEANINGS:
         return f"{inst.text}: no meaning"
-    what = machine.meaning(inst)
+    what = meaning_of(machine, inst)
     try:
         if isinstance(what, (Step, Collective)):
             what.bind(machine, inst)

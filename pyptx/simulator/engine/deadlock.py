@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...diagnostics import Diagnostic, SimulationError
+from ..machine.binding import meaning_of
 from ..machine.program import Imm, Inst, Segment
 from ..machine.registry import Barrier, ClusterBarrier
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .batch import Batch
 
 Array = Any
 CAUSE, LIKELY, IDLE, FOLLOWS = range(4)
@@ -38,7 +37,7 @@ class Wait:
     rank: int
 
 
-def deadlock(engine: Engine, polls: Sequence[Wait] = ()) -> SimulationError:
+def deadlock(engine: Batch, polls: Sequence[Wait] = ()) -> SimulationError:
     """The error of a launch in which no thread can go on. `polls`: threads that look at memory in vain."""
     waits = sorted([*polls, *_Waits(engine, polls).found()], key=lambda w: w.rank)
     found: list[Diagnostic] = []
@@ -52,7 +51,7 @@ def deadlock(engine: Engine, polls: Sequence[Wait] = ()) -> SimulationError:
     return SimulationError(found or [Diagnostic("error", "deadlock")])
 
 
-def people(engine: Engine, lanes: Array) -> str:
+def people(engine: Batch, lanes: Array) -> str:
     """How many threads of how many CTAs, in words."""
     machine = engine.machine
     counts = np.bincount(machine.cta_of_lane[lanes], minlength=1)
@@ -72,7 +71,7 @@ def _line(inst: Inst) -> str:
 class _Waits:
     """The waits at barriers and warp-wide instructions."""
 
-    def __init__(self, engine: Engine, polls: Sequence[Wait]):
+    def __init__(self, engine: Batch, polls: Sequence[Wait]):
         self.engine, self.machine, self.segments = engine, engine.machine, engine.segments
         self.place = np.full(self.machine.lanes, -1, np.int64)
         """The segment at which each living thread is."""
@@ -135,7 +134,7 @@ class _Waits:
         return Wait(self._last(at), lanes, text, hint, LIKELY if mutual else FOLLOWS)
 
     def _is_barrier(self, inst: Inst, number: int) -> bool:
-        what = self.machine.meaning(inst)
+        what = meaning_of(self.machine, inst)
         return isinstance(what, Barrier) and (not isinstance(what.number, Imm) or what.number.value == number)
 
     def _cluster(self, at: int, lanes: Array) -> Wait:
@@ -157,7 +156,7 @@ class _Waits:
         return Wait(self._last(at), lanes, text, hint, FOLLOWS)
 
     def _is_arrival(self, inst: Inst) -> bool:
-        what = self.machine.meaning(inst)
+        what = meaning_of(self.machine, inst)
         return isinstance(what, ClusterBarrier) and not what.wait
 
     def _others(self, lanes: Array, size: int) -> Array:

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..machine.program import Inst
 from ..machine.texture import Surface
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .batch import Batch
 
 Array = Any
 MOST_STEPS = 3_000_000
@@ -47,7 +45,7 @@ def changes(inst: Inst) -> bool:
 class Endless:
     """Looks at an engine now and then."""
 
-    def __init__(self, engine: Engine, max_steps: int | None):
+    def __init__(self, engine: Batch, max_steps: int | None):
         self.engine = engine
         self.max_steps = max_steps
         self.reads_time = any(

@@ -19,12 +19,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...diagnostics import SimulationError
-from ..machine.machine import Full, Machine, Masked
+from ..machine.binding import Full, Masked, bind, meaning_of
+from ..machine.machine import Machine
 from ..machine.program import Args, Imm, Inst, Name, Not, Operand, Place, Reg, Segment, Sink, Vec
 from ..machine.registry import Barrier, ClusterBarrier, Collective
 from ..machine.schedule import Paused, Scheduler
 from ..semantics import load_all
 from ..semantics.builtins import call_builtin
+from .batch import Batch
 from .deadlock import deadlock
 from .endless import Endless, changes
 
@@ -47,7 +49,7 @@ BindBody: TypeAlias = Callable[[Machine, Segment], "list[tuple[Full, Masked]]"]
 
 
 def _one_by_one(machine: Machine, segment: Segment) -> list[tuple[Full, Masked]]:
-    return [machine.bind(inst) for inst in segment.body]
+    return [bind(machine, inst) for inst in segment.body]
 
 
 class _Fallback(Exception):
@@ -67,15 +69,13 @@ class _Chain:
     changes: bool
 
 
-class Engine:
+class Engine(Batch):
     """Runs batches on a machine. Counts, per segment, how many threads executed it."""
 
     def __init__(self, machine: Machine, max_steps: int | None, bind_body: BindBody | None = None):
-        self.machine = machine
+        super().__init__(machine)
         self._bind_body = bind_body or _one_by_one
         self._bodies: dict[int, list[tuple[Full, Masked]]] = {}
-        self.program = machine.program
-        self.segments = machine.program.segments
         count = len(self.segments)
         self.executed = [0] * count
         """Thread executions of each segment."""
@@ -86,12 +86,8 @@ class Engine:
         self.steps = 0
         self.changed_at = 0
         """The step at which something other than registers was last changed."""
-        self.groups: dict[int, np.ndarray] = {}
-        self.waiting: dict[int, np.ndarray] = {}
         self.scheduler: Scheduler | None = None
         """Who decides which lanes run next; None: the order of the seed."""
-        self.paused: dict[int, Paused] = {}
-        """Lanes that the scheduler stopped between two instructions, by their class."""
         self.budget: int | None = None
         """Steps after which a scheduled batch is given up."""
         self.yielded: set[int] = set()
@@ -101,21 +97,6 @@ class Engine:
         self.polls = [self._polls(s) for s in self.segments]
         self.changes = [any(map(changes, _instructions(s))) or s.ends in ("exit", "return") for s in self.segments]
         self.at = 0
-        # per (CTA, barrier): threads that have arrived without waiting
-        self.arrived = np.zeros((16, machine.ctas), np.int64)
-        self.at_barrier: dict[int, np.ndarray] = {}
-        self.barrier_of = np.full(machine.lanes, -1, np.int64)
-        self.barrier_count = np.zeros((16, machine.ctas), np.int64)
-        self.cluster_arrived = np.zeros(machine.lanes, np.bool_)
-        self.cluster_waiting: dict[int, np.ndarray] = {}
-        self.cluster_done = np.zeros(machine.lanes, np.bool_)
-        lanes = machine.lanes
-        self.depth = np.zeros(lanes, np.int64)
-        self.calls = np.zeros((4, lanes), np.int64)
-        self.marks = np.zeros((4, lanes), np.uint32)
-        """Stack tops at the calls: what a function takes with `alloca` is free when it returns."""
-        self.saved: dict[int, list[np.ndarray]] = {}
-        self.has_calls = any(s.ends == "call" for s in self.segments)
 
     def _polls(self, segment: Segment) -> bool:
         return any(inst.polls for inst in _instructions(segment))
@@ -191,7 +172,7 @@ class Engine:
     def _run_scheduled(self, scheduler: Scheduler) -> None:
         """One step of a schedule: a segment, or a part of it, of the lanes that it chooses."""
         self.machine.pending.step()
-        at, mask, first = scheduler.choose(self)
+        at, mask, first = scheduler.choose(self.groups, self.paused)
         steps = self._masked_body(at)
         last = scheduler.stop_before(self.steps, first, len(steps))
         if last < len(steps):
@@ -320,9 +301,9 @@ class Engine:
     def _sync_all(self, at: int, inst: Inst) -> Full:
         """A waiting instruction when all living threads are at it: it never has to wait."""
         machine = self.machine
-        what = machine.meaning(inst)
+        what = meaning_of(machine, inst)
         if isinstance(what, Collective):
-            return machine.bind(inst)[0]
+            return bind(machine, inst)[0]
 
         def fall_back() -> None:
             raise _Fallback(at)
@@ -704,7 +685,7 @@ class Engine:
     def _sync(self, at: int, segment: Segment, mask: np.ndarray) -> None:
         inst = segment.last
         assert inst is not None
-        what = self.machine.meaning(inst)
+        what = meaning_of(self.machine, inst)
         if isinstance(what, Collective):
             self._collective(at, segment, inst, what, mask)
         elif isinstance(what, Barrier):
@@ -756,7 +737,7 @@ class Engine:
     def _masked_last(self, at: int, inst: Inst) -> Masked:
         found = self._bound_last.get(at)
         if found is None:
-            unguarded = self.machine.meaning(inst)
+            unguarded = meaning_of(self.machine, inst)
             assert isinstance(unguarded, Collective)
             found = self._bound_last[at] = self.machine.observed(inst, unguarded.bind(self.machine, inst))
         return found
@@ -774,7 +755,7 @@ class Engine:
             mask = mask & self.machine.executing(None)
             segment = self.segments[at]
             assert segment.last is not None
-            what = self.machine.meaning(segment.last)
+            what = meaning_of(self.machine, segment.last)
             assert isinstance(what, Collective)
             if np.count_nonzero(mask):
                 self._collective(at, segment, segment.last, what, mask)
@@ -851,7 +832,7 @@ class Engine:
                     del self.at_barrier[segment_number]
                 segment = self.segments[segment_number]
                 assert segment.last is not None
-                what = machine.meaning(segment.last)
+                what = meaning_of(machine, segment.last)
                 assert isinstance(what, Barrier)
                 finish = self._barrier_result(segment.last, what)
                 if finish is not None:

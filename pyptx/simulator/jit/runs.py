@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...numerics.llvm import Native, compile_ir
-from ..machine.machine import Full, Machine, Masked
+from ..machine.binding import Full, Masked, bind, meaning_of
+from ..machine.machine import Machine
 from ..machine.program import Inst, Segment
 from ..machine.registry import Meaning, Pure, Step
 from .parts import Unfit, Writer
@@ -30,7 +31,7 @@ HOT_AGAIN = 50
 
 def bind_at_once(machine: Machine, segment: Segment) -> list[Bound]:
     """The body of a segment bound to a machine, its runs compiled when they are first executed."""
-    return _with_runs(machine, segment, [machine.bind(inst) for inst in segment.body])
+    return _with_runs(machine, segment, [bind(machine, inst) for inst in segment.body])
 
 
 def bind_when_hot(machine: Machine, segment: Segment) -> list[Bound]:
@@ -46,7 +47,7 @@ class _Body:
 
     def __init__(self, machine: Machine, segment: Segment):
         self.machine, self.segment = machine, segment
-        self.steps: list[Bound] = [machine.bind(inst) for inst in segment.body]
+        self.steps: list[Bound] = [bind(machine, inst) for inst in segment.body]
         self.left = HOT_AGAIN if segment.compiled else HOT
 
     def _count(self) -> None:
@@ -80,7 +81,7 @@ def _with_runs(machine: Machine, segment: Segment, steps: list[Bound]) -> list[B
         run.clear()
 
     for inst, step in zip(segment.body, steps, strict=True):
-        what = machine.meaning(inst)
+        what = meaning_of(machine, inst)
         if _fits(machine, inst, what):
             run.append((inst, what, step))
             if len(run) == LONGEST:

@@ -11,7 +11,7 @@ from ...diagnostics import SimulationError
 from ...dialects.ptx.types import SCALAR_TYPES
 from ..engine.image import align
 from ..machine.endpoint import Endpoint, Members
-from ..machine.memory import Allocation, GlobalMemory
+from ..machine.global_memory import Allocation, GlobalMemory
 from ..machine.program import ARGUMENT_BASE, Parameter, Program
 from ..machine.texture import OPAQUE, Sampler, Surface, Texture
 from ..tensor.tensor_map import TensorArgument

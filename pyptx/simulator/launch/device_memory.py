@@ -11,7 +11,7 @@ import numpy as np
 
 from ...diagnostics import SimulationError
 from ..engine.image import align
-from ..machine.memory import Allocation, GlobalMemory
+from ..machine.global_memory import Allocation, GlobalMemory
 from ..machine.program import DEVICE_BASE, HANDLE_BASE, SHARED_WINDOW
 from .arrays import as_array
 

@@ -18,12 +18,12 @@ import numpy as np
 from ...diagnostics import Diagnostic, SimulationError
 from ...dialects.ptx.cluster import ClusterTryCancel
 from ..engine.engine import Engine
-from ..machine.machine import Launch
-from ..machine.memory import GlobalMemory
+from ..machine.global_memory import GlobalMemory
 from ..machine.program import Imm, Inst, Program
 from ..machine.registry import MEANINGS, Barrier
 from ..machine.schedule import Schedule, Scheduler
 from ..machine.texture import Surface
+from ..machine.threads import Launch
 from ..sanitizer import Finding, Sanitizer
 from ..sanitizer.rules.schedules import FAULT, SCHEDULE_DEPENDENT
 

@@ -23,12 +23,12 @@ from ..engine.engine import Engine
 from ..engine.engines import body_binder, chosen_engine
 from ..engine.image import Image, align, build_image
 from ..machine.arithmetic import Arithmetic
-from ..machine.machine import Launch, Machine
-from ..machine.memory import Allocation, GlobalMemory
-from ..machine.observe import Observer
+from ..machine.global_memory import Allocation, GlobalMemory
+from ..machine.machine import Machine, Observer
 from ..machine.program import GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Program
 from ..machine.schedule import Schedule, Scheduler, read_schedule
 from ..machine.texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
+from ..machine.threads import Launch
 from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer import Sanitizer

@@ -14,7 +14,7 @@ from ...diagnostics import SimulationError
 from ...dialects.ptx.structure import ModuleOp
 from ...parser import parse_text
 from ...sources import source_of
-from ..machine.observe import Observer
+from ..machine.machine import Observer
 from ..machine.program import Parameter
 from ..machine.texture import Sampler, Surface, Texture
 from ..observers.trace import Step, Stored, ThreadName, watchers

@@ -1,24 +1,18 @@
-"""Memory: allocations in one address map, and the checked access of one instruction to it.
+"""The checked access of one instruction to memory.
 
-Addresses are made up but behave as on a GPU: allocations are aligned to 256 bytes with gaps between them,
-.shared and .local live in
-their windows of the generic space (PTX ISA 5.1, 6.4.1). Every access is checked for its alignment and its
-allocation.
+.shared and .local live in their windows of the generic space (PTX ISA 5.1, 6.4.1). Every access is checked for its alignment and
+its allocation.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .endpoint import Members
+from .global_memory import Allocation
 from .program import (
     CLUSTER_SHIFT,
-    HANDLE_BASE,
     LOCAL_BASE,
     LOCAL_WINDOW,
     PARAMETER_BASE,
@@ -32,115 +26,11 @@ from .program import (
     Reg,
     Special,
 )
-from .texture import Handles
-
-if TYPE_CHECKING:
-    from .machine import Machine
-    from .registry import Action, Mask
+from .storage import Storage
+from .types import Action, Mask
 
 Array = Any
 WINDOW_SIZE = 1 << 32
-NULL_PAGE = 4096
-"""Addresses below this come from a null pointer."""
-
-
-@dataclass(slots=True, eq=False)
-class Allocation:
-    """Bytes at an address: an argument, a module variable, the parameters."""
-
-    name: str
-    base: int
-    data: np.ndarray
-    read_only: bool = False
-    """Whether stores fault (parameters and constants)."""
-    uninitialised: bool = False
-    """Whether it holds nothing when the launch starts (outputs that a call allocated)."""
-
-    @property
-    def size(self) -> int:
-        return self.data.size
-
-    @property
-    def read_only_text(self) -> str:
-        """That it may not be written, and what to do about that."""
-        argument = "argument" in self.name
-        return (
-            f"{self.name} is read-only{'; pass an array that can be written, such as a copy of it' if argument else ''}"
-        )
-
-
-class GlobalMemory:
-    """The allocations of the generic, .global and .const space, by address."""
-
-    def __init__(self) -> None:
-        self.allocations: list[Allocation] = []
-        self._bases: list[int] = []
-        self._spans: tuple[np.ndarray, np.ndarray] | None = None
-        """Where each allocation starts, and its size."""
-        self.handles = Handles(HANDLE_BASE)
-        self.endpoints: dict[int, Members] = {}
-        """The fabric endpoints of the launch by their number."""
-
-    def add(self, allocation: Allocation) -> None:
-        at = bisect_right(self._bases, allocation.base)
-        self.allocations.insert(at, allocation)
-        self._bases.insert(at, allocation.base)
-        self._spans = None
-
-    def remove(self, allocation: Allocation) -> None:
-        at = self.allocations.index(allocation)
-        del self.allocations[at], self._bases[at]
-        self._spans = None
-
-    def find(self, address: int, size: int) -> Allocation | None:
-        """The allocation that holds all bytes of an access, or None."""
-        at = bisect_right(self._bases, address) - 1
-        if at < 0:
-            return None
-        allocation = self.allocations[at]
-        return allocation if address + size <= allocation.base + allocation.size else None
-
-    def parted(self, addresses: np.ndarray, size: int) -> Iterator[tuple[Allocation | None, np.ndarray]]:
-        """The accesses of a size to many addresses, by the allocation that holds all bytes of each, or None: the numbers of
-        those that are in it. The allocation of the first address comes first.
-        """
-        if self._spans is None:
-            sizes = [a.size for a in self.allocations]
-            self._spans = np.array(self._bases, np.uint64), np.array(sizes, np.uint64)
-        bases, sizes = self._spans
-        which = np.searchsorted(bases, addresses, "right") - 1
-        if bases.size:
-            offset = addresses - bases[which]
-            which[(offset >= sizes[which]) | (sizes[which] - offset < np.uint64(size))] = -1
-        if not np.count_nonzero(which != which[0]):
-            at = int(which[0])
-            yield self.allocations[at] if at >= 0 else None, np.arange(which.size)
-            return
-        order = np.argsort(which, kind="stable")
-        cuts = np.flatnonzero(np.diff(which[order])) + 1
-        groups = np.split(order, cuts)
-        groups.sort(key=lambda lanes: int(lanes[0]))
-        for lanes in groups:
-            at = int(which[lanes[0]])
-            yield self.allocations[at] if at >= 0 else None, lanes
-
-    def describe(self, address: int) -> str:
-        """Where an address lies, relative to the nearest allocation."""
-        if address < NULL_PAGE:
-            return f"this is {f'{address} bytes past ' if address else ''}a null pointer"
-        if not self.allocations:
-            return "there are no allocations"
-        at = max(0, bisect_right(self._bases, address) - 1)
-        near = min(
-            self.allocations[at : at + 2],
-            key=lambda a: a.base - address if address < a.base else max(0, address - a.base - a.size + 1),
-        )
-        span = f"{near.name} ({near.size} bytes at 0x{near.base:x})"
-        if address < near.base:
-            return f"{near.base - address} bytes before {span}"
-        if address >= near.base + near.size:
-            return f"{address - near.base - near.size} bytes past the end of {span}"
-        return f"at byte {address - near.base} of {span}"
 
 
 class Window:
@@ -190,7 +80,7 @@ class Access:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Storage,
         inst: Inst,
         address: Operand,
         space: str,
@@ -236,9 +126,7 @@ class Access:
         elif self.space == "local":
             self.window = self._local_window(0)
         self.wide = self.row.itemsize == 8
-        machine.accesses[inst] = self
-        for observer in machine.observers:
-            observer.access(self)
+        machine.add_access(self)
 
     #
     #
@@ -489,7 +377,7 @@ class Access:
         self.machine.fault(self.inst, f"{verb} of {size} at 0x{int(full[at]):x} is {why}", int(numbers[at]))
 
 
-def address_row(machine: Machine, inst: Inst, base: Operand) -> np.ndarray:
+def address_row(machine: Storage, inst: Inst, base: Operand) -> np.ndarray:
     """A register, special ones too, as addresses of all lanes. SimulationError if it cannot hold one."""
     if isinstance(base, Special):
         return machine.special(base.name)
@@ -498,7 +386,7 @@ def address_row(machine: Machine, inst: Inst, base: Operand) -> np.ndarray:
     return machine.row(base)
 
 
-def aligned(machine: Machine, inst: Inst, operand: Operand, alignment: int) -> Action:
+def aligned(machine: Storage, inst: Inst, operand: Operand, alignment: int) -> Action:
     """Checks the addresses of an instruction that changes no values. SimulationError where one is not aligned."""
     assert isinstance(operand, Address)
     base, low = operand.base, alignment - 1
@@ -519,7 +407,7 @@ def aligned(machine: Machine, inst: Inst, operand: Operand, alignment: int) -> A
 
 
 def span(
-    machine: Machine, inst: Inst, address: int, space: str, lane: int, size: int, *, write: bool, align: int = 1
+    machine: Storage, inst: Inst, address: int, space: str, lane: int, size: int, *, write: bool, align: int = 1
 ) -> np.ndarray:
     """The `size` bytes at an address as seen by a lane, checked: a view, shape (size,). SimulationError on a fault.
 
@@ -555,12 +443,12 @@ def span(
     return found.data[address - found.base : address - found.base + size]
 
 
-def _cta_of(machine: Machine, rank: int, lane: int) -> int:
+def _cta_of(machine: Storage, rank: int, lane: int) -> int:
     """The CTA of the batch that a shared address with a rank is in."""
     return int(machine.cluster_start(machine.cta_of_lane[lane])) + rank
 
 
-def _elsewhere(machine: Machine, rank: int, own: bool, lane: int) -> str:
+def _elsewhere(machine: Storage, rank: int, own: bool, lane: int) -> str:
     """What is wrong with a shared address of that rank; `own`: it must be of the lane's CTA."""
     if rank >= machine.cluster_size:
         return f"outside the shared memory of the {'CTA' if own else 'cluster'}"
@@ -571,14 +459,14 @@ def _elsewhere(machine: Machine, rank: int, own: bool, lane: int) -> str:
     )
 
 
-def seen_by(machine: Machine, address: int, receiver: int, lane: int) -> int:
+def seen_by(machine: Storage, address: int, receiver: int, lane: int) -> int:
     """The .shared address that a multicast from `lane` reaches in the CTA of `receiver`: the same offset there."""
     if receiver == lane or machine.rank_bits is None:
         return address
     return address & ~(0xFF << CLUSTER_SHIFT) | int(machine.rank_bits[receiver])
 
 
-def locate_span(machine: Machine, address: int, space: str, lane: int) -> tuple[str, int]:
+def locate_span(machine: Storage, address: int, space: str, lane: int) -> tuple[str, int]:
     """("shared", byte in the flat shared memory of the batch) or ("global", address) of a checked address."""
     if space == "generic" and SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         space, address = "shared::cluster", address - SHARED_WINDOW
@@ -588,7 +476,7 @@ def locate_span(machine: Machine, address: int, space: str, lane: int) -> tuple[
     return "shared", cta * machine.shared.shape[1] + (address & ((1 << CLUSTER_SHIFT) - 1)) - SHARED_BASE
 
 
-def address_of(machine: Machine, operand: Operand, lane: int) -> int:
+def address_of(machine: Storage, operand: Operand, lane: int) -> int:
     """The value of an address operand in one lane."""
     assert isinstance(operand, Address)
     base = operand.base

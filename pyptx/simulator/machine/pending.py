@@ -11,18 +11,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .schedule import AT_ONCE, SOME_TIME
-
-if TYPE_CHECKING:
-    from .machine import Machine
-    from .memory import Access
-    from .program import Inst
+from .memory import Access
+from .program import Inst
 
 Array = Any
+AT_ONCE, SOME_TIME, AT_LAST = "at once", "some time", "at last"
+"""When asynchronous operations complete."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,16 +62,17 @@ class Copy:
 class Pending:
     """The copies of a machine that are not complete, and the groups that threads have committed."""
 
-    def __init__(self, machine: Machine, seed: int):
-        self.machine = machine
-        self.seed = seed
+    def __init__(self, lanes: int, seed: int, issued: Callable[[Copy], None], completed: Callable[[Copy], None]):
+        """`issued` and `completed` are called when a copy is issued, and when it is about to complete."""
+        self.lanes = lanes
+        self._issued, self._completed = issued, completed
         self.random = random.Random(seed) if seed else None
         self.chance = 0.1
         """Of a completion at a step."""
         self.copies: list[Copy] = []
-        self.groups = np.zeros(machine.lanes, np.int64)
+        self.groups = np.zeros(lanes, np.int64)
         """cp.async groups each lane has committed."""
-        self.bulk_groups = np.zeros(machine.lanes, np.int64)
+        self.bulk_groups = np.zeros(lanes, np.int64)
         self.held: list[Copy] = []
         """Fabric operations that their threads have not submitted."""
         self.submitted: list[Copy] = []
@@ -102,8 +101,7 @@ class Pending:
     def issue(self, copy: Copy) -> None:
         """Take a copy: it completes now, or later if there is a seed."""
         copy.group = self.groups[copy.lanes] if copy.mechanism == "group" else int(self.bulk_groups[copy.lanes[0]])
-        for o in self.machine.observers:
-            o.copy_issued(copy)
+        self._issued(copy)
         if self.random is None:
             self._complete(copy)
         else:
@@ -111,8 +109,7 @@ class Pending:
 
     def _complete(self, copy: Copy) -> None:
         copy.done = True
-        for o in self.machine.observers:
-            o.copy_completed(copy)
+        self._completed(copy)
         copy.complete()
 
     def step(self) -> None:
@@ -136,7 +133,7 @@ class Pending:
         """Complete the copies of `lanes` in groups before `newest` (one number per lane)."""
         if not self.copies:
             return
-        limit = np.full(self.machine.lanes, -1)
+        limit = np.full(self.lanes, -1)
         limit[lanes] = newest
         for copy in [c for c in self.copies if c.mechanism == mechanism]:
             if (limit[copy.lanes] > copy.group).any():

@@ -18,19 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
+from .machine import Machine
+from .program import Inst, Operand
+from .types import Action as Action
+from .types import Mask as Mask
+from .types import dtype_of as dtype_of
 
-from ...dialects.ptx.types import SCALAR_TYPES
-
-if TYPE_CHECKING:
-    from .machine import Machine
-    from .program import Inst, Operand
-
-Mask: TypeAlias = "np.ndarray | None"
-"""Which lanes execute; None for all."""
-Action: TypeAlias = Callable[[Mask], None]
 Array: TypeAlias = Any
 
 
@@ -145,24 +140,3 @@ def find_key(root: str, words: Sequence[str]) -> tuple[str | None, int]:
 
 def waits(opcode: str) -> bool:
     return opcode in _WAITING
-
-
-_DTYPES: dict[str, np.dtype[Any]] = {}
-
-
-def dtype_of(type_name: str) -> np.dtype[Any]:
-    """The NumPy type in which a PTX scalar type is computed: floats f32 and f64, integers, `bool`;
-    everything else as unsigned bits.
-    """
-    found = _DTYPES.get(type_name)
-    if found is None:
-        scalar = SCALAR_TYPES[type_name]
-        size = max(1, min(scalar.bits, 64) // 8)
-        if scalar.kind == "pred":
-            found = np.dtype(np.bool_)
-        elif scalar.name in ("f32", "f64"):
-            found = np.dtype(f"f{size}")
-        else:
-            found = np.dtype(f"{'i' if scalar.kind == 'signed' else 'u'}{size}")
-        _DTYPES[type_name] = found
-    return found

@@ -14,21 +14,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...diagnostics import SimulationError
-
-if TYPE_CHECKING:
-    from ..engine.engine import Engine
-    from .machine import Machine
-    from .program import Inst
+from .machine import Machine
+from .pending import AT_LAST, AT_ONCE, SOME_TIME
+from .program import Inst
 
 Array = Any
 EARLY, MIDDLE, LATE = range(3)
-AT_ONCE, SOME_TIME, AT_LAST = "at once", "some time", "at last"
-"""When asynchronous operations complete."""
 PLANS = (
     ("cta", "late", AT_LAST, 0),
     ("lane", "parity", AT_ONCE, 0),
@@ -142,24 +138,26 @@ class Scheduler:
             drawn[early] = EARLY
         return drawn
 
-    def choose(self, engine: Engine) -> tuple[int, np.ndarray, int]:
-        """(segment, lanes, first instruction of its body to execute) that come next."""
+    def choose(self, groups: dict[int, np.ndarray], waiting: dict[int, Paused]) -> tuple[int, np.ndarray, int]:
+        """(segment, lanes, first instruction of its body to execute) that come next, of the lanes at each segment, and those that
+        stopped within one, by their class.
+        """
         while True:
             for c in self.order:
-                paused = engine.paused.pop(c, None)
+                paused = waiting.pop(c, None)
                 if paused is not None:
                     self.running = c
                     for row, values in paused.registers:
                         row[..., paused.mask] = values
                     return paused.segment, paused.mask, paused.next
-                at = self._lowest(engine.groups, c)
+                at = self._lowest(groups, c)
                 if at >= 0:
                     self.running = c
-                    mask = engine.groups.pop(at)
+                    mask = groups.pop(at)
                     mine = mask & self.members[c]
                     rest = mask & ~mine
                     if np.count_nonzero(rest):
-                        engine.groups[at] = rest
+                        groups[at] = rest
                     return at, mine, 0
             # all that can run has polled in vain
             self.gave_way.clear()

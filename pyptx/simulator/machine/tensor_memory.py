@@ -5,15 +5,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from ...dialects.ptx.target import target_of
-
-if TYPE_CHECKING:
-    from .machine import Machine
-    from .program import Inst
 
 Array = Any
 LANES = 128
@@ -93,24 +87,6 @@ class TensorMemory:
             return f"columns {first} to {last} are outside the {self.columns} columns of tensor memory"
         free = np.flatnonzero(~self.allocated[cta, first : last + 1])
         return f"column {first + int(free[0])} of tensor memory is not allocated" if free.size else ""
-
-
-def tensor_memory(machine: Machine) -> TensorMemory:
-    """The machine's tensor memory, made at the first use."""
-    found = machine.tmem
-    if found is None:
-        columns = MOST_COLUMNS if target_of(machine.program.target).number == 107 else COLUMNS
-        found = machine.tmem = TensorMemory(machine.ctas, columns)
-    return found
-
-
-def touched(
-    machine: Machine, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool = False,
-    writes: bool = False,
-) -> None:  # fmt: skip
-    """Tell the observers that an instruction accesses words of a CTA's tensor memory."""
-    for observer in machine.observers:
-        observer.tensor_accessed(inst, lane, cta, rows, columns, reads=reads, writes=writes)
 
 
 PER_REPEAT = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}

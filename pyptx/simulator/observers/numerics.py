@@ -17,8 +17,7 @@ from ...numerics import quiet
 from ...numerics.tensor_cores.losses import losses
 from ...numerics.tensor_cores.rules import GENERATIONS
 from ...numerics.tensor_cores.sums import Factors, Sum
-from ..machine.machine import Machine
-from ..machine.observe import Action, Observer
+from ..machine.machine import Action, Machine, Observer
 from ..machine.program import Inst
 
 Array = Any

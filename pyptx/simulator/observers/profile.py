@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.wgmma import WgmmaMmaAsync
-from ..machine.machine import Machine
+from ..machine.machine import Action, Machine, Observer
 from ..machine.memory import Access
-from ..machine.observe import Action, Observer
 from ..machine.pending import Copy
 from ..machine.program import LOCAL_WINDOW, SHARED_WINDOW, Inst
 

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ..machine.observe import Action, Observer
+from ..machine.machine import Action, Observer
 from ..machine.pending import Copy
 from ..machine.program import Inst
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..machine.binding import meaning_of
+from ..machine.machine import Action, Observer
 from ..machine.memory import Access
-from ..machine.observe import Action, Observer
 from ..machine.program import Inst, Not, Part, Program, Reg, Special, leaves
 from ..machine.registry import ClusterBarrier
 
@@ -206,7 +207,7 @@ class Trace(Observer):
         return traced
 
     def ended(self, inst: Inst, mask: np.ndarray) -> None:
-        if inst.family.effect == "control" or isinstance(self.machine.meaning(inst), ClusterBarrier):
+        if inst.family.effect == "control" or isinstance(meaning_of(self.machine, inst), ClusterBarrier):
             self._tell(inst, mask)  # barriers of a CTA have events of their own, all others are bound
 
     def barrier_waits(self, inst: Inst, number: int, mask: np.ndarray) -> None:

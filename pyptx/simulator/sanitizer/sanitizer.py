@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...diagnostics import Diagnostic
-from ..machine.machine import Machine
-from ..machine.memory import Allocation
-from ..machine.observe import Action, Observer
+from ..machine.global_memory import Allocation
+from ..machine.machine import Action, Machine, Observer
 from ..machine.program import Inst
 from .finding import Finding, Findings
 from .parts import PARTS

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..machine.global_memory import Allocation
 from ..machine.machine import Machine
-from ..machine.memory import Allocation
 from ..machine.program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
 
 Array = Any

@@ -22,7 +22,8 @@ from ..machine.program import Address, Inst, Operand
 from ..machine.registry import Action, Mask, Step, dtype_of, meaning
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload
-from .tensor_copy import combine_for, combine_of, flat_offset, place_box, prepare, scalar, take_box
+from .operands import scalar
+from .tensor_copy import combine_for, combine_of, flat_offset, place_box, prepare, take_box
 
 Array = Any
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")

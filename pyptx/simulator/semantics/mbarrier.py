@@ -18,6 +18,7 @@ from ..machine.payload import Payload
 from ..machine.program import Address, Inst, Operand, Pair, Reg, Sink
 from ..machine.registry import Action, Mask, Pure, Step, meaning
 from .movement import space_of
+from .operands import receivers_of, scalar
 
 Array = Any
 COUNT = (1 << 20) - 1
@@ -192,7 +193,6 @@ def _bind_multicast(
 
     `sign`: 1 if the operand is a number of bytes that are complete, -1 for expected ones, 0 if it counts arrivals.
     """
-    from .tensor_copy import receivers_of, scalar
 
     def step(m: Mask) -> None:
         for lane in np.flatnonzero(machine.executing(m)).tolist():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..machine.machine import Machine
 from ..machine.program import Inst, Operand
 from ..machine.registry import Pure
 
@@ -63,3 +64,15 @@ def float_options(inst: Inst) -> dict[str, Any]:
 
 def u32(value: int) -> np.ndarray:
     return np.array([value], np.uint32)
+
+
+def scalar(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> int:
+    """The value of an operand in one lane."""
+    source = machine.source(operand, kind)
+    return int(source[lane % source.size])
+
+
+def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
+    """A lane in each CTA of the cluster that a multicast mask names."""
+    first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
+    return [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]

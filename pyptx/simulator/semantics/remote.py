@@ -17,7 +17,7 @@ from ..machine.registry import Action, Mask, Step, dtype_of, meaning
 from . import async_copy, atomic, movement
 from .atomic import update_of
 from .mbarrier import complete_tx
-from .tensor_copy import receivers_of
+from .operands import receivers_of
 
 Array = Any
 

@@ -16,7 +16,8 @@ from ..machine.machine import Machine
 from ..machine.memory import Access, address_of, seen_by
 from ..machine.program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..machine.registry import Action, Collective, Mask, Step, meaning
-from ..machine.tensor_memory import LANES, PER_REPEAT, register_places, tensor_memory, touched
+from ..machine.tensor_access import tensor_memory, touched
+from ..machine.tensor_memory import LANES, PER_REPEAT, register_places
 from ..tensor.shared_operand import (
     Descriptor,
     OperandError,
@@ -27,7 +28,7 @@ from ..tensor.shared_operand import (
 )
 from .matrix import registers_of, unpacked
 from .mbarrier import complete_tx
-from .tensor_copy import receivers_of, scalar
+from .operands import receivers_of, scalar
 
 Array = Any
 _OFFSET = (1 << CLUSTER_SHIFT) - 1

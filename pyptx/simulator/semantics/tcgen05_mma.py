@@ -24,9 +24,10 @@ from ..machine.matrix_sum import MatrixSum, matrix_sum
 from ..machine.memory import address_of
 from ..machine.program import Imm, Inst, Not, Operand, Vec
 from ..machine.registry import Action, Step, meaning
-from ..machine.tensor_memory import accumulator_places, tensor_memory, touched
+from ..machine.tensor_access import tensor_memory, touched
+from ..machine.tensor_memory import accumulator_places
+from .operands import scalar
 from .tcgen05 import each, pair_of
-from .tensor_copy import scalar
 from .tensor_core_operands import (
     FOURS,
     Issue,

@@ -36,17 +36,12 @@ from ..tensor.tensor_map import FIELDS, TensorMap, check, replace_field, swizzle
 from .atomic import update_for
 from .mbarrier import complete_tx, needs_payload, report_on
 from .movement import space_of
+from .operands import receivers_of, scalar
 
 Array = Any
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _PAIR = 1 << CLUSTER_SHIFT
 """The bit of a shared address that tells the two CTAs of a pair apart."""
-
-
-def scalar(machine: Machine, operand: Operand, lane: int, kind: str = "u32") -> int:
-    """The value of an operand in one lane."""
-    source = machine.source(operand, kind)
-    return int(source[lane % source.size])
 
 
 @lru_cache(maxsize=256)
@@ -237,12 +232,6 @@ def tell_edit(machine: Machine, inst: Inst, lane: int, view: Array, address: int
         shared = 0 <= offset < machine.shared.size
         for observer in machine.observers:
             observer.tensor_map_edited(inst, lane, "shared" if shared else "global", offset if shared else address)
-
-
-def receivers_of(machine: Machine, lane: int, mask: int) -> list[int]:
-    """A lane in each CTA of the cluster that a multicast mask names."""
-    first = int(machine.cta_of_lane[lane]) // machine.cluster_size * machine.cluster_size
-    return [(first + r) * machine.padded for r in range(machine.cluster_size) if mask >> r & 1]
 
 
 def _mode_of(inst: Inst) -> str:

@@ -16,7 +16,7 @@ from ...numerics import formats
 from ..machine.machine import Machine
 from ..machine.memory import address_of
 from ..machine.program import Address, Inst, Operand
-from ..machine.tensor_memory import tensor_memory, touched
+from ..machine.tensor_access import tensor_memory, touched
 from ..tensor.shared_operand import OperandError, chunk_addresses, numbers, packed_fields, read_patterns, tell_operand
 from ..tensor.sparsity import nibbles, place_nonzeros
 from .matrix import unpacked

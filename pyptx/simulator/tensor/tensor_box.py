@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.memory import Allocation, GlobalMemory
+from ..machine.global_memory import Allocation, GlobalMemory
 from .tensor_map import PADDED, TensorMap
 
 Array = Any

@@ -20,8 +20,7 @@ from ...diagnostics import PTXError, did_you_mean, origin_lines
 from ...dialects.ptx.special_registers import is_special_register, own_bits, read_problem
 from ...simulator import Observer, Timeline, load
 from ...simulator.engine.engine import Engine
-from ...simulator.machine.machine import POISON, Machine
-from ...simulator.machine.observe import Action
+from ...simulator.machine.machine import POISON, Action, Machine
 from ...simulator.machine.program import SHARED_BASE, Inst, Program, Reg
 from ...simulator.observers.trace import Step, Trace, names_of, show_value, value_of
 from ...sources import read_file

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyptx.simulator import load
-from pyptx.simulator.machine.observe import Action, Observer
+from pyptx.simulator.machine.machine import Action, Observer
 from pyptx.simulator.machine.program import Inst
 from pyptx.simulator.sanitizer import Finding
 

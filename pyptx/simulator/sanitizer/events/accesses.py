@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.mbarrier import MbarrierInval
+from ...machine.machine import Action
 from ...machine.memory import Access
-from ...machine.observe import Action
 from ...machine.program import Inst
 from ..rules.mbarriers import Mbarriers
 from ..rules.non_coherent import NonCoherent

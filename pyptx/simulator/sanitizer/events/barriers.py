@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.barrier import BarWarp
-from ...machine.observe import Action
+from ...machine.binding import meaning_of
+from ...machine.machine import Action
 from ...machine.program import Inst
 from ...machine.registry import Collective
 from ..rules.barriers import BarrierUse
@@ -43,7 +44,7 @@ class Barriers(Part):
     def bound(self, inst: Inst, action: Action) -> Action:
         if inst.family is not BarWarp:
             return action
-        machine, what = self.machine, self.machine.meaning(inst)
+        machine, what = self.machine, meaning_of(self.machine, inst)
         assert isinstance(what, Collective)
         assert what.mask is not None
         assert not isinstance(what.mask, str)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.async_copy import CpAsyncMbarrierArrive
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.pending import Copy
 from ...machine.program import SHARED_BASE, Inst
 from ..rules.clusters import Clusters

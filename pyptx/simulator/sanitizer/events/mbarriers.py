@@ -11,7 +11,7 @@ import numpy as np
 
 from ....dialects.ptx.async_copy import CpAsyncMbarrierArrive
 from ....dialects.ptx.mbarrier import MbarrierCompleteTx, MbarrierExpectTx
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Inst
 from ..rules.clusters import Clusters
 from ..rules.mbarriers import Mbarriers

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.binding import meaning_of
 from ...machine.program import Inst
 from ...machine.registry import Barrier
 from ..rule import Rule, Tolerated
@@ -64,7 +65,7 @@ class BarrierUse(Part):
     def check_count(self, inst: Inst, number: int, mask: np.ndarray) -> None:
         """All who meet at a barrier name the same number of threads."""
         machine = self.machine
-        what = machine.meaning(inst)
+        what = meaning_of(machine, inst)
         assert isinstance(what, Barrier)
         if what.count is None:
             counts = np.array([machine.padded], np.int64)

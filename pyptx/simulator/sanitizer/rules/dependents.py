@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.barrier import GridDependencyControl
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Inst
 from ..rule import Rule, Tolerated
 from ..state.context import Context, Part

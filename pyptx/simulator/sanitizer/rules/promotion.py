@@ -19,7 +19,8 @@ import numpy as np
 
 from ....diagnostics import PTXError
 from ....numerics.tensor_cores.rules import read_kind, rule_for
-from ...machine.observe import Action
+from ...machine.binding import meaning_of
+from ...machine.machine import Action
 from ...machine.program import Inst, Pair, Program, Reg, leaves
 from ...machine.registry import Pure
 from ..rule import Rule
@@ -101,7 +102,7 @@ class Promotion(Part):
             r for i in self.products for o in (i.operands[0], i.operands[i.family.addend]) for r in _registers(o)
         }
         bodies = [i for segment in program.segments for i in segment.body]
-        pure = {i.number for i in bodies if not i.copies and isinstance(machine.meaning(i), Pure)}
+        pure = {i.number for i in bodies if not i.copies and isinstance(meaning_of(machine, i), Pure)}
         watched = _sources(program, pure, accumulators)
         self.pure = pure
         self.place = {reg: at for at, reg in enumerate(sorted(watched, key=lambda r: (r.pool, r.slot)))}

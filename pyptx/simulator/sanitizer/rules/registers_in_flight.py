@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.wgmma import WgmmaFence
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Imm, Inst, Pair, Reg, Vec, leaves
 from ..rule import Rule, Tolerated
 from ..state.context import Context, Part

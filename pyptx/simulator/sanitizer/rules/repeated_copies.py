@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.pending import Copy
 from ...machine.program import Inst
 from ..rule import Rule, Tolerated

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....diagnostics import Severity
 from ....dialects.ptx.misc import SetMaxRegisters
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Imm, Inst, Program
 from ..rule import Rule, Tolerated
 from ..state.context import Context, Part

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.tensor_map import TensormapCpFenceproxy, TensormapReplace
+from ...machine.machine import Action
 from ...machine.memory import address_of
-from ...machine.observe import Action
 from ...machine.pending import Copy
 from ...machine.program import Inst
 from ..rule import Rule

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.tcgen05 import Tcgen05Alloc, Tcgen05FenceAfter, Tcgen05FenceBefore
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Inst
 from ...machine.tensor_memory import LANES, MOST_COLUMNS
 from ..rule import Rule, Tolerated

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.warp import Shuffle
-from ...machine.observe import Action
+from ...machine.binding import meaning_of
+from ...machine.machine import Action
 from ...machine.program import Inst, Pair, Reg
 from ...machine.registry import Collective
 from ..rule import Rule
@@ -87,7 +88,7 @@ class UninitialisedRegisters(Part):
         written = [defined[r] for r in inst.written if r in defined]
         if not read and not written:
             return action
-        shuffle = self.machine.meaning(inst)
+        shuffle = meaning_of(self.machine, inst)
         if isinstance(shuffle, Collective) and shuffle.sources is not None:
             return self._shuffled(inst, action, shuffle.sources(self.machine, inst))
         if inst.copies:

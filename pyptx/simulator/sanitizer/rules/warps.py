@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ....dialects.ptx.warp import Shuffle
-from ...machine.observe import Action
+from ...machine.binding import meaning_of
+from ...machine.machine import Action
 from ...machine.program import Imm, Inst, Operand
 from ...machine.registry import Collective
 from ...semantics.warp import source_lanes
@@ -41,7 +42,7 @@ class Warps(Part):
     rules = (MEMBERMASK, SHUFFLE_SOURCE, WARP_INCOMPLETE)
 
     def bound(self, inst: Inst, action: Action) -> Action:
-        what = self.machine.meaning(inst)
+        what = meaning_of(self.machine, inst)
         if not isinstance(what, Collective) or isinstance(what.mask, str):
             return action
         if what.mask is None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from ....diagnostics import Diagnostic, Severity
-from ...machine.machine import Machine
-from ...machine.memory import Allocation
-from ...machine.observe import Observer
+from ...machine.global_memory import Allocation
+from ...machine.machine import Machine, Observer
 from ...machine.program import Inst
 from ..finding import Finding, Findings
 from ..rule import Rule

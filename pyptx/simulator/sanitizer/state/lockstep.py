@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.observe import Action
+from ...machine.machine import Action
 from ...machine.program import Inst, Program
 from .context import Context, Part
 from .values import branches_on, loads_behind

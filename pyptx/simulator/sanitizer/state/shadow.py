@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.global_memory import Allocation
 from ...machine.machine import Machine
-from ...machine.memory import Access, Allocation
+from ...machine.memory import Access
 from ...machine.program import CLUSTER_SHIFT, LOCAL_WINDOW, SHARED_BASE, SHARED_WINDOW, Address, Imm, Inst, Place, Vec
 from ...machine.registry import dtype_of
 from .history import ASYNC, CLUSTER, CTA, GPU, SLOTS, THREAD, WEAK, History, Newest
