@@ -17,7 +17,17 @@ from ..dialects.ptx.attributes import string_attr
 from ..dialects.ptx.structure import HeaderOp, ModuleOp
 from ..dialects.ptx.target import FIRST_PTX, NEWEST_PTX, TargetAttr, parse_version, target_of, version_text
 from ..ssa.fastir import create
-from .lowering import LoweringError, Setting, check_globals, expand_control, lower_function, lower_global
+from .lowering import (
+    LoweringError,
+    Setting,
+    check_globals,
+    expand_atomics,
+    expand_control,
+    expand_parallel,
+    inline_calls,
+    lower_function,
+    lower_global,
+)
 from .lowering.names import Names, name_symbols, symbol_of
 
 
@@ -25,8 +35,8 @@ from .lowering.names import Names, name_symbols, symbol_of
 class ConvertToPTX(ModulePass):
     """Lower the `gpu.module`s of a module to one `ptx.module`.
 
-    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `if`, `index_switch`), cf, memref, vector and
-    gpu. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is
+    Kernels (`gpu.func` with `kernel`) may use arith, math, scf (`for`, `while`, `if`, `index_switch`, `parallel`), cf, memref,
+    vector, gpu, and `func.call` of functions in their `gpu.module`, which are inlined. Options: `target` (`sm_80`), `version` (by default the first PTX version with all that is
     lowered: 7.0, or what the target needs), `index` (32 or 64, the bits of `index`, 64 by default).
 
     Contract: results are blank registers; run `ptx-assign-registers` before printing, and `ptx-cse`, `ptx-dce` before
@@ -54,7 +64,7 @@ class ConvertToPTX(ModulePass):
             )
         modules = [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]
         if not modules:
-            raise LoweringError("there is no gpu.module with kernels in this module")
+            raise LoweringError(f"there is no gpu.module with kernels in this module{_outlined(op)}")
         number = target_of(self.target).number
         names = Names()
         known = name_symbols(names, [(symbol_of(m), m.body.block.ops) for m in modules])
@@ -64,9 +74,13 @@ class ConvertToPTX(ModulePass):
             symbols = {symbol_of(o): (known[o], o) for o in module.body.block.ops if o in known}
             settings.append(Setting(self.index, number, names, symbols, declarations))
             check_globals(module, settings[-1])
-        ConvertScfToCf().apply(ctx, op)
         for module in modules:
+            expand_parallel(module)
+        ConvertScfToCf().apply(ctx, op)
+        for module, setting in zip(modules, settings, strict=True):
             expand_control(module)
+            inline_calls(module)
+            expand_atomics(module, setting)
         converted: list[Operation] = []
         for module, setting in zip(modules, settings, strict=True):
             converted += [self._lower(inner, setting) for inner in module.body.block.ops]
@@ -83,8 +97,16 @@ class ConvertToPTX(ModulePass):
     def _lower(self, op: Operation, setting: Setting) -> Operation:
         if isinstance(op, gpu.FuncOp):
             if op.kernel is None:
-                raise LoweringError(f"gpu.func {op.sym_name.data} is not a kernel; inline device functions first")
+                raise LoweringError(
+                    f"gpu.func {op.sym_name.data} is not a kernel; write a device function as func.func, which func.call inlines"
+                )
             return lower_function(op, setting)
         if isinstance(op, GlobalOp):
             return lower_global(op, setting)
         raise LoweringError(f"{op.name} in a gpu.module has no lowering to PTX; there are gpu.func and memref.global")
+
+
+def _outlined(module: BuiltinModule) -> str:
+    """What to do about kernels that are still where they are launched."""
+    launches = any(inner.name == "gpu.launch" for inner in module.walk())
+    return "; gpu.launch still holds its kernel: outline it with mlir-opt --gpu-kernel-outlining" if launches else ""

@@ -6,7 +6,9 @@ See `convert_to_ptx`.
 from __future__ import annotations
 
 from . import arith, atomic, control, gpu, math, memory, transfer, vector
-from .control import expand_control
+from .atomic import expand_atomics
+from .calls import inline_calls
+from .control import expand_control, expand_parallel
 from .emitter import LOWERINGS, LoweringError, Setting
 from .function import lower_function
 from .globals import check_globals, lower_global
@@ -20,7 +22,10 @@ __all__ = [
     "LoweringError",
     "Setting",
     "check_globals",
+    "expand_atomics",
     "expand_control",
+    "expand_parallel",
+    "inline_calls",
     "lower_function",
     "lower_global",
 ]

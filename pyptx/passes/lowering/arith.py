@@ -150,6 +150,25 @@ def extended_product(e: Emitter, op: Operation) -> None:
         e.values[result] = made if is_vector(result.type) else made[0]
 
 
+@lowers("arith.addui_extended")
+def extended_sum(e: Emitter, op: Operation) -> None:
+    """The sum, and whether it is carried out of: it is less than a summand then."""
+    scalar = e.scalar(op.operands[0])
+    if scalar == PREDICATE:
+        raise Unsupported(f"{op.name} on i1 has no PTX instruction; extend to i32 first")
+    bits, class_ = max(scalar.bits, 16), scalar.register_class
+    sums: list[ScalarValue] = []
+    carries: list[ScalarValue] = []
+    for row in zip(*map(e.lanes, op.operands), strict=True):
+        a, b = map(e.register, in_words(list(row), e, scalar, "u"))
+        found = e.emit(f"add.s{bits}", a, b, result=class_)
+        (whole,) = in_words([found], e, scalar, "u")
+        sums.append(found)
+        carries.append(e.emit(f"setp.lt.u{bits}", e.register(whole), a, result="pred"))
+    for result, made in zip(op.results, (sums, carries), strict=True):
+        e.values[result] = tuple(made) if is_vector(result.type) else made[0]
+
+
 _SHIFTS = {"arith.shli": "shl.b", "arith.shrsi": "shr.s", "arith.shrui": "shr.u"}
 
 

@@ -1,20 +1,77 @@
-"""`scf.while`, `cf.switch` and `cf.assert` as blocks and branches, before functions are lowered."""
+"""`scf.parallel` as `scf.for`; `scf.while`, `cf.switch` and `cf.assert` as blocks and branches, before functions are lowered."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.cf import AssertOp, BranchOp, ConditionalBranchOp, SwitchOp
-from xdsl.dialects.scf import ConditionOp, WhileOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.dialects.scf import ConditionOp, ForOp, ParallelOp, ReduceOp, ReduceReturnOp, WhileOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialects.ptx.attributes import layout_attr, string_attr
 from ...dialects.ptx.misc import Trap
 from ...ssa.fastir import create
-from .emitter import Emitter, lowers
+from .emitter import Emitter, LoweringError, lowers
+
+
+def expand_parallel(module: Operation) -> None:
+    """Turn parallel loops into nested ones. A thread does all of it, one after the other, as in upstream's
+    `convert-scf-to-cf`."""
+    for op in list(module.walk()):
+        if isinstance(op, ParallelOp):
+            _expand_parallel(op)
+
+
+def _expand_parallel(op: ParallelOp) -> None:
+    block = op.parent
+    assert block is not None
+    inner = op.body.block
+    if not inner.args:
+        raise LoweringError("scf.parallel without a dimension cannot become PTX: write its body in its place")
+    carried: Sequence[SSAValue] = op.initVals
+    loops: list[ForOp] = []
+    bodies: list[Block] = []
+    for low, high, step, old in zip(op.lowerBound, op.upperBound, op.step, list(inner.args), strict=True):
+        body = Block(arg_types=(IndexType(), *(value.type for value in carried)))
+        old.replace_all_uses_with(body.args[0])
+        loops.append(ForOp(low, high, step, carried, Region(body)))
+        bodies.append(body)
+        carried = body.args[1:]
+    for body, loop in zip(bodies[:-1], loops[1:], strict=True):
+        body.add_ops([loop, YieldOp(*loop.results)])
+    reduce = inner.last_op
+    assert isinstance(reduce, ReduceOp)
+    made = [
+        _reduced(region, total, value)
+        for region, total, value in zip(reduce.reductions, carried, reduce.args, strict=True)
+    ]
+    operations = [o for o in inner.ops if o is not reduce]
+    results = [result for _, result in made]
+    moved = [o for group, _ in made for o in group]
+    for o in operations:
+        o.detach()
+    bodies[-1].add_ops([*operations, *moved, YieldOp(*results)])
+    block.insert_op_before(loops[0], op)
+    for result, value in zip(op.results, loops[0].results, strict=True):
+        result.replace_all_uses_with(value)
+    _remove(op)
+
+
+def _reduced(region: Region, total: SSAValue, value: SSAValue) -> tuple[list[Operation], SSAValue]:
+    """The operations of a reduction on these two values, taken out of its region, and their result."""
+    block = region.block
+    for argument, given in zip(block.args, (total, value), strict=True):
+        argument.replace_all_uses_with(given)
+    *operations, last = block.ops
+    assert isinstance(last, ReduceReturnOp)
+    found = last.result
+    for op in operations:
+        op.detach()
+    return operations, found
 
 
 def expand_control(module: Operation) -> None:

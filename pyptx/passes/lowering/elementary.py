@@ -160,14 +160,22 @@ class Doubles:
         small = self.mul(x, self.series(x, [(-1) ** n / (n + 1) for n in range(8)]))
         return self.choose(self.test("lt", self.abs(x), 0.01), small, self.log(self.add(x, 1.0)))
 
+    def _power_of_magnitude(self, x: SSAValue, y: SSAValue, odd: SSAValue) -> SSAValue:
+        """|x| to the power of y, with the sign of x where y is odd."""
+        found = self.exp2(self.mul(y, self.log(self.abs(x), 1 / math.log(2))))
+        return self.choose(odd, self.copysign(found, x), found)
+
+    def whole_power(self, x: SSAValue, n: SSAValue, odd: SSAValue) -> SSAValue:
+        """x to the power of a whole number n, given whether it is odd."""
+        return self.choose(self.test("eq", n, 0.0), 1.0, self._power_of_magnitude(x, n, odd))
+
     def pow(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """As C defines it for zeros, infinities and NaN."""
         e = self.e
-        found = self.exp2(self.mul(y, self.log(self.abs(x), 1 / math.log(2))))
         whole = self.test("eq", self._do("cvt.rzi.f64.f64", y), y)
         half = self.mul(y, 0.5)
         odd = e.emit("and.pred", whole, self.test("ne", self._do("cvt.rzi.f64.f64", half), half), result="pred")
-        found = self.choose(odd, self.copysign(found, x), found)
+        found = self._power_of_magnitude(x, y, odd)
         below = e.emit("and.pred", self.test("lt", x, 0.0), self.test("gt", x, -math.inf), result="pred")
         broken = e.emit("and.pred", below, e.emit("not.pred", whole, result="pred"), result="pred")
         found = self.choose(broken, math.nan, found)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from ...dialects.ptx import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
-from ...dialects.ptx.attributes import layout_attr
+from ...dialects.ptx.attributes import layout_attr, string_attr
 from ...dialects.ptx.instruction import Instruction, find_opcode, slot_properties
 from ...dialects.ptx.structure import DeclarationAttr, VariableOp
 from ...dialects.ptx.syntax import PLACEHOLDERS, Address, Immediate, Operand, Pair, SpecialRegister, Symbol, Vector
@@ -100,8 +100,22 @@ class Emitter:
         """`emit` for an instruction without a result."""
         self._create(opcode, operands, "")
 
+    def emit_guarded(self, guard: SSAValue, otherwise: SSAValue, opcode: str, *operands: Given) -> SSAValue:
+        """`emit` where a predicate is true; elsewhere the result is `otherwise`."""
+        return self._create(opcode, operands, register_class(otherwise), guard=(guard, otherwise)).results[0]
+
+    def effect_guarded(self, guard: SSAValue, opcode: str, *operands: Given) -> None:
+        """`effect` where a predicate is true."""
+        self._create(opcode, operands, "", guard=(guard,))
+
     def _create(
-        self, opcode: str, operands: tuple[Given, ...], result: str | tuple[str, ...], *, pair: bool = False
+        self,
+        opcode: str,
+        operands: tuple[Given, ...],
+        result: str | tuple[str, ...],
+        *,
+        pair: bool = False,
+        guard: tuple[SSAValue, ...] = (),
     ) -> Instruction:
         root, *words = opcode.split(".")
         found = find_opcode(root, words)
@@ -143,6 +157,9 @@ class Emitter:
         use = resolution.uses[0]
         properties = {**slot_properties(use.form, use.slots), "layout": layout_attr(use.layout)}
         written = result if isinstance(result, tuple) else (result,) if result else ()
+        if guard:
+            properties["guard"] = string_attr("@")
+            read += guard
         op = create(cls, read, [RegType((c, "", 0)) for c in written], properties, {}, (), self.location)
         self.ops.append(op)
         return op

@@ -221,11 +221,11 @@ def _block(e: Emitter, block: Block, following: Block | None, made: dict[Block, 
 
 _INSTEAD = {
     "gpu.printf": "store what it would print to a buffer",
-    "gpu.launch": "outline it first, with mlir-opt --gpu-kernel-outlining",
-    "func.call": "inline the function first, with mlir-opt --inline",
-    "scf.parallel": "map it to threads first, or write scf.for",
-    "scf.forall": "map it to threads first, or write scf.for",
-    "math.fpowi": "convert the exponent and use math.powf",
+    "gpu.launch": "a kernel launches nothing; outline it on the host, with mlir-opt --gpu-kernel-outlining",
+    "gpu.launch_func": "a kernel launches nothing; launch it from the host",
+    "scf.execute_region": "write the operations of its region in its place, with mlir-opt --canonicalize",
+    "math.ipowi": "multiply in a loop, or use math.fpowi",
+    "vector.print": "store what it would print to a buffer",
 }
 """What to use in the place of operations that are common and have no lowering."""
 

@@ -12,8 +12,8 @@ import math
 
 from xdsl.ir import Operation, SSAValue
 
-from .arith import SMALL, narrowed, widened
-from .elementary import ACCURATE, accurate
+from .arith import SMALL, in_words, narrowed, widened
+from .elementary import ACCURATE, Doubles, accurate
 from .emitter import Emitter, elementwise, has_fastmath
 from .values import F32, Constant, Scalar, ScalarValue, Unsupported
 
@@ -116,6 +116,38 @@ def integral(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarVal
     if scalar.bits == 16:
         return in_f32(e, scalar, operands, f"cvt.{mode}.f32.f32")
     return e.emit(f"cvt.{mode}.{scalar.float}.{scalar.float}", e.register(operands[0]), result=scalar.register_class)
+
+
+@elementwise("math.round")
+def half_away_from_zero(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
+    """The integral part, and one more where the rest, which is exact, is at least a half."""
+    value = e.register(widened(e, operands[0], scalar) if scalar.bits == 16 else operands[0])
+    wide = F32 if scalar.bits == 16 else scalar
+    kind, class_ = wide.float, wide.register_class
+    whole = e.emit(f"cvt.rzi.{kind}.{kind}", value, result=class_)
+    rest = e.emit(f"abs.{kind}", e.emit(f"sub.rn.{kind}", value, whole, result=class_), result=class_)
+    far = e.emit(f"setp.ge.{kind}", rest, Constant(0.5, wide), result="pred")
+    one = e.emit(f"copysign.{kind}", value, e.register(Constant(1.0, wide)), result=class_)
+    found = e.emit_guarded(far, whole, f"add.rn.{kind}", whole, one)
+    return narrowed(e, found, scalar) if scalar.bits == 16 else found
+
+
+@elementwise("math.fpowi")
+def integral_power(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
+    """In f64, which holds every exponent that does not overflow; the sign is that of the lowest bit of the exponent."""
+    exponent_type = e.scalar(op.operands[1])
+    if scalar.bits == 64 or exponent_type.bits < 8:
+        raise Unsupported(f"{op.name} of a {op.operands[0].type} and a {op.operands[1].type}: use f32, and i8 to i64")
+    bits = max(exponent_type.bits, 16)
+    (exponent,) = map(e.register, in_words([operands[1]], e, exponent_type, "s"))
+    value = e.register(widened(e, operands[0], scalar) if scalar.bits == 16 else operands[0])
+    wide = e.emit("cvt.f64.f32", value, result="f64")
+    number = e.emit(f"cvt.rn.f64.s{bits}", exponent, result="f64")
+    zero = Constant(0, Scalar(exponent_type.register_class, bits))
+    low = e.emit(f"and.b{bits}", exponent, Constant(1, zero.scalar), result=zero.scalar.register_class)
+    odd = e.emit(f"setp.ne.s{bits}", low, zero, result="pred")
+    found = e.emit("cvt.rn.f32.f64", Doubles(e).whole_power(wide, number, odd), result="f32")
+    return narrowed(e, found, scalar) if scalar.bits == 16 else found
 
 
 @elementwise("math.absi", "math.ctpop", "math.ctlz", "math.cttz")
