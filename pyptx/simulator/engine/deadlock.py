@@ -15,7 +15,7 @@ import numpy as np
 
 from ...diagnostics import Diagnostic, SimulationError
 from ..machine.binding import meaning_of
-from ..machine.program import Imm, Inst, Segment
+from ..machine.program import Imm, Inst
 from ..machine.registry import Barrier, ClusterBarrier
 from .batch import Batch
 
@@ -78,7 +78,7 @@ class _Waits:
         for groups in (engine.groups, engine.waiting, engine.at_barrier, engine.cluster_waiting):
             for at, mask in groups.items():
                 self.place[mask] = at
-        where = {inst.number: n for n, s in enumerate(self.segments) for inst in _instructions(s)}
+        where = {inst.number: n for n, s in enumerate(self.segments) for inst in s.instructions}
         for poll in polls:
             self.place[poll.lanes] = where[poll.inst.number]
         self._reached: dict[int, set[int]] = {}
@@ -196,9 +196,3 @@ class _Waits:
                         found.add(following)
                         work.append(following)
         return found
-
-
-def _instructions(segment: Segment) -> Iterator[Inst]:
-    yield from segment.body
-    if segment.last is not None:
-        yield segment.last

@@ -284,7 +284,7 @@ class _Decoder:
         exposed: set[Reg] = set()
         for segment in self.segments:
             defined: set[Reg] = set()
-            for inst in (*segment.body, *((segment.last,) if segment.last else ())):
+            for inst in segment.instructions:
                 for reg in inst.read:
                     if reg not in defined:
                         exposed.add(reg)

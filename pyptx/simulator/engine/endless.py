@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.program import Inst
 from ..machine.texture import Surface
 from .batch import Batch
 
@@ -34,14 +33,6 @@ MOST_STATE = 64 << 20
 """Bytes of registers and memory beyond which there is no proof."""
 
 
-def changes(inst: Inst) -> bool:
-    """Whether an instruction may change what another thread or a later round finds, other than registers."""
-    family = inst.family
-    if family.access == "atomic":
-        return not (inst.has("cas") or inst.has("exch"))  # these look for what others do
-    return family.access in ("store", "copy") or (family.access == "object" and not inst.polls) or bool(family.starts)
-
-
 class Endless:
     """Looks at an engine now and then."""
 
@@ -49,10 +40,7 @@ class Endless:
         self.engine = engine
         self.max_steps = max_steps
         self.reads_time = any(
-            word in inst.text
-            for segment in engine.segments
-            for inst in (*segment.body, *([segment.last] if segment.last is not None else []))
-            for word in _TIME
+            word in inst.text for segment in engine.segments for inst in segment.instructions for word in _TIME
         )
         self.start()
 

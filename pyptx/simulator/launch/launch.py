@@ -240,7 +240,7 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
     for segment, count in zip(program.segments, engine.counts(), strict=True):
         if not count:
             continue
-        for inst in (*segment.body, *((segment.last,) if segment.last else ())):
+        for inst in segment.instructions:
             if inst.copies:
                 continue
             report.instructions += count

@@ -235,6 +235,16 @@ class Inst:
         return self.family.polls or (self.family.access == "load" and self.strong)
 
     @property
+    def changes(self) -> bool:
+        """Whether it may change what another thread or a later round of a loop finds, other than registers."""
+        family = self.family
+        if family.access == "atomic":
+            return not (self.has("cas") or self.has("exch"))  # these look for what others do
+        return (
+            family.access in ("store", "copy") or (family.access == "object" and not self.polls) or bool(family.starts)
+        )
+
+    @property
     def strong(self) -> bool:
         """Whether it says that it is a strong operation (PTX ISA 8.4): all modifiers of loads and stores that do."""
         return not _STRONG.isdisjoint(self.modifiers)
@@ -275,6 +285,11 @@ class Segment:
     after: int = -1
     compiled: bool = False
     """Whether a launch has compiled runs of its body (`jit.runs`): the next one need not wait as long."""
+
+    @property
+    def instructions(self) -> list[Inst]:
+        """All of them, the ending one last."""
+        return self.body if self.last is None else [*self.body, self.last]
 
 
 @dataclass(slots=True)

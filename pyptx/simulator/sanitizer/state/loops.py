@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from ....ssa.graph import Dominators, dominators
-from ...machine.program import Inst, Program, Segment
-
-
-def instructions_of(segment: Segment) -> list[Inst]:
-    return [*segment.body, *((segment.last,) if segment.last is not None else ())]
+from ...machine.program import Inst, Program
 
 
 def loop_of(program: Program, inst: Inst) -> Inst | None:
     """The first instruction with a place of the innermost loop around an instruction; None if it is in none."""
-    at = next((n for n, segment in enumerate(program.segments) if inst in instructions_of(segment)), None)
+    at = next((n for n, segment in enumerate(program.segments) if inst in segment.instructions), None)
     if at is None:
         return None
     entry = next(f.entry for f in program.functions if f.number == program.segments[at].function)
@@ -24,7 +20,7 @@ def loop_of(program: Program, inst: Inst) -> Inst | None:
     block = number[at]
     header: int | None = _innermost(tree, block) if tree.reachable(block) else None
     while header is not None:
-        for found in instructions_of(program.segments[order[header]]):
+        for found in program.segments[order[header]].instructions:
             if found.line is not None:
                 return found
         header = graph[header][0] if graph[header] else None  # what only moves registers has no place

@@ -10,7 +10,6 @@ from ....dialects.ptx.move import Mov
 from ...machine.machine import Machine
 from ...machine.program import Imm, Inst, Not, Operand, Program, Reg
 from ...machine.registry import MEANINGS, Pure
-from .loops import instructions_of
 
 Array = Any
 
@@ -105,7 +104,7 @@ def maybe_undefined(program: Program) -> set[Reg]:
     before: list[int] = []  # reads before any write within the segment
     for segment in segments:
         defined = exposed = 0
-        for inst in instructions_of(segment):
+        for inst in segment.instructions:
             for reg in (*inst.needs, *added_to(inst)[0]):
                 if not defined & bit(reg):
                     exposed |= bit(reg)
