@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,6 +27,19 @@ def corpus_files(pattern: str = "**/*.ptx") -> list[Path]:
     Without the corpus it is one placeholder, so that the test exists, to be skipped, or to fail in CI.
     """
     return sorted(CORPUS.glob(pattern)) or [CORPUS / "missing.ptx"]
+
+
+def some_corpus_files(folder: Path, size: int = 150_000) -> list[Path]:
+    """Files of a folder of the corpus, other ones in each run, of about `size` bytes together: a whole folder takes minutes
+    where a program is made, run and compared for each. A failure names its file.
+    """
+    chosen: list[Path] = []
+    for path in random.sample(found := sorted(folder.glob("*.ptx")), len(found)):
+        size -= path.stat().st_size
+        if chosen and size < 0:
+            break
+        chosen.append(path)
+    return chosen
 
 
 def corpus_id(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""About a minute of random instructions: every disagreement with ptxas is of an explained kind."""
+"""Some seconds of random instructions: every disagreement with ptxas is of an explained kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.explained import EXPLAINED, Disagreement, explanation
 from benchmarks.fuzz_verdicts import rounds
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
 
-ROUNDS = 12
+ROUNDS = 3
 SIZE = 2000
 
 
@@ -24,7 +24,7 @@ def test_random_instructions_are_judged_as_ptxas_judges_them() -> None:
     for _, legal, found in islice(rounds(seed=20, size=SIZE), ROUNDS):
         accepted += legal
         wrong += [d for d in found if explanation(d) is None]
-    assert accepted > 3000, "hardly anything was legal: the generator is broken"
+    assert accepted > 750, "hardly anything was legal: the generator is broken"
     assert not wrong, "\n".join(f"{d.kind}\n    {d.version} {d.target} {d.text}" for d in wrong[:20])
 
 
