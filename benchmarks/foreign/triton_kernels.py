@@ -57,6 +57,37 @@ def in_place(x, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def in_place_scalar(x):
+    tl.store(x, tl.load(x) * 2.0 + 1.0)
+
+
+@triton.jit
+def in_place_softmax(x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=-float("inf"))
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(x + tl.program_id(0) * n + i, e / tl.sum(e, 0), mask=i < n)
+
+
+@triton.jit
+def in_place_pairs(x, c, s, n, HALF: tl.constexpr):
+    """The rotation of rotary embeddings."""
+    i = tl.arange(0, HALF)
+    row = x + tl.program_id(0) * n
+    a, b = tl.load(row + i), tl.load(row + HALF + i)
+    cos, sin = tl.load(c + i), tl.load(s + i)
+    tl.store(row + i, a * cos - b * sin)
+    tl.store(row + HALF + i, b * cos + a * sin)
+
+
+@triton.jit
+def in_place_steps(x, n, BLOCK: tl.constexpr):
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, mask=i < n) * 0.5, mask=i < n)
+
+
+@triton.jit
 def total(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0.0), 0))
@@ -192,6 +223,21 @@ d = s.astype(np.float64) - s.mean(1, keepdims=True, dtype=np.float64)
 emit("layer_norm", layer_norm, (6,), [s, w, b, np.zeros_like(s), 200], {"BLOCK": 256},
      {3: d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5) * w + b})  # fmt: skip
 emit("in_place", in_place, (4,), [x.copy(), 1000], {"BLOCK": 256}, {0: x.astype(np.float64) * 2 + 1})
+emit("in_place_scalar", in_place_scalar, (1,), [x[:1].copy()], {}, {0: x[:1].astype(np.float64) * 2 + 1})
+for block in (1, 8, 32, 64):
+    for warps in (4, 8):
+        emit(f"in_place_{block}_w{warps}", in_place, (3,), [x[: 3 * block].copy(), 3 * block], {"BLOCK": block},
+             {0: x[: 3 * block].astype(np.float64) * 2 + 1}, warps=warps)  # fmt: skip
+for block in (32, 64):
+    rows = x[: 4 * block].reshape(4, block)
+    e = np.exp(rows.astype(np.float64) - rows.max(1, keepdims=True))
+    emit(f"in_place_softmax_{block}", in_place_softmax, (4,), [rows.copy(), block], {"BLOCK": block},
+         {0: e / e.sum(1, keepdims=True)})  # fmt: skip
+    cos, sin = (np.asarray(f(np.arange(block)), np.float32) for f in (np.cos, np.sin))
+    a, b = (v.astype(np.float64) for v in (x[: 2 * block].reshape(2, 1, block)[:, 0], y[: 2 * block].reshape(2, block)))
+    emit(f"in_place_pairs_{block}", in_place_pairs, (2,), [np.concatenate([a, b], 1).astype(np.float32), cos, sin, 2 * block],
+         {"HALF": block}, {0: np.concatenate([a * cos - b * sin, b * cos + a * sin], 1)})  # fmt: skip
+    emit(f"in_place_steps_{block}", in_place_steps, (1,), [x[:300].copy(), 300], {"BLOCK": block}, {0: x[:300] * 0.5})
 emit(
     "total",
     total,

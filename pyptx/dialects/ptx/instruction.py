@@ -155,6 +155,8 @@ class Instruction(Operation, Fragments):
     """Whether its result depends on the order in which threads run, in right programs, too."""
     whole_warp: ClassVar[bool] = False
     """Whether all threads of a warp execute it together, without a membermask."""
+    exchanges: ClassVar[bool] = False
+    """Whether threads of a warp get values of each other's registers, and nothing else happens."""
     aligned: ClassVar[bool] = False
     """Whether it is `.aligned` without saying so."""
     unit: ClassVar[str] = ""

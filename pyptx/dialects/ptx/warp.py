@@ -28,6 +28,7 @@ class Shuffle(Instruction):
     section = "9.7.10.6"
     result_name = "other"
     effect = "order"
+    exchanges = True
     differs = "thread"
     unit = "warp"
     forms = (
@@ -49,6 +50,7 @@ class Vote(Instruction):
     section = "9.7.15.10"
     result_name = "votes"
     effect = "order"
+    exchanges = True
     differs = "warp"
     unit = "warp"
     forms = (
@@ -72,6 +74,7 @@ class Match(Instruction):
     section = "9.7.15.11"
     result_name = "same"
     effect = "order"
+    exchanges = True
     differs = "warp"
     unit = "warp"
     forms = (
@@ -115,6 +118,7 @@ class Redux(Instruction):
     name = "ptx.redux"
     section = "9.7.15.13"
     effect = "order"
+    exchanges = True
     differs = "warp"
     unit = "warp"
     forms = (

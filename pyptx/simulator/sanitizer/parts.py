@@ -39,6 +39,7 @@ from .state.patterns import Patterns
 from .state.phases import Phases
 from .state.progress import Progress
 from .state.scopes import Scopes
+from .state.unused import Unused
 
 STATE: tuple[type[Part], ...] = (
     Progress,
@@ -46,6 +47,7 @@ STATE: tuple[type[Part], ...] = (
     Patterns,
     Observation,
     Lockstep,
+    Unused,
     Scopes,
     Phases,
     Completion,

@@ -48,6 +48,8 @@ class Sanitizer(Observer):
     @property
     def said(self) -> list[Diagnostic]:
         """The findings, and of which rules there are more."""
+        for part in self.parts:
+            part.settle()
         return self._found.told
 
     def attach(self, machine: Machine) -> None:
@@ -63,6 +65,8 @@ class Sanitizer(Observer):
             part.start()
 
     def finished(self, engine: Engine) -> None:
+        for part in self.parts:
+            part.settle()
         for part in self.parts:
             part.finish()
 

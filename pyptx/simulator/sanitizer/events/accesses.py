@@ -23,6 +23,7 @@ from ..state.order import Order, granules_of
 from ..state.patterns import Patterns, kind_of
 from ..state.progress import Progress
 from ..state.shadow import GPU, WEAK, Space
+from ..state.unused import Unused
 
 Array = Any
 
@@ -42,6 +43,7 @@ class Accesses(Part):
         self.patterns, self.progress = context.part(Patterns), context.part(Progress)
         self.races, self.replicas = context.part(Races), context.part(Replicas)
         self.non_coherent = context.part(NonCoherent)
+        self.unused = context.part(Unused)
         self.memory, self.mbarriers = context.part(UninitialisedMemory), context.part(Mbarriers)
 
     def access(self, access: Access) -> None:
@@ -143,6 +145,7 @@ class Accesses(Part):
         now = self.context.tick(inst)
         self.progress.made()
         everyone = self.machine.lane_numbers if lanes is None else lanes
+        self.unused.note(inst, everyone)
         self._collided: list[tuple[Space, Array, Array]] = []
         for space, first, where in self.shadow.places(access, lanes):
             chosen = everyone if where is None else everyone[where]

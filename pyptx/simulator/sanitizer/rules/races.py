@@ -22,6 +22,7 @@ from ..state.observation import Observation, scalar_size
 from ..state.order import Order, alike
 from ..state.scopes import Scopes
 from ..state.shadow import ASYNC, GPU, THREAD, WEAK, Space
+from ..state.unused import Unused
 from .replicas import Replicas
 
 Array = Any
@@ -62,7 +63,7 @@ class Races(Part):
     def __init__(self, context: Context):
         super().__init__(context)
         self.order, self.observation = context.part(Order), context.part(Observation)
-        self.lockstep = context.part(Lockstep)
+        self.lockstep, self.unused = context.part(Lockstep), context.part(Unused)
         self.scopes, self.replicas = context.part(Scopes), context.part(Replicas)
         self.asynchronous: Callable[[Inst, Space, Array, Array, Array, str, str], None]
         """Examines accesses to what copies have written or read; `CopiesInFlight` gives it."""
@@ -123,7 +124,22 @@ class Races(Part):
         if bad.size:
             bad = bad[~self.replicas.told(inst, space, index[bad], lanes[bad], stamps[bad], now, before)]
         if bad.size:
-            self._report(inst, space, index[bad], lanes[bad], stamps[bad], kind, now, before)
+
+            def told(which: Array) -> None:
+                self._report(inst, space, index[which], lanes[which], stamps[which], kind, now, before)
+
+            held = self.unused.hold(
+                inst,
+                index[bad],
+                lanes[bad],
+                stamps[bad],
+                now,
+                before,
+                self.replicas.executions,
+                lambda at: told(bad[at]),
+            )
+            if not held.all():
+                told(bad[~held])
 
     def _report(
         self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array, kind: int, now: str, before: str

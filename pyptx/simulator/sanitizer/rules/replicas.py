@@ -48,19 +48,23 @@ class Replicas(Part):
         parts.append((index, lanes))
         del parts[:-MOST_PARTS]
 
+    def executions(self, number: int) -> list[tuple[Array, Array]]:
+        """(granules, lanes) of the last executions of a load or store."""
+        return self.parts.get(number, [])
+
     def _doubles(self, load: Inst, store: Inst, granule: int, reader: int, writer: int) -> bool:
         """Whether two lanes of a warp read a granule with one load, as others read other ones, and the reader stores nothing
         else where the writer overwrites it.
         """
         both: set[int] = set()
         read: set[int] = set()
-        for index, lanes in self.parts.get(load.number, ()):
+        for index, lanes in self.executions(load.number):
             near = lanes // 32 == writer // 32
             read.update(index[near].tolist())
             both.update(lanes[near & (index == granule)].tolist())
         if len(read) < 2 or not {reader, writer} <= both:
             return False
-        for index, lanes in reversed(self.parts.get(store.number, ())):
+        for index, lanes in reversed(self.executions(store.number)):
             mine = index[lanes == reader]
             if mine.size:
                 return granule in mine.tolist()

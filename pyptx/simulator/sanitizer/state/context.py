@@ -174,6 +174,9 @@ class Part(Observer):
     ) -> None:
         """Lanes, or what they issued, are about to access granules of shared, global or local memory, one each."""
 
+    def settle(self) -> None:
+        """Tell what was held back: all threads of the batch have exited, or the launch ends in an error."""
+
     def finish(self) -> None:
         """All threads of the batch have exited."""
 
