@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics import Diagnostic, PTXError
-from ..dialects.ptx.target import unknown_target
 from ..parser import parse_text
 from ..simulator import load
 from .require import required
 from .signatures import CudaKernel, demangled, parameters_at
+from .targets import checked_target
 
 __all__ = ["CudaKernel", "compile", "ptx"]
 
@@ -73,11 +73,10 @@ def ptx(
     """The PTX of CUDA C++, and the symbols of `names` where NVRTC says them. Arguments and errors as for `compile`."""
     text, title = _text(source), _title(source)
     if compiler not in (None, "nvrtc", "nvcc"):
-        raise ValueError(f"compiler={compiler!r} is not one of 'nvrtc', 'nvcc'")
+        raise PTXError(f"compiler={compiler!r} is not one of 'nvrtc', 'nvcc'")
     if isinstance(options, str):
-        raise ValueError(f"options={options!r} is a string; it is a sequence, such as [{options!r}]")
-    if (wrong := unknown_target(arch)) is not None:
-        raise ValueError(wrong)
+        raise PTXError(f"options={options!r} is a string; it is a sequence, such as [{options!r}]")
+    checked_target(arch)
     if compiler == "nvcc" or (compiler is None and HOST_CODE.search(text)):
         return _nvcc(source, text, arch, tuple(options)), {}
     folder = () if not _is_path(source) else (f"-I{Path(source).resolve().parent}",)

@@ -13,6 +13,7 @@ from ..diagnostics import PTXError
 from ..parser import parse_text
 from ..simulator import LoadedKernel, load
 from .require import required
+from .targets import checked_target
 
 __all__ = ["compile", "ptx"]
 
@@ -25,7 +26,7 @@ def ptx(function: Any, *args: Any, arch: str = "sm_90a", **keywords: Any) -> str
     MissingFrontEnd where CuTe DSL is not installed; PTXError where it gives no PTX.
     """
     cute: Any = required("cutlass.cute", "nvidia-cutlass-dsl", TESTED, LOWEST)
-    compiled = cute.compile[cute.KeepPTX(), cute.GPUArch(arch)](function, *args, **keywords)
+    compiled = cute.compile[cute.KeepPTX(), cute.GPUArch(checked_target(arch))](function, *args, **keywords)
     text = getattr(compiled, "__ptx__", None)
     if not text:
         raise PTXError(f"CuTe DSL gave no PTX of {getattr(function, '__name__', function)}")

@@ -16,6 +16,7 @@ from ..diagnostics import SimulationError
 from ..parser import parse_text
 from ..simulator import LoadedKernel, Report, load
 from .require import required
+from .targets import number_of
 
 __all__ = ["NumbaKernel", "compile", "ptx"]
 
@@ -27,8 +28,9 @@ def ptx(function: Any, signature: Any, *, arch: str = "sm_90", **options: Any) -
     those of `numba.cuda.compile_ptx`, such as `fastmath=True`. MissingFrontEnd where numba-cuda is not installed.
     """
     cuda: Any = required("numba.cuda", "numba-cuda", TESTED)
-    number = int(arch.removeprefix("sm_").rstrip("af"))
-    text, _ = cuda.compile_ptx(getattr(function, "py_func", function), signature, cc=divmod(number, 10), **options)
+    text, _ = cuda.compile_ptx(
+        getattr(function, "py_func", function), signature, cc=divmod(number_of(arch), 10), **options
+    )
     return text
 
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Generator
-from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..diagnostics import SimulationError
-from ..simulator import simulate
+from ..diagnostics import PTXError, SimulationError, did_you_mean
+from ..simulator.launch.options import CHECKS, SHAPE, checked_options
+from .targets import checked_target, number_of
 
 if TYPE_CHECKING:
     from .triton.driver import Launch, Session
@@ -36,6 +36,10 @@ FLAGS = {
     "findings": "error",
 }
 """Options and their defaults; `findings`: the severity from which on a finding fails a test (error, warning, none)."""
+WORDS = ("arch", "engine", "findings")
+"""Options whose values are words."""
+SEVERITIES = {"error": ("error",), "warning": ("error", "warning"), "none": ()}
+"""Value of `findings` -> severities that fail a test."""
 SLOWEST = 5
 NAME = "pyptx-simulator"
 
@@ -80,26 +84,29 @@ def _is_path(given: str) -> bool:
 
 def options_of(text: str) -> dict[str, Any]:
     """The options in `check=0,arch=sm_100`. `check` alone is `check=1`. UsageError for others."""
-    from ..dialects.ptx.target import unknown_target
-
     options = dict(FLAGS)
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in FLAGS:
             raise pytest.UsageError(f"--pyptx has no option {name!r}; it has: {', '.join(FLAGS)}")
-        if name == "findings" and value not in ("error", "warning", "none"):
-            raise pytest.UsageError(f"--pyptx: findings={value!r} is not one of error, warning, none")
-        if name == "arch" and (wrong := unknown_target(value)) is not None:
-            raise pytest.UsageError(f"--pyptx: {wrong}")
-        if name in ("arch", "engine", "findings"):
-            options[name] = value
-        elif not re.fullmatch(r"\d*", value):
-            raise pytest.UsageError(f"--pyptx: {name}={value!r} is not a number")
-        elif name in ("schedules", "max_steps") and int(value or 1) < 1:
-            raise pytest.UsageError(f"--pyptx: {name}={value!r} is not positive")
-        else:
-            options[name] = bool(int(value or 1)) if name == "check" else int(value or 1)
-    return options
+        options[name] = int(value or 1) if re.fullmatch(r"\d*", value) and name not in WORDS else value
+    if (wrong := _wrong(options)) is not None:
+        raise pytest.UsageError(f"--pyptx: {wrong}")
+    return {**options, "check": bool(options["check"])}
+
+
+def _wrong(options: dict[str, Any]) -> str | None:
+    """What is wrong with the values of options."""
+    judged = dict(options)
+    findings, arch = judged.pop("findings", "none"), judged.pop("arch", "sm_90")
+    if not isinstance(findings, str) or findings not in SEVERITIES:
+        return f"findings={findings!r} is not one of {', '.join(SEVERITIES)}"
+    try:
+        checked_target(arch)
+        checked_options(judged)
+    except PTXError as error:
+        return error.diagnostics[0].message
+    return None
 
 
 class SimulatorPlugin:
@@ -115,7 +122,7 @@ class SimulatorPlugin:
         self.count, self.found, self.seconds = 0, 0, 0.0
         self.unsupported: dict[str, str] = {}
         self._stack = contextlib.ExitStack()
-        self._stack.enter_context(cuda_on_cpu(triton.number_of(options["arch"])))
+        self._stack.enter_context(cuda_on_cpu(number_of(options["arch"])))
         self.session: Session = self._stack.enter_context(
             triton.simulate(arch=options["arch"], on_finding="ignore", **self.options)
         )
@@ -182,7 +189,7 @@ class SimulatorPlugin:
 
 def _marked(item: Any) -> dict[str, Any]:
     """The options in a test's marks, the nearest last. The test fails where one does not exist."""
-    known = {*FLAGS, *signature(simulate).parameters} - {"arch", "kernel", "args"}
+    known = {*FLAGS, *CHECKS} - {"arch", *SHAPE}
     options: dict[str, Any] = {}
     for mark in reversed([*item.iter_markers("pyptx")]):
         wrong = next((k for k in mark.kwargs if k not in known), None)
@@ -191,10 +198,11 @@ def _marked(item: Any) -> dict[str, Any]:
         if wrong == "arch":
             pytest.fail("arch is chosen for the whole run: pytest --pyptx=arch=...", pytrace=False)
         if wrong is not None:
-            pytest.fail(f"pytest.mark.pyptx has no option {wrong!r}", pytrace=False)
+            near = did_you_mean(wrong, known) or f"it has {', '.join(sorted(known))}"
+            pytest.fail(f"pytest.mark.pyptx has no option {wrong!r}: {near}", pytrace=False)
         options |= mark.kwargs
-    if options.get("findings", "none") not in ("error", "warning", "none"):
-        pytest.fail(f"findings={options['findings']!r} is not one of error, warning, none", pytrace=False)
+    if (problem := _wrong(options)) is not None:
+        pytest.fail(f"pytest.mark.pyptx: {problem}", pytrace=False)
     return options
 
 
@@ -215,5 +223,4 @@ def _of_the_test(traceback: TracebackType | None) -> TracebackType | None:
 
 def _counted(launch: Launch, severity: str) -> list[Any]:
     """The findings of a launch that fail a test."""
-    wanted = {"error": ("error",), "warning": ("error", "warning"), "none": ()}[severity]
-    return [f for f in launch.report.distinct if f.severity in wanted]
+    return [f for f in launch.report.distinct if f.severity in SEVERITIES[severity]]

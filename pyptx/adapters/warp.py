@@ -20,7 +20,9 @@ import numpy as np
 from ..diagnostics import PTXError, SimulationError
 from ..parser import parse_text
 from ..simulator import DeviceMemory, LoadedKernel, Report, load
+from ..simulator.launch.options import checked_options, sizes_of
 from .require import required
+from .targets import number_of
 
 __all__ = ["WarpKernel", "compile", "ptx"]
 
@@ -37,8 +39,7 @@ def ptx(module: Any, *, arch: str = "sm_90") -> str:
     warp.config.quiet = True
     warp.init()
     with tempfile.TemporaryDirectory() as folder:
-        number = int(arch.removeprefix("sm_").rstrip("af"))
-        warp.compile_aot_module(module, arch=number, module_dir=folder, use_ptx=True)
+        warp.compile_aot_module(module, arch=number_of(arch), module_dir=folder, use_ptx=True)
         found = sorted(Path(folder).rglob("*.ptx"))
         if not found:
             raise PTXError(f"Warp gave no PTX of {getattr(module, '__name__', module)}")
@@ -63,10 +64,9 @@ class WarpKernel(LoadedKernel):
         self, *args: object, dim: int | tuple[int, ...] = 1, memory: DeviceMemory | None = None, **options: Any
     ) -> Report:
         """Run `dim` threads (an integer or up to four) on the CPU, in blocks of 256. Options: see `pyptx.simulate`."""
-        sizes = (dim,) if isinstance(dim, int) else tuple(dim)
         room = (self.parameters[0].size - 16) // 4
-        if not 1 <= len(sizes) <= room or min(sizes) < 1:
-            raise SimulationError(f"dim = {dim!r}: this launch has one to {room} positive sizes")
+        sizes = sizes_of(dim, "dim", most=room)
+        checked_options({"memory": memory})
         total = int(np.prod(sizes))
         memory = DeviceMemory() if memory is None else memory
         # Warp's launch bounds: the sizes, their product, and the threads that share coordinates (in tiled launches)

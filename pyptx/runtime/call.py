@@ -20,6 +20,7 @@ import numpy as np
 
 from ..diagnostics import PTXError, SimulationWarning
 from ..simulator.launch.launch import load_module, simulate_entry
+from ..simulator.launch.options import checked_options
 from ..simulator.tensor.tile_maps import with_tensor_maps
 from .driver import LaunchShape
 from .scalars import FORMATS, pack_scalar, plain_number
@@ -264,20 +265,23 @@ def _simulate(
     values = [*arrays, *_scalars(kernel, parameters[len(arrays) :], accepted)]
     if len(values) < len(parameters):
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
-    cluster = None if shape.cluster == (1, 1, 1) else shape.cluster
     report = simulate_entry(
         loaded,
         entry,
         values,
-        grid=shape.grid,
-        block=shape.block,
-        cluster=cluster,
-        smem=shape.smem,
-        cooperative=shape.cooperative,
+        checked_options(shape_options(shape)),
         uninitialised=fresh,
         named=kernel.trace(**accepted).shared,
     )
     tell(report)
+
+
+def shape_options(shape: Any) -> dict[str, Any]:
+    """The options of `simulate` for the shape of a launch. A cluster of one CTA is as good as none."""
+    cluster = None if shape.cluster == (1, 1, 1) else shape.cluster
+    return {
+        "grid": shape.grid, "block": shape.block, "cluster": cluster, "smem": shape.smem, "cooperative": shape.cooperative,
+    }  # fmt: skip
 
 
 def tell(report: Any) -> None:

@@ -37,6 +37,7 @@ import numpy as np
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
 from ..simulator.launch.launch import LoadedModule, simulate_entry
+from ..simulator.launch.options import checked_options
 from ..simulator.tensor.tensor_map import TensorArgument, TensorMap
 from ..simulator.tensor.tile_maps import map_of_tile
 from .cache import CacheRefused, cache_directory, make_private
@@ -50,6 +51,7 @@ from .call import (
     bind_sizes,
     check_count,
     describe_tile,
+    shape_options,
 )
 from .compile import compile_ptx
 from .differentiable import Keywords
@@ -314,11 +316,7 @@ def run_program(program: Program, arrays: Sequence[Any]) -> None:
         loaded,
         program.entry,
         values,
-        grid=program.grid,
-        block=program.block,
-        cluster=None if program.cluster == (1, 1, 1) else program.cluster,
-        smem=program.smem,
-        cooperative=program.cooperative,
+        checked_options(shape_options(program)),
     )
     if report.output:
         sys.stdout.write(report.output)

@@ -114,18 +114,10 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
 
 def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any], options: Mapping[str, Any]) -> None:
     from ..simulator.launch.launch import simulate_entry
+    from ..simulator.launch.options import checked_options
 
-    report = simulate_entry(
-        loaded,
-        name,
-        args,
-        grid=grid,
-        block=block,
-        cluster=options.get("cluster"),
-        smem=options.get("smem") or 0,
-        cooperative=bool(options.get("cooperative")),
-    )
-    tell(report)
+    taken = {n: options[n] for n in ("cluster", "smem", "cooperative") if n in options}
+    tell(simulate_entry(loaded, name, args, checked_options({"grid": grid, "block": block, **taken})))
 
 
 def launch_entry(

@@ -20,6 +20,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .launch.device_memory import DeviceBuffer, DeviceMemory
 from .launch.launch import LoadedModule, load_module, simulate_entry
 from .launch.loaded import LoadedKernel, load
+from .launch.options import Options, checked_options
 from .launch.report import Line, Report
 from .machine.endpoint import Endpoint
 from .machine.machine import Observer
@@ -27,7 +28,7 @@ from .machine.texture import Sampler, Surface, Texture
 from .observers.numerics import Numerics
 from .observers.profile import Profile
 from .observers.timeline import Timeline
-from .observers.trace import Step, Stored, ThreadName, watchers
+from .observers.trace import Step, Stored, ThreadName
 from .tensor.tile_maps import tensor_map, with_tensor_maps
 
 __all__ = [
@@ -120,49 +121,33 @@ def simulate(
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.
     """
-    named: Sequence[tuple[str, str, int, int, int]] = ()
-    if hasattr(kernel, "resolve_launch"):
-        # a traced kernel knows its launch and its tensor maps; what is given here goes before it
-        dims = _dimensions(kernel, args)
-        traced = kernel.trace(**dims)
-        args = tuple(with_tensor_maps(traced.parameters, args))
-        if grid is None or block is None or cluster is None:
-            known = kernel.resolve_launch(dims) if grid is None else None
-            grid = known.grid if known is not None else grid
-            block = block or (known.block if known is not None else kernel.block)
-            cluster = cluster or (known.cluster if known is not None else kernel.cluster)
-        cluster = None if cluster in (1, (1, 1, 1)) else cluster
-        smem = smem or traced.dynamic_smem
-        cooperative = kernel.cooperative if cooperative is None else cooperative
-        loaded, name = _find(traced.module)
-        named = traced.shared
-    else:
+    given = {k: v for k, v in locals().items() if k not in ("kernel", "args")}
+    options = checked_options(given)
+    if not hasattr(kernel, "resolve_launch"):
         loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
+        return simulate_entry(loaded, name, args, options)
+    # a traced kernel knows its launch and its tensor maps; what is given here goes before it
+    dims = _dimensions(kernel, args)
+    traced = kernel.trace(**dims)
+    loaded, name = _find(traced.module)
     return simulate_entry(
         loaded,
         name,
-        args,
-        grid=grid,
-        block=block,
-        cluster=cluster,
-        smem=smem,
-        check=check,
-        seed=seed,
-        max_steps=max_steps,
-        observers=watchers(observers, trace, on_instruction, on_store, threads),
-        profile=profile,
-        numerics=numerics,
-        arithmetic=arithmetic,
-        arch=arch,
-        approx=approx,
-        engine=engine,
-        schedules=schedules,
-        schedule=schedule,
-        cooperative=bool(cooperative),
-        programmatic=programmatic,
-        device=memory,
-        named=named,
+        with_tensor_maps(traced.parameters, args),
+        checked_options({**given, **_own_launch(kernel, dims, options), "smem": options.smem or traced.dynamic_smem}),
+        named=traced.shared,
     )
+
+
+def _own_launch(kernel: Any, dims: dict[str, int], options: Options) -> dict[str, Any]:
+    """The launch options that a traced kernel says itself, where they are not given."""
+    given = {"grid": options.grid, "block": options.block, "cluster": options.cluster}
+    resolve = options.grid is None or any(size is None and callable(getattr(kernel, n)) for n, size in given.items())
+    known = kernel.resolve_launch(dims) if resolve else kernel
+    sizes = {name: getattr(known, name) if size is None else size for name, size in given.items()}
+    if sizes["cluster"] in (1, (1, 1, 1)):
+        sizes["cluster"] = None
+    return {**sizes, "cooperative": kernel.cooperative if options.cooperative is None else options.cooperative}
 
 
 def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:

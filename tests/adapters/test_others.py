@@ -95,7 +95,7 @@ def test_arrays_as_warp_passes_them() -> None:
     memory = DeviceMemory()
     assert kernel.simulate(x, dim=300, memory=memory).findings == []  # two blocks of 256
     assert (x == 2 * np.arange(300)).all()
-    with pytest.raises(SimulationError, match="this launch has one to 2 positive sizes"):
+    with pytest.raises(SimulationError, match="dim must be a positive integer or up to 2 of them"):
         kernel.simulate(x, dim=(1, 2, 3))
     with pytest.raises(SimulationError, match="Warp's arrays have four at most"):
         kernel.simulate(np.zeros((1, 1, 1, 1, 1)), dim=1)

@@ -12,8 +12,9 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import pyptx
-from pyptx import SimulationError
+from pyptx import PTXError, SimulationError
 from pyptx.diagnostics import SimulationWarning
+from pyptx.simulator.launch.options import CHECKS, SHAPE
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
@@ -177,3 +178,17 @@ def test_the_driver_is_the_former_one_afterwards() -> None:
 def test_what_cannot_be(call, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_sessions_check_options_when_they_begin() -> None:
+    for option in (*(n for n in CHECKS if n not in SHAPE), "on_finding"):
+        for value in (None, 5, "x", [], object()):
+            try:
+                with pyptx.triton.simulate(**{option: value}):
+                    pass
+            except PTXError as error:
+                assert option in str(error)
+    with pytest.raises(TypeError, match=r"pyptx.triton.simulate has no option 'chekc': did you mean `check`\?"):
+        pyptx.triton.simulate(chekc=True).__enter__()
+    with pytest.raises(TypeError, match="has no option 'grid'"):
+        pyptx.triton.simulate(grid=1).__enter__()

@@ -5,6 +5,8 @@ run in NumPy). None: as the test asks for.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ import pyptx.simulator
 from pyptx.numerics import llvm as compiler
 from pyptx.simulator.launch import loaded
 from pyptx.simulator.launch.launch import simulate_entry
+from pyptx.simulator.launch.options import Options
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -29,8 +32,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         pytest.skip("needs llvmlite (the extra jit)")
 
     @functools.wraps(simulate_entry)
-    def entry(*args: object, **options: object) -> object:
-        return simulate_entry(*args, **{**options, "check": False, "engine": name})  # pyright: ignore
+    def entry(loaded: Any, entry: str, args: Any, options: Options, **others: Any) -> object:
+        return simulate_entry(loaded, entry, args, replace(options, check=False, engine=name), **others)
 
     monkeypatch.setattr(loaded, "simulate_entry", entry)
     monkeypatch.setattr(pyptx.simulator, "simulate_entry", entry)

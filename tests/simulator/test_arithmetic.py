@@ -135,5 +135,5 @@ def test_accumulation_order() -> None:
 @pytest.mark.parametrize("option", ["arithmetic", "approx"])
 def test_unknown_choices(option: str) -> None:
     x = np.ones(LANES, np.float32)
-    with pytest.raises(SimulationError, match=f"{option} is .* or random, not 'fast'"):
+    with pytest.raises(SimulationError, match=f"{option} must be .* or 'random', not 'fast'"):
         unary("mov.b32 %r3, %r2;").simulate(x, x.copy(), grid=1, block=LANES, **{option: "fast"})

@@ -118,7 +118,7 @@ def test_what_cannot_be(make, words: str) -> None:
 
 
 def test_a_memory_of_another_type(total: pyptx.LoadedKernel) -> None:
-    with pytest.raises(SimulationError, match="memory= is a DeviceMemory, not int"):
+    with pytest.raises(SimulationError, match=r"memory must be a pyptx\.DeviceMemory, not 3"):
         total.simulate(0, 0, memory=3, grid=1, block=1)
 
 

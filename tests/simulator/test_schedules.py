@@ -281,7 +281,7 @@ def test_threads_may_leave_past_the_last_instruction() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"schedules": 0}, "a launch has one schedule at least"),
+        ({"schedules": 0}, "a launch needs a schedule at least"),
         ({"schedules": 2.5}, "schedules must be an integer"),
         ({"schedule": "x"}, "it is a number, such as 3"),
         ({"schedule": -1}, "it is a number, such as 3"),

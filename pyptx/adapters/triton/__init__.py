@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...diagnostics import PTXError, SimulationError
-from ...dialects.ptx.target import unknown_target
 from ...simulator import LoadedKernel, load
+from ...simulator.launch.options import CHECKS, SHAPE, checked_options, refuse_unknown
 from ..require import required
+from ..targets import number_of
 from .arguments import Unsupported
 from .driver import LOWEST, SESSIONS, TESTED, Launch, Session, make_driver
 
@@ -30,12 +31,15 @@ def simulate(
 
     `check` and other options: those of `pyptx.simulate`. `on_finding`: `"warn"` (`SimulationWarning` at the launch),
     `"raise"` (SimulationError for findings that are errors) or `"ignore"`. The session's `launches` have the reports.
-    MissingFrontEnd where Triton is not installed; ValueError for an unknown option value.
+    MissingFrontEnd where Triton is not installed; TypeError for an unknown option, PTXError for a wrong value.
     """
-    if on_finding not in ("warn", "raise", "ignore"):
-        raise ValueError(f"on_finding={on_finding!r} is not one of 'warn', 'raise', 'ignore'")
+    if not isinstance(on_finding, str) or on_finding not in ("warn", "raise", "ignore"):
+        raise PTXError(f"on_finding={on_finding!r} is not one of 'warn', 'raise', 'ignore'")
+    options = {"check": check, **options}
+    refuse_unknown(options, [n for n in CHECKS if n not in SHAPE], "pyptx.triton.simulate")
+    checked_options(options)
     runtime = required("triton.runtime", "triton", TESTED, LOWEST).driver
-    session = Session(number_of(arch), {"check": check, **options}, lambda launch: _tell(launch, on_finding))
+    session = Session(number_of(arch), options, lambda launch: _tell(launch, on_finding))
     before = getattr(runtime, "_active", None)
     runtime.set_active(make_driver(session))
     SESSIONS.append(session)
@@ -81,13 +85,6 @@ def kernel(
 ) -> LoadedKernel:
     """A `triton.jit` function as `pyptx.load` gives kernels: to simulate, analyse, transpile, edit or launch. See `ptx`."""
     return next(iter(load(ptx(function, signature, constants, arch=arch, **options) + "\n").values()))
-
-
-def number_of(arch: str) -> int:
-    """90 for `"sm_90a"`. ValueError for what is not a target."""
-    if (wrong := unknown_target(arch)) is not None:
-        raise ValueError(wrong)
-    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def _tell(launch: Launch, on_finding: str) -> None:

@@ -45,8 +45,10 @@ def near_targets(name: str, limit: int = 3) -> list[str]:
     return sorted(same, key=lambda t: abs(int(re.sub(r"\D", "", t)) - int(number)))[:limit]
 
 
-def unknown_target(arch: str) -> str | None:
+def unknown_target(arch: object) -> str | None:
     """What is wrong with the name of a target, and what was probably meant; None for a target."""
+    if not isinstance(arch, str):
+        return f'arch must be the name of a target, such as "sm_90a", not {arch!r}'
     if arch in FIRST_PTX:
         return None
     near = near_targets(arch) or suggest(arch, FIRST_PTX)

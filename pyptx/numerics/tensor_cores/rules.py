@@ -252,6 +252,8 @@ def generation(arch: str) -> str:
 
 
 def _number(arch: str) -> int:
+    if not isinstance(arch, str):
+        raise _refused(f"arch must be the name of a target, not {arch!r}", "such as sm_90a")
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)
     number = int(found[1]) if found else 0
     known = [*OLDER, *(n for numbers in GENERATIONS.values() for n in numbers)]

@@ -12,14 +12,13 @@ ENGINES = ("auto", "jit", "numpy")
 
 
 def chosen_engine(name: str | None) -> str:
-    """`name`, else the environment's PYPTX_ENGINE, else "numpy", the reference. SimulationError for an unknown one, or for "jit" without
-    llvmlite.
+    """`name`, else the environment's PYPTX_ENGINE, else "numpy", the reference. SimulationError where the environment names an
+    unknown one, or for "jit" without llvmlite.
     """
     chosen = name or os.environ.get("PYPTX_ENGINE") or "numpy"
     if chosen not in ENGINES:
-        source = "engine" if name else "PYPTX_ENGINE"
         known = did_you_mean(chosen, ENGINES) or f"it is one of {', '.join(ENGINES)}"
-        raise SimulationError(f"{source} cannot be {chosen!r}: {known}")
+        raise SimulationError(f"PYPTX_ENGINE cannot be {chosen!r}: {known}")
     if chosen == "jit":
         jit.require()
     return chosen

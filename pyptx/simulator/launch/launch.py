@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
@@ -31,10 +28,11 @@ from ..machine.texture import OPAQUE, Sampler, Surface, Texture, sampler_of_word
 from ..machine.threads import Launch
 from ..observers.numerics import Numerics
 from ..observers.profile import Profile
+from ..observers.trace import watchers
 from ..sanitizer import Sanitizer
 from .arguments import place_arguments
-from .device_memory import DeviceMemory
 from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communication, part_of_grid
+from .options import Options, Size
 from .report import Line, Report
 
 MAX_THREADS = 1024
@@ -117,42 +115,20 @@ def simulate_entry(
     loaded: LoadedModule,
     name: str,
     args: Sequence[object],
+    options: Options,
     *,
-    grid: Any,
-    block: Any,
-    cluster: Any = None,
-    smem: int = 0,
-    check: bool = True,
-    seed: int = 0,
-    max_steps: int | None = None,
-    observers: Sequence[Observer] = (),
-    profile: bool = False,
-    numerics: bool = False,
-    arithmetic: str = "hardware",
-    arch: str | None = None,
-    approx: str = "rounded",
-    engine: str | None = None,
-    cooperative: bool = False,
-    programmatic: bool = False,
     uninitialised: Collection[int] = (),
-    schedules: int | None = None,
-    schedule: int | str | None = None,
     named: Sequence[tuple[str, str, int, int, int]] = (),
-    device: DeviceMemory | None = None,
 ) -> Report:
-    """Run one entry of a loaded module. See `pyptx.simulator.simulate`; `device` is its `memory`. `uninitialised` are the numbers of arguments whose
+    """Run one entry of a loaded module. See `pyptx.simulator.simulate`. `uninitialised` are the numbers of arguments whose
     contents mean nothing: with `check`, reading them before they are written is a finding. `named`: pieces of shared memory by
     the author's names (`Traced.shared`).
     """
     program = loaded.program(name)
-    seed = whole_number(seed, "seed")
-    first = Schedule(seed, 0) if schedule is None else read_schedule(schedule, seed)
-    count = _schedule_count(schedules, schedule, check)
-    if max_steps is not None and (max_steps := whole_number(max_steps, "max_steps")) < 1:
-        raise SimulationError(f"max_steps = {max_steps}: a launch needs a step at least")
-    launch = replace(checked_launch(program, grid, block, cluster, smem, cooperative), programmatic=bool(programmatic))
-    if device is not None and not isinstance(device, DeviceMemory):
-        raise SimulationError(f"memory= is a DeviceMemory, not {type(device).__name__}")
+    check, device, seed = options.check, options.memory, options.seed
+    first = Schedule(seed, 0) if options.schedule is None else read_schedule(options.schedule, seed)
+    count = _schedule_count(options)
+    launch = checked_launch(program, options)
     memory = GlobalMemory()
     for buffer in device or ():
         memory.add(buffer.allocation)
@@ -163,7 +139,7 @@ def simulate_entry(
             )
     for variable_name, item in loaded.bound.items():
         memory.handles.objects[loaded.image.variables[variable_name].address] = item
-    engine = chosen_engine(engine)
+    engine = chosen_engine(options.engine)
     parameters = place_arguments(program, args, memory, uninitialised, device)
     memory.add(Allocation("the kernel parameters", PARAMETER_BASE, parameters, True))
     if launch.per_cta:
@@ -173,17 +149,18 @@ def simulate_entry(
         memory.add(Allocation("the barrier of the grid", GRID_BASE, np.zeros(256, np.uint8)))
     report = Report(name, launch.grid, launch.block, launch.cluster, schedule=first.token)
     sanitizer = Sanitizer() if check else None
-    report.profile = Profile() if profile else None
-    report.numerics = Numerics() if numerics else None
-    watching = [o for o in (*observers, report.profile, report.numerics, sanitizer) if o is not None]
+    report.profile = Profile() if options.profile else None
+    report.numerics = Numerics() if options.numerics else None
+    tracing = watchers(options.trace, options.on_instruction, options.on_store, options.threads)
+    watching = [o for o in (*options.observers, *tracing, report.profile, report.numerics, sanitizer) if o is not None]
 
     def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
         """An engine for at most so many CTAs at once."""
-        choices = Arithmetic(arithmetic, approx, first.seed, program.target, arch)
+        choices = Arithmetic(options.arithmetic, options.approx, first.seed, program.target, options.arch)
         ctas = min(part, _batch_size(program, launch))
         machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, choices)
         machine.shared_names.add(named)
-        return Engine(machine, max_steps, body_binder(engine, bool(observers)))
+        return Engine(machine, options.max_steps, body_binder(engine, bool(observers)))
 
     with quiet():
         communicates = communication(program)
@@ -217,15 +194,11 @@ def simulate_entry(
     return report
 
 
-def _schedule_count(schedules: int | None, schedule: int | str | None, check: bool) -> int:
+def _schedule_count(options: Options) -> int:
     """How many schedules a launch runs; 0 for as many as the default allows."""
-    if schedules is None:
-        return 0 if check and schedule is None else 1
-    if schedule is not None:
-        raise SimulationError("schedules= explores several schedules and schedule= runs one: give one of them")
-    if (count := whole_number(schedules, "schedules")) < 1:
-        raise SimulationError(f"schedules = {count}: a launch has one schedule at least")
-    return count
+    if options.schedules is not None:
+        return options.schedules
+    return 0 if options.check and options.schedule is None else 1
 
 
 def _finish(report: Report, engine: Engine, sanitizer: Sanitizer | None) -> None:
@@ -255,38 +228,15 @@ def _count(report: Report, program: Program, engine: Engine) -> None:
 # ------------------------------------------------------------------------------------------------------------- launch
 
 
-def whole_number(value: Any, what: str) -> int:
-    """An option as an integer, NumPy's too. SimulationError for anything else."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise SimulationError(f"{what} must be an integer, not {value!r}") from None
-
-
-def _triple(value: Any, what: str) -> tuple[int, int, int]:
-    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    try:
-        sizes = tuple(map(operator.index, parts))  # NumPy's integers too; neither strings nor floats
-    except TypeError:
-        raise SimulationError(f"{what} must be an integer or up to three of them, not {value!r}") from None
-    if not 1 <= len(sizes) <= 3 or any(s < 1 for s in sizes):
-        raise SimulationError(f"{what} must be up to three positive integers, not {value!r}")
-    return cast("tuple[int, int, int]", (*sizes, 1, 1)[:3])
-
-
-def checked_launch(
-    program: Program, grid: Any, block: Any, cluster: Any, smem: int, cooperative: bool = False
-) -> Launch:
+def checked_launch(program: Program, options: Options) -> Launch:
     """The launch, or SimulationError for what a driver would refuse. PTX ISA 11.4 (.maxntid, .reqntid,
     .reqnctapercluster).
     """
     directives = program.directives
-    required = directives.get(".reqntid")
-    if block is None and required:
-        block = required
-    if grid is None or block is None:
+    required = _directive(program, ".reqntid")
+    g, b = options.grid, options.block or required
+    if g is None or b is None:
         raise SimulationError(f"{program.entry}: a launch needs grid= and block=")
-    g, b = _triple(grid, "grid"), _triple(block, "block")
     threads = b[0] * b[1] * b[2]
     if threads > MAX_THREADS or b[0] > 1024 or b[1] > 1024 or b[2] > 64:
         raise SimulationError(
@@ -294,24 +244,20 @@ def checked_launch(
         )
     if g[0] >= 1 << 31 or g[1] > 65535 or g[2] > 65535:
         raise SimulationError(f"grid {g} is too large: x to 2**31 - 1, y and z to 65535")
-    if required and _triple(required, ".reqntid") != b:
+    if required and required != b:
         raise SimulationError(
-            f"{program.entry} has .reqntid {', '.join(map(str, required))}; block must be that, not {b}"
+            f"{program.entry} has .reqntid {_listed(program, '.reqntid')}; block must be that, not {b}"
         )
     most = directives.get(".maxntid")
     if most and threads > math.prod(most):
         raise SimulationError(
-            f"{program.entry} has .maxntid {', '.join(map(str, most))}; a block of {threads} threads is larger"
+            f"{program.entry} has .maxntid {_listed(program, '.maxntid')}; a block of {threads} threads is larger"
         )
-    explicit = cluster is not None
-    wanted = directives.get(".reqnctapercluster")
-    if cluster is None:
-        cluster = wanted or (1, 1, 1)
-        explicit = bool(wanted)
-    c = _triple(cluster, "cluster")
-    if wanted and _triple(wanted, ".reqnctapercluster") != c:
+    wanted = _directive(program, ".reqnctapercluster")
+    c = options.cluster or wanted or (1, 1, 1)
+    if wanted and wanted != c:
         raise SimulationError(
-            f"{program.entry} has .reqnctapercluster {', '.join(map(str, wanted))}; cluster must be that, not {c}"
+            f"{program.entry} has .reqnctapercluster {_listed(program, '.reqnctapercluster')}; cluster must be that, not {c}"
         )
     size = c[0] * c[1] * c[2]
     if size > MAX_CLUSTER:
@@ -319,17 +265,40 @@ def checked_launch(
     if any(n % m for n, m in zip(g, c, strict=True)):
         raise SimulationError(f"cluster {c} does not divide grid {g}")
     most = most_shared(program.target)
-    smem = whole_number(smem, "smem")
-    if smem < 0:
-        raise SimulationError(f"smem = {smem}: dynamic shared memory cannot be negative")
+    smem = options.smem
     if program.dynamic_offset - 0x400 + smem > most:
         raise SimulationError(
             f"{program.shared_size} bytes of static and {smem} of dynamic shared "
             f"memory exceed the {most} bytes that a CTA may have on {program.target}"
         )
+    cooperative = bool(options.cooperative)
     if cooperative:
         _check_cooperative(program, g, threads, program.dynamic_offset - 0x400 + smem)
-    return Launch(g, b, c, smem, explicit, _per_cta_bytes(program, g[0] * g[1] * g[2]), cooperative)
+    _check_threads(options, g, threads)
+    explicit = options.cluster is not None or wanted is not None
+    per_cta = _per_cta_bytes(program, g[0] * g[1] * g[2])
+    return Launch(g, b, c, smem, explicit, per_cta, cooperative, options.programmatic)
+
+
+def _directive(program: Program, name: str) -> Size | None:
+    """The sizes that a directive of the entry gives."""
+    numbers = program.directives.get(name)
+    return (*numbers, 1, 1)[:3] if numbers else None  # pyright: ignore[reportReturnType]
+
+
+def _listed(program: Program, name: str) -> str:
+    return ", ".join(map(str, program.directives[name]))
+
+
+def _check_threads(options: Options, grid: Size, threads: int) -> None:
+    """SimulationError for a thread of `threads=` that the launch does not have."""
+    for cta, thread in options.threads or ():
+        place = cta if isinstance(cta, tuple) else (cta,)
+        sizes = grid if isinstance(cta, tuple) else (math.prod(grid),)
+        if not all(0 <= p < n for p, n in zip(place, sizes, strict=True)) or not 0 <= thread < threads:
+            raise SimulationError(
+                f"threads: there is no thread {thread} of CTA {cta}; the grid is {grid}, and a CTA has the threads 0 to {threads - 1}"
+            )
 
 
 def _check_cooperative(program: Program, grid: tuple[int, int, int], threads: int, shared: int) -> None:

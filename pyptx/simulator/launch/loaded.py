@@ -17,9 +17,10 @@ from ...sources import source_of
 from ..machine.machine import Observer
 from ..machine.program import Parameter
 from ..machine.texture import Sampler, Surface, Texture
-from ..observers.trace import Step, Stored, ThreadName, watchers
+from ..observers.trace import Step, Stored, ThreadName
 from .device_memory import DeviceMemory
 from .launch import LoadedModule, simulate_entry
+from .options import checked_options
 from .report import Report
 
 __all__ = ["LoadedKernel", "load"]
@@ -103,35 +104,13 @@ class LoadedKernel:
         engine: str | None = None,
         schedules: int | None = None,
         schedule: int | str | None = None,
-        cooperative: bool = False,
+        cooperative: bool | None = None,
         programmatic: bool = False,
         memory: DeviceMemory | None = None,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
-        return simulate_entry(
-            self.loaded,
-            self.name,
-            args,
-            grid=grid,
-            block=block,
-            cluster=cluster,
-            smem=smem,
-            check=check,
-            seed=seed,
-            max_steps=max_steps,
-            observers=watchers(observers, trace, on_instruction, on_store, threads),
-            profile=profile,
-            numerics=numerics,
-            arithmetic=arithmetic,
-            arch=arch,
-            approx=approx,
-            engine=engine,
-            schedules=schedules,
-            schedule=schedule,
-            cooperative=cooperative,
-            programmatic=programmatic,
-            device=memory,
-        )
+        options = {k: v for k, v in locals().items() if k not in ("self", "args")}
+        return simulate_entry(self.loaded, self.name, args, checked_options(options))
 
 
 def load(source: str | os.PathLike[str] | Operation) -> Mapping[str, LoadedKernel]:

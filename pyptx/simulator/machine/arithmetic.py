@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import PTXError, SimulationError
-from ...numerics.tensor_cores.rules import generation
-
 Array = Any
 SUMS = ("hardware", "exact", "random")
 APPROX = ("rounded", "random")
@@ -26,14 +23,6 @@ class Arithmetic:
     def __init__(
         self, sums: str = "hardware", approx: str = "rounded", seed: int = 0, target: str = "", arch: str | None = None
     ):
-        for name, value, known in (("arithmetic", sums, SUMS), ("approx", approx, APPROX)):
-            if value not in known:
-                raise SimulationError(f"{name} is {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-        if arch is not None:
-            try:
-                generation(arch)
-            except PTXError as error:
-                raise SimulationError(error.diagnostics) from None
         self.sums = sums
         self.arch = arch or target
         """The architecture whose tensor cores sum."""

@@ -244,7 +244,6 @@ class Trace(Observer):
 
 
 def watchers(
-    observers: Sequence[Observer],
     trace: Callable[[str], object] | None,
     on_instruction: Callable[[Step], object] | None,
     on_store: Callable[[Stored], object] | None,
@@ -252,15 +251,14 @@ def watchers(
 ) -> list[Observer]:
     """The observers that the options of `simulate` ask for."""
     if trace is None and on_instruction is None and on_store is None:
-        return list(observers)
+        return []
     write = trace
 
     def line(step: Step) -> None:
         assert write is not None
         write(str(step))
 
-    made = Trace(after=line if write else None, before=on_instruction, on_store=on_store, threads=threads)
-    return [*observers, made]
+    return [Trace(after=line if write else None, before=on_instruction, on_store=on_store, threads=threads)]
 
 
 def _twice(names: list[tuple[str, Reg]], name: str) -> bool:

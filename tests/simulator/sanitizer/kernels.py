@@ -8,6 +8,7 @@ import numpy as np
 
 from pyptx.simulator import Report, load, tensor_map
 from pyptx.simulator.launch.launch import simulate_entry
+from pyptx.simulator.launch.options import checked_options
 from pyptx.simulator.sanitizer import Finding
 
 HEAD = """.version 8.7
@@ -52,10 +53,9 @@ def run(
     head = head.replace(")\n{", f"{parameter} {directives}\n{{")
     maps = [tensor_map(np.zeros((64, 64), np.uint32), (16, 16))] if mapped else []
     loaded = load(head + body + "\n    ret;\n}\n")["k"].loaded
-    return simulate_entry(
-        loaded, "k", (source, target, *maps), grid=grid, block=block, cluster=cluster, seed=seed, max_steps=200_000,
-        programmatic=programmatic, uninitialised=(1,) if fresh else (),
-    )  # fmt: skip
+    launch = {"grid": grid, "block": block, "cluster": cluster, "programmatic": programmatic}
+    options = checked_options({**launch, "seed": seed, "max_steps": 200_000})
+    return simulate_entry(loaded, "k", (source, target, *maps), options, uninitialised=(1,) if fresh else ())
 
 
 def marked(body: str) -> list[int]:
