@@ -41,11 +41,11 @@ typecheck: $(VENV)/.stamp-test ## basedpyright, strict, on pyptx/
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.stamp-test ## every benchmark that needs no GPU, each a table with its budgets
-	@for file in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/[!_]*.py)); do \
+	@for file in $(filter-out benchmarks/mutant%,$(wildcard benchmarks/[!_]*.py)); do \
 	  $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-mutants: $(VENV)/.stamp-test ## mutation testing of a sample (ARGS="--sample 300 --area passes"); hours
-	$(PIP) cosmic-ray
+mutants: $(VENV)/.stamp-test ## mutation testing of a sample (ARGS="--sample 300 --area passes"); an hour
+	$(PIP) cosmic-ray coverage
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 docs: $(VENV)/.stamp-docs ## the documentation site, into site/

@@ -1,16 +1,21 @@
 """Mutation testing: would the tests notice? Small changes of the source (cosmic-ray's operators), a sample of them, each with the
-nearest tests.
+tests that run the changed line (`benchmarks/mutant_tests.py`).
 
-    python -m benchmarks.mutants --sample 300 [--area passes] [--seed 1]
+    python -m benchmarks.mutants --sample 300 [--area passes] [--seed 1] [--folder FOLDER]
 
-Works on a clone of HEAD in a temporary folder. Prints the survivors with their diffs, and per area how many were killed. A survivor
-is a missing test, or a change that no program can tell from the original: those are listed in `EQUIVALENT`, with the reason.
+Works on a clone of HEAD. The tests near an area run once, to record which lines each of them runs; a mutant then takes a few
+seconds. Prints the survivors with their diffs, and per area how many were killed. A survivor is a missing test, or a change that no
+program can tell from the original: those are listed in `EQUIVALENT`, with the reason. With `--folder`, clone, records and cosmic-ray's
+session databases stay there, and the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
+import json
+import os
 import random
 import shutil
 import sqlite3
@@ -22,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TIMEOUT = 180
+TIMEOUT = 150
 """Seconds for the tests of one mutant; what hangs is killed, too."""
 
 
@@ -31,27 +36,16 @@ class Area:
     modules: tuple[str, ...]
     """Patterns of files."""
     tests: tuple[str, ...]
-    """Arguments of pytest, the likeliest to notice first."""
-    lit: str = ""
-    """A folder of `tests/filecheck`."""
+    """What pytest records: test modules or folders."""
 
 
 AREAS = {
-    "dialects": Area(
-        ("pyptx/dialects/ptx/*.py",),
-        ("tests/dialects", "--deselect", "tests/dialects/test_tcgen05.py", "--ignore", "tests/dialects/test_fuzz_verdicts.py",
-         "--ignore", "tests/dialects/test_arithmetic_verdicts.py", "tests/frontend"),
-        "errors",
-    ),
-    "passes": Area(("pyptx/passes/*.py",), ("tests/passes", "tests/analysis"), "passes"),
-    "semantics": Area(
-        ("pyptx/simulator/semantics/*.py",),
-        ("tests/simulator/test_instructions.py", "tests/simulator/test_arithmetic.py", "tests/simulator", "--ignore", "tests/simulator/sanitizer",
-         "--ignore", "tests/simulator/test_triton.py"),
-    ),
+    "passes": Area(("pyptx/passes/**/*.py",), ("tests/passes", "tests/analysis")),
+    "printer": Area(("pyptx/printer/*.py", "pyptx/ssa/*.py"), ("tests/ssa", "tests/parser", "tests/frontend")),
     "sanitizer": Area(("pyptx/simulator/sanitizer/**/*.py",), ("tests/simulator/sanitizer",)),
-    "printer": Area(("pyptx/printer/*.py", "pyptx/ssa/*.py"), ("tests/ssa", "tests/parser/test_mlir.py", "tests/frontend", "tests/parser/test_edits.py"), "xdsl"),
-}  # fmt: skip
+    "semantics": Area(("pyptx/simulator/semantics/*.py",), ("tests/simulator", "--ignore=tests/simulator/sanitizer")),
+    "dialects": Area(("pyptx/dialects/ptx/*.py",), ("tests/dialects", "tests/parser", "tests/analysis")),
+}
 EQUIVALENT: dict[tuple[str, str], str] = {}
 """(file, the source line without its indentation) -> why no test can tell a mutant of this line."""
 
@@ -86,25 +80,34 @@ def annotated(path: Path) -> set[tuple[int, int]]:
     return places
 
 
-def command_of(area: Area) -> str:
-    """The shell command that fails where a test notices."""
-    tests = f"{sys.executable} -m pytest -q -x -p no:cacheprovider -p no:randomly {' '.join(area.tests)}"
-    lit = f"PATH={Path(sys.executable).parent}:$PATH lit -q tests/filecheck/{area.lit}"
-    return f"bash -c 'export PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1; {f'{lit} && ' if area.lit else ''}{tests}'"
+def environment(clone: Path) -> dict[str, str]:
+    paths = [str(clone), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def run_area(area: Area, clone: Path, count: int, rng: random.Random) -> list[tuple[str, str, str, str]]:
-    """(file, source line, outcome, diff) of each mutant of the sample."""
-    session = clone / "session.sqlite"
-    session.unlink(missing_ok=True)
-    config = clone / "session.toml"
-    modules = ", ".join(f'"{path.relative_to(clone)}"' for path in files_of(area, clone))
-    config.write_text(
-        f'[cosmic-ray]\nmodule-path = [{modules}]\ntimeout = {TIMEOUT}.0\nexcluded-modules = []\ntest-command = """{command_of(area)}"""\n'
-        '[cosmic-ray.distributor]\nname = "local"\n'
-    )
-    tool = [str(Path(sys.executable).parent / "cosmic-ray")]
-    subprocess.run([*tool, "init", "session.toml", "session.sqlite"], cwd=clone, check=True)
+def record(area: Area, clone: Path, records: Path) -> None:
+    """Run the tests of an area, to learn which of them run a line."""
+    if (records / "seconds.json").exists():
+        return
+    records.mkdir(parents=True, exist_ok=True)
+    (records / "files.json").write_text(json.dumps([str(path) for path in files_of(area, clone)]))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "benchmarks.mutant_tests",
+        *area.tests,
+    ]
+    recording = environment(clone) | {"MUTANT_RECORD": str(records)}
+    subprocess.run(command, cwd=clone, env=recording, stdout=subprocess.DEVNULL, check=False)
+
+
+def sampled(session: Path, clone: Path, count: int, rng: random.Random) -> None:
+    """Keep a sample of the mutants of a session."""
     with sqlite3.connect(session) as database:
         rows = database.execute(
             "select job_id, module_path, start_pos_row, start_pos_col from mutation_specs"
@@ -120,12 +123,44 @@ def run_area(area: Area, clone: Path, count: int, rng: random.Random) -> list[tu
         marks = ",".join("?" * len(kept))
         for table in ("mutation_specs", "work_items"):
             database.execute(f"delete from {table} where job_id not in ({marks})", kept)
-    subprocess.run([*tool, "exec", "session.toml", "session.sqlite"], cwd=clone, check=True)
+
+
+def run_area(name: str, clone: Path, count: int, rng: random.Random) -> list[tuple[str, str, str, str]]:
+    """(file, source line, outcome, diff) of each mutant of the sample."""
+    area, folder = AREAS[name], clone.parent / name
+    record(area, clone, folder)
+    session, config = folder / "session.sqlite", folder / "session.toml"
+    tool = [str(Path(sys.executable).parent / "cosmic-ray")]
+    if not session.exists():
+        modules = ", ".join(f'"{path.relative_to(clone)}"' for path in files_of(area, clone))
+        config.write_text(
+            f"[cosmic-ray]\nmodule-path = [{modules}]\ntimeout = {TIMEOUT}.0\nexcluded-modules = []\n"
+            f'test-command = "{sys.executable} -m benchmarks.mutant_tests {folder}"\n'
+            '[cosmic-ray.distributor]\nname = "local"\n'
+        )
+        subprocess.run([*tool, "init", str(config), str(session)], cwd=clone, check=True)
+        sampled(session, clone, count, rng)
+    subprocess.run([*tool, "exec", str(config), str(session)], cwd=clone, env=environment(clone), check=True)
     with sqlite3.connect(session) as database:
         results = database.execute(
-            "select module_path, start_pos_row, test_outcome, diff from mutation_specs join work_results using (job_id)"
+            "select module_path, start_pos_row, test_outcome, output, diff from mutation_specs join work_results using (job_id)"
         ).fetchall()
-    return [(path, lines[path][row - 1].strip(), str(outcome), diff or "") for path, row, outcome, diff in results]
+    lines = {path: (clone / path).read_text().split("\n") for path in {r[0] for r in results}}
+    return [
+        (path, lines[path][row - 1].strip(), "timeout" if output == "timeout" else str(outcome).lower(), diff or "")
+        for path, row, outcome, output, diff in results
+    ]
+
+
+def clone_of_head(clone: Path) -> None:
+    if clone.exists():
+        return
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    for extension in (ROOT / "pyptx" / "runtime").glob("_launcher*.so"):
+        shutil.copy(extension, clone / "pyptx" / "runtime")
+    shared = ROOT.parent / "shared"
+    if shared.is_dir():
+        (clone.parent / "shared").symlink_to(shared)
 
 
 def main() -> int:
@@ -133,29 +168,27 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=300, help="mutants in all")
     parser.add_argument("--area", choices=AREAS, action="append", help="these areas only")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--folder", type=Path, help="where clone, records and sessions are kept")
     options = parser.parse_args()
-    if shutil.which(str(Path(sys.executable).parent / "cosmic-ray")) is None:
-        print("cosmic-ray is not installed: pip install cosmic-ray", file=sys.stderr)
+    if missing := [name for name in ("cosmic_ray", "coverage") if importlib.util.find_spec(name) is None]:
+        print(f"not installed: pip install {' '.join(missing)}", file=sys.stderr)
         return 2
     areas = options.area or list(AREAS)
-    print(f"seed {options.seed}")
+    print(f"seed {options.seed}", flush=True)
     total: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder, "house", "main")
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
-        for extension in (ROOT / "pyptx" / "runtime").glob("_launcher*.so"):
-            shutil.copy(extension, clone / "pyptx" / "runtime")
-        shared = ROOT.parent / "shared"
-        if shared.is_dir():
-            (clone.parent / "shared").symlink_to(shared)
+    with tempfile.TemporaryDirectory() as temporary:
+        clone = Path(options.folder or temporary).resolve() / "house" / "main"
+        clone_of_head(clone)
         for name in areas:
-            found = run_area(AREAS[name], clone, options.sample // len(areas), random.Random(f"{options.seed} {name}"))
-            survivors = [item for item in found if "survived" in item[2].lower()]
-            for path, line, _, diff in survivors:
-                print(f"--- {path}: {line}\n{diff}")
-            print(f"{name}: {len(found) - len(survivors)} of {len(found)} killed", flush=True)
-            total += Counter(killed=len(found) - len(survivors), made=len(found))
-    print(f"all: {total['killed']} of {total['made']} killed ({100 * total['killed'] / max(1, total['made']):.1f} %)")
+            found = run_area(name, clone, options.sample // len(areas), random.Random(f"{options.seed} {name}"))
+            for path, line, outcome, diff in found:
+                if outcome.endswith("survived"):
+                    print(f"--- {path}: {line}\n{diff}")
+            counts = Counter(outcome.rpartition(".")[2] for _, _, outcome, _ in found)
+            print(f"{name}: {len(found)} mutants, {dict(counts)}", flush=True)
+            total += counts
+    killed = total["killed"] + total["timeout"]
+    print(f"all: {killed} of {total.total()} killed ({100 * killed / max(1, total.total()):.1f} %)")
     return 0
 
 
