@@ -103,6 +103,7 @@ def record(area: Area, clone: Path, records: Path) -> None:
         *area.tests,
     ]
     recording = environment(clone) | {"MUTANT_RECORD": str(records)}
+    del recording["PYTHONDONTWRITEBYTECODE"]  # what is compiled now serves all mutants
     subprocess.run(command, cwd=clone, env=recording, stdout=subprocess.DEVNULL, check=False)
 
 
@@ -154,6 +155,7 @@ def run_area(name: str, clone: Path, count: int, rng: random.Random) -> list[tup
 
 def clone_of_head(clone: Path) -> None:
     if clone.exists():
+        subprocess.run(["git", "checkout", "-q", "."], cwd=clone, check=True)
         return
     subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
     for extension in (ROOT / "pyptx" / "runtime").glob("_launcher*.so"):
