@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent / "pyptx"
 LAYERS = [
     {"numerics"}, {"dialects"}, {"ssa"}, {"analysis"}, {"parser", "printer", "passes"}, {"frontend", "codegen"}, {"simulator", "runtime"},
-    {"adapters"}, {"tools"},
+    {"sass"}, {"adapters"}, {"tools"},
 ]  # fmt: skip
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"diagnostics"}
@@ -188,7 +188,7 @@ def opcode_comparisons(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "folder", ["analysis", "codegen", "frontend", "parser", "passes", "printer", "runtime", "simulator", "ssa", "tools"]
+    "folder", ["analysis", "codegen", "frontend", "parser", "passes", "printer", "runtime", "sass", "simulator", "ssa", "tools"]
 )
 def test_facts_of_instructions_are_on_their_classes(folder: str) -> None:
     """A comparison of an opcode with a name is a fact that belongs on the op's class."""

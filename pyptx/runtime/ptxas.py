@@ -28,6 +28,7 @@ __all__ = [
     "checking_arch",
     "disassemble",
     "find_tool",
+    "run_nvdisasm",
     "run_ptxas",
     "sass_with_lines",
     "supported_archs",
@@ -345,6 +346,11 @@ def disassemble(cubin: bytes) -> str:
     return _read_cubin([nvdisasm, "-c"], cubin)
 
 
+def run_nvdisasm(cubin: bytes, *options: str) -> str:
+    """What nvdisasm prints of a cubin. Raises `ToolNotFound`, and PTXError where it cannot read the cubin."""
+    return _read_cubin([find_tool("nvdisasm"), *options], cubin)
+
+
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 _PTX_LINE = re.compile(r'^\s*//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
 _LABEL = re.compile(r"^([.$\w]+):\s*$")
@@ -357,7 +363,7 @@ def sass_with_lines(cubin: bytes) -> dict[str, tuple[SassLine, ...]]:
     Lines are known only for what was assembled with `options=("-lineinfo",)`; else they are None.
     Needs nvdisasm. Trailing padding (`NOP` and the self-branch after the last instruction) is kept.
     """
-    text = _read_cubin([find_tool("nvdisasm"), "-gp", "-c"], cubin)
+    text = run_nvdisasm(cubin, "-gp", "-c")
     functions: dict[str, list[SassLine]] = {}
     body: list[SassLine] | None = None
     line = label = None

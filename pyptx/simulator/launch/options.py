@@ -16,7 +16,7 @@ from ...diagnostics import PTXError, SimulationError, did_you_mean
 from ...numerics.tensor_cores.rules import generation
 from ..engine.engines import ENGINES
 from ..machine.arithmetic import APPROX, SUMS
-from ..machine.observe import Observer
+from ..machine.machine import Observer
 from ..machine.schedule import read_schedule
 from ..observers.trace import Step, Stored, ThreadName
 from .device_memory import DeviceMemory
