@@ -188,7 +188,8 @@ def opcode_comparisons(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "folder", ["analysis", "codegen", "frontend", "parser", "passes", "printer", "runtime", "sass", "simulator", "ssa", "tools"]
+    "folder",
+    ["analysis", "codegen", "frontend", "parser", "passes", "printer", "runtime", "sass", "simulator", "ssa", "tools"],
 )
 def test_facts_of_instructions_are_on_their_classes(folder: str) -> None:
     """A comparison of an opcode with a name is a fact that belongs on the op's class."""
