@@ -65,7 +65,7 @@ def instruction_tokens(op: Instruction, *, written_order: bool = False) -> State
             tokens.append(_register(next(reads)))
         elif word in ("=", "~"):
             tokens.append(_register(next(results)))
-        elif word[0] == "^":
+        elif word[0] == "^" != word:  # a label; `^` alone is an operator of an offset
             tokens.append(Token(_label(op, word[1:]), "label"))
         else:
             tokens.append(Token(word))

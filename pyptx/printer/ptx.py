@@ -246,7 +246,7 @@ class _ModulePrinter:
                 tokens.append("%s")
                 order.append(~result)
                 result += 1
-            elif token[0] == "^":
+            elif token[0] == "^" != token:  # a label; `^` alone is an operator of an offset
                 if token[1:].isdigit():
                     tokens.append("%s")
                     label = _LABEL + int(token[1:])

@@ -63,10 +63,12 @@ def test_line_ends_and_missing_final_newline(ending: str, final: bool) -> None:
     assert pyptx.to_ptx(pyptx.parse(text)) == text
 
 
-@pytest.mark.parametrize("offset", ["+~1", " + ~ 1 ", "+ (~ /*x*/1+7 )*4", "+(1 + 7)* 4", "-8", "+-8"])
+@pytest.mark.parametrize(
+    "offset", ["+~1", " + ~ 1 ", "+ (~ /*x*/1+7 )*4", "+(1 + 7)* 4", "-8", "+-8", "+4^12", " + 4 ^ (2==010)"]
+)
 @pytest.mark.parametrize("base", ["gb", "%d1"])
 def test_offsets_come_back_byte_for_byte(base: str, offset: str) -> None:
-    """`~` in an offset is the operator; in the IR's layouts it marks a register that is read and written."""
+    """`~` and `^` in an offset are operators; in the layouts of the IR they mark registers and labels."""
     text = (
         ".version 8.5\n.target sm_90\n.address_size 64\n.global .b32 gb[64];\n.visible .entry k()\n{\n"
         f"\t.reg .b32 %r<4>;\n\t.reg .b64 %d<2>;\n\tld.global.b32 %r1, [{base}{offset}];\n"
