@@ -188,7 +188,7 @@ def test_sessions_check_options_when_they_begin() -> None:
                     pass
             except PTXError as error:
                 assert option in str(error)
-    with pytest.raises(TypeError, match=r"pyptx.triton.simulate has no option 'chekc': did you mean `check`\?"):
-        pyptx.triton.simulate(chekc=True).__enter__()
+    with pytest.raises(TypeError, match=r"pyptx.triton.simulate has no option 'checks': did you mean `check`\?"):
+        pyptx.triton.simulate(checks=True).__enter__()
     with pytest.raises(TypeError, match="has no option 'grid'"):
         pyptx.triton.simulate(grid=1).__enter__()
