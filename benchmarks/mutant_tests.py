@@ -26,13 +26,13 @@ from typing import Any
 import coverage
 import pytest
 
-CASES = 4
-"""Cases of one parametrized test that are recorded."""
-SLOWEST = 10
+CASES = 200
+"""Cases of one parametrized test that are recorded at most; the first ones of all tests come first."""
+SLOWEST = 20
 """CPU seconds that a recorded case may take (with coverage)."""
-ALL = 500
+ALL = 1200
 """CPU seconds that the whole record may take."""
-BUDGET = 16
+BUDGET = 30
 """CPU seconds, as recorded, for the tests of one mutant."""
 MOST = 60
 """Test cases for one mutant."""

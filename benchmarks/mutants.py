@@ -6,7 +6,7 @@ tests that run the changed line (`benchmarks/mutant_tests.py`).
 Works on a clone of HEAD. The tests near an area run once, to record which lines each of them runs; a mutant then takes a few
 seconds. Prints the survivors with their diffs, and per area how many were killed. A survivor is a missing test, or a change that no
 program can tell from the original: those are listed in `EQUIVALENT`, with the reason. With `--folder`, clone, records and cosmic-ray's
-session databases stay there, and the same command goes on where it was stopped.
+session databases stay there, and the same command continues after an interruption.
 """
 
 from __future__ import annotations

@@ -110,6 +110,10 @@ def test_adapters(tmp_path: Path) -> None:
         assert ("Report(add" in out or "add" in out) if number == 0 else out == ""
 
 
+def test_machine_code(tmp_path: Path) -> None:
+    run("".join(blocks("docs/sass.md")), tmp_path)
+
+
 def test_guide_lit(tmp_path: Path) -> None:
     text = (ROOT / "docs/passes.md").read_text()
     test, errors = re.findall(r"```ptx\n(.*?)```", text, re.S)

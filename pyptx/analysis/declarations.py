@@ -137,9 +137,9 @@ def _head_fault(  # noqa: C901  one case for each word of a declaration, in the 
     if type_words == [".b1024"]:
         return Fault("no variable has the type .b1024", "use .align 128 .b8 name[128]", word=".b1024")
     if type_words and type_words[-1] == ".pred" and len(type_words) > 1:
-        return Fault("there are no vectors of predicates", word=".pred")
+        return Fault("predicates cannot be the elements of a vector", word=".pred")
     if len(type_words) > 1 and type_words[-1][1:] in OPAQUE:
-        return Fault(f"there are no vectors of {type_words[-1]}", word=type_words[-1])
+        return Fault(f"{type_words[-1]} cannot be the element type of a vector", word=type_words[-1])
     if linking == ".common" and type_words[-1][1:] in OPAQUE:
         return Fault(f"a {type_words[-1]} cannot be .common", word=linking)
     if linking:

@@ -48,7 +48,7 @@ def analyse(
         chosen = [f for f in functions if f.symbol == kernel]
         if not chosen:
             names = ", ".join(f.symbol for f in functions) or "none"
-            raise PTXError(f"there is no function {kernel} with a body in this module; it has: {names}")
+            raise PTXError(f"this module does not define a function {kernel}; it defines: {names}")
         functions = chosen
     names = ModuleNames(module)
     reports = [analyse_function(f, module, names, shape, dynamic_shared, registers or {}, boxes) for f in functions]

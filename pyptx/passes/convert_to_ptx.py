@@ -64,7 +64,7 @@ class ConvertToPTX(ModulePass):
             )
         modules = [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]
         if not modules:
-            raise LoweringError(f"there is no gpu.module with kernels in this module{_outlined(op)}")
+            raise LoweringError(f"this module has no gpu.module with kernels{_outlined(op)}")
         number = target_of(self.target).number
         names = Names()
         known = name_symbols(names, [(symbol_of(m), m.body.block.ops) for m in modules])

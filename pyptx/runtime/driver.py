@@ -278,7 +278,7 @@ class Driver:
 
     def _handle(self, device: int) -> int:
         if not 0 <= device < self.device_count:
-            raise CudaError(f"there is no GPU {device}: this machine has {self.device_count}")
+            raise CudaError(f"GPU {device} does not exist: this machine has {self.device_count}")
         handle = c_int()
         self.check(self._call("cuDeviceGet", byref(handle), device), f"opening GPU {device}")
         return handle.value

@@ -31,7 +31,8 @@ class Instruction:
     """One machine instruction.
 
     `reads` and `writes` have every single register (`R4`, `R5`, `P0`, `UR6`), operands of several registers spelled out, the
-    guard included; constant registers (RZ, PT) are left out. `live` has the registers that are live after it.
+    guard included; constant registers (RZ, PT) are left out. `live` has the registers that are live after it;
+    in functions with calls it was not compared with another source.
     """
 
     address: int

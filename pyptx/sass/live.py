@@ -70,12 +70,13 @@ class _Flow:
     """The equations, with sets of registers as bits.
 
     What is live before a routine is `reads | (passes & X)` where X is live at its return: liveness distributes over unions,
-    so two solutions, for nothing and for everything live at the return, say it for every call.
+    so two solutions, one with an empty and one with a full set at the return, give it for each call.
     """
 
     def __init__(self, function: Function, bits: Mapping[str, int]):
         self.code = function.instructions
         self.following = successors(function)
+        self.order = self._order()
         self.reads = [sum(bits[r] for r in i.reads) for i in self.code]
         self.keeps = [-1 if i.guard is not None else ~sum(bits[r] for r in i.writes) for i in self.code]
         self.callee = [_callee(i) for i in self.code]
@@ -100,9 +101,9 @@ class _Flow:
         return [self._after(i, before, None) for i in range(count)]
 
     def _sweep(self, before: list[int], nothing: list[int], everything: list[int], at_return: int | None) -> bool:
-        """One pass from the last instruction to the first; whether anything changed."""
+        """One pass, what comes next before what it follows; whether anything changed."""
         changed = False
-        for i in range(len(self.code) - 1, -1, -1):
+        for i in self.order:
             live = self._after(i, before, at_return) & self.keeps[i]
             entry = self.callee[i]
             if entry is not None:
@@ -113,6 +114,23 @@ class _Flow:
                 before[i] = live
                 changed = True
         return changed
+
+    def _order(self) -> list[int]:
+        """Postorder of the control flow graph: as many sweeps as loops are nested, wherever blocks lie in memory."""
+        order: list[int] = []
+        seen = [False] * len(self.code)
+        for entry in range(len(self.code)):
+            stack = [(entry, False)]
+            while stack:
+                index, left = stack.pop()
+                if left:
+                    order.append(index)
+                elif not seen[index]:
+                    seen[index] = True
+                    stack.append((index, True))
+                    callee = _callee(self.code[index])
+                    stack += [(n, False) for n in (*self.following[index], *(() if callee is None else (callee,)))]
+        return order
 
     def _after(self, index: int, before: list[int], at_return: int | None) -> int:
         live = self.stack if self.code[index].opcode in _ENDS else 0

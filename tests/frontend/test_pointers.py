@@ -198,7 +198,7 @@ def test_what_is_no_pointer() -> None:
 
     assert "only a number" in mixed(number)
     assert "a global address has 64 bits" in mixed(narrow)
-    assert "no state space 'texture'" in mixed(nowhere)
+    assert "'texture' is not a state space" in mixed(nowhere)
     assert "element type" in mixed(untyped)
     assert "moves by integers, not 1.5" in mixed(fraction)
     assert "(p + i).load()" in mixed(by_register)

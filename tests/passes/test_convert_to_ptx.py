@@ -296,7 +296,7 @@ ALLOCATED = """      %t = memref.{op}() : memref<4xf32{space}>
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
-        ("      %r = math.exp %x0 : f64", "f64", "there is no math.exp for f64"),
+        ("      %r = math.exp %x0 : f64", "f64", "math.exp is not supported for f64"),
         ("      %r = math.cbrt %x0 : f32", "f32", "math.cbrt has no lowering to PTX; of math there are: math.absf"),
         (
             ALLOCATED.format(op="alloc", space=""),

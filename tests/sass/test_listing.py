@@ -7,6 +7,8 @@ import pytest
 from pyptx import PTXError, sass
 from pyptx.runtime.ptxas import ToolNotFound, assemble, find_tool
 from pyptx.sass.control import control_of
+from pyptx.sass.listing import Function, Instruction
+from pyptx.sass.live import _Flow, live_after  # pyright: ignore[reportPrivateUsage]
 from pyptx.sass.operands import (
     Constant,
     Immediate,
@@ -161,3 +163,25 @@ def test_bytes_that_are_no_cubin_are_refused(data):
 def test_a_text_without_target_needs_an_architecture():
     with pytest.raises(PTXError, match=r"no \.target"):
         sass.assemble(".version 8.0\n")
+
+
+def test_live_registers_of_blocks_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block jumps to the one that lies before it: the first in memory is the last to run, and R5 is read there."""
+    code: list[Instruction] = []
+
+    def add(opcode: str, operands: tuple[Label, ...] = (), reads: str = "", writes: str = "") -> None:
+        sets = {"reads": frozenset(reads.split()), "writes": frozenset(writes.split())}
+        code.append(Instruction(16 * len(code), 0, opcode, opcode, (), operands, control_of(0), **sets))
+
+    count = 200
+    add("BRA", (Label("last", 16 * (2 * count - 1)),))
+    for block in range(count):
+        add("FADD", (), "R4" if block else "R5", "R4")
+        add("BRA", (Label("before", 16 * (2 * block - 1)),)) if block else add("EXIT")
+    sweeps: list[int] = []
+    sweep = _Flow._sweep
+    monkeypatch.setattr(_Flow, "_sweep", lambda self, *args: sweeps.append(1) or sweep(self, *args))
+    live = live_after(Function("f", "sm_90", tuple(code), {}))
+    assert live[0] == {"R4", "R5"}
+    assert live[1] == set()
+    assert len(sweeps) < 10

@@ -52,7 +52,7 @@ def judged(option: str, function: Callable[..., object], *args: Any, **options: 
         text = str(error)
         assert re.search(rf"\b({option}|block)\b", text), text
         assert re.search(
-            r"must be|needs|is not|cannot|it is|is larger|there is no|known|give one|divide|exceed|takes|stopped after",
+            r"must be|needs|is not|cannot|it is|is larger|outside|chooses|known|give one|divide|exceed|takes|stopped after",
             text,
         ), text
         assert len(text) < 400, text
@@ -76,12 +76,45 @@ def test_launches_on_arrays_take_the_same_values(loaded: LoadedKernel, option: s
         judged(option, loaded.launch, given.pop("grid"), given.pop("block"), (out,), **given)
 
 
+FLAG, NUMBER, POSITIVE, NATURAL, SIZE = (0, True), (5, -1, 0, True), (5, True), (None, 5, 0, True), (None, 5, True)
+LEGAL: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("check", "profile", "numerics", "programmatic"), FLAG),
+    **dict.fromkeys(("grid", "block", "cluster"), SIZE),
+    **dict.fromkeys(("trace", "on_instruction", "on_store", "arch", "engine", "memory"), (None,)),
+    **dict.fromkeys(("max_steps", "schedules"), (None, *POSITIVE)),
+    **dict.fromkeys(("arithmetic", "approx"), ()),
+    "cooperative": (None, *FLAG), "smem": NATURAL, "seed": NUMBER, "schedule": (None, 5, 0),
+}  # fmt: skip
+"""Which of `VALUES` an option takes, by its kind in docs/simulator.md."""
+EMPTY = ("observers", "threads")
+"""Options that take an empty collection."""
+
+
+@pytest.mark.parametrize("option", [n for n in CHECKS if n not in EMPTY])
+def test_only_legal_values_are_accepted(option: str) -> None:
+    accepted: list[object] = []
+    for value in VALUES:
+        try:
+            checked_options({option: value})
+        except PTXError:
+            continue
+        accepted.append(value)
+    assert [(type(v), v) for v in accepted] == [
+        (type(v), v) for v in VALUES if any(v is legal for legal in LEGAL[option])
+    ]
+
+
 def test_marks_of_pytest_take_the_same_values() -> None:
     from pyptx.adapters.pytest_plugin import _wrong  # pyright: ignore[reportPrivateUsage]
 
-    for option in (*(n for n in CHECKS if n not in SHAPE), "findings"):
+    for option in (n for n in CHECKS if n not in (*SHAPE, *EMPTY, "arch")):
         for value in VALUES:
-            assert "must be" in (_wrong({option: value}) or "must be, is not") or option in str(_wrong({option: value}))
+            problem = _wrong({option: value})
+            legal = any(value is v for v in LEGAL[option])
+            assert (problem is None) == legal, (option, value, problem)
+            assert legal or option in str(problem)
+    for value in VALUES:
+        assert "is not one of error, warning, none" in str(_wrong({"findings": value}))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +127,9 @@ def test_marks_of_pytest_take_the_same_values() -> None:
         ({"trace": 5}, "trace must be a function, not 5"),
         ({"numerics": "no"}, "numerics must be True or False, not 'no'"),
         ({"check": "false"}, "check must be True or False, not 'false'"),
-        ({"threads": [(0, 99)], "trace": str}, r"there is no thread 99 of CTA 0; the grid is \(1, 1, 1\), and a CTA has the threads 0 to 31"),
-        ({"threads": [((0, 1, 0), 3)], "trace": str}, r"there is no thread 3 of CTA \(0, 1, 0\)"),
-        ({"threads": [(0, 3)]}, "threads= says whose instructions trace= and on_instruction= get"),
+        ({"threads": [(0, 99)], "trace": str}, r"thread 99 of CTA 0 is outside of the launch; the grid is \(1, 1, 1\), and the threads of a CTA are 0 to 31"),
+        ({"threads": [((0, 1, 0), 3)], "trace": str}, r"thread 3 of CTA \(0, 1, 0\) is outside"),
+        ({"threads": [(0, 3)]}, "threads= chooses the threads of trace= and on_instruction="),
         ({"threads": [7], "trace": str}, r"threads must be a list of \(CTA, thread\)"),
     ],
 )  # fmt: skip

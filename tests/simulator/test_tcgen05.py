@@ -660,7 +660,7 @@ def test_mistakes_are_named(body: str, words: str) -> None:
         ("mov.u32 %r1, 48; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [w], %r1;", "48 columns"),
         (
             "mov.u32 %r1, 64; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32;",
-            "no allocation of 32 columns at 0x40",
+            "0x40 is not the start of an allocation of 32 columns",
         ),
         (
             "mov.u32 %r1, 0; tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r2}, [%r1];",

@@ -280,7 +280,7 @@ def test_debugger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "k.ptx:14: setp.ge.u32" in text
     assert "breakpoints: 19" in text
     assert "->    19      st.global.u32 [%rd3], %r3;" in text
-    assert "there is no register %none" in text
+    assert "unknown register %none" in text
     assert "%r3 = 81  0x51" in text
     assert "thread 9, " in text
     assert "the kernel ended" in text

@@ -126,7 +126,7 @@ def test_json_agrees_with_the_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_kernel_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(KERNEL), "--no-ptxas", "--kernel", "nothing"]) == 1
-    assert "there is no function nothing" in capsys.readouterr().err
+    assert "does not define a function nothing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("block", ["0", "1,2,3,4", "x", "1024,2"])

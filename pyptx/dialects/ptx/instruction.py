@@ -156,7 +156,7 @@ class Instruction(Operation, Fragments):
     whole_warp: ClassVar[bool] = False
     """Whether all threads of a warp execute it together, without a membermask."""
     exchanges: ClassVar[bool] = False
-    """Whether threads of a warp get values of each other's registers, and nothing else happens."""
+    """Whether threads of a warp exchange values of registers, without another effect."""
     aligned: ClassVar[bool] = False
     """Whether it is `.aligned` without saying so."""
     unit: ClassVar[str] = ""

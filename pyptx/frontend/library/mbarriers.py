@@ -203,7 +203,7 @@ class MbarrierRing:
         if not isinstance(index, int):
             raise TypeError("a ring is indexed with an int; ring.at(register) takes a register")
         if not 0 <= index < self.count:
-            raise IndexError(f"the ring has {self.count} mbarriers, there is no [{index}]")
+            raise IndexError(f"the ring has {self.count} mbarriers, and [{index}] is not one of them")
         return MbarrierSlot(self.base, self.byte_offset + 8 * index)
 
     def __iter__(self) -> Iterator[MbarrierSlot]:

@@ -225,5 +225,5 @@ def _element(dtype: PtxType | None) -> PtxType:
 
 def _space(space: str) -> str:
     if space not in SPACES:
-        raise current().error(f"there is no state space {space!r}", f"spaces: {', '.join(SPACES)}")
+        raise current().error(f"{space!r} is not a state space", f"spaces: {', '.join(SPACES)}")
     return space

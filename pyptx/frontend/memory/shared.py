@@ -224,7 +224,7 @@ class SharedSlice(NoTruth):
     def __post_init__(self) -> None:
         extent = self.alloc.shape[0]
         if isinstance(self.stage, int) and not 0 <= self.stage < extent:
-            raise IndexError(f"{self.alloc.symbol} has {extent} parts, there is no [{self.stage}]")
+            raise IndexError(f"{self.alloc.symbol} has {extent} parts, and [{self.stage}] is not one of them")
         if not isinstance(self.stage, (int, Reg)):
             raise TypeError(
                 f"a part of {self.alloc.symbol} is chosen by an int or a register, not {type(self.stage).__name__}"
@@ -378,7 +378,7 @@ class MbarrierArray(Allocation):
         if not isinstance(index, int):
             raise TypeError(f"an mbarrier is chosen by an int or a register, not {type(index).__name__}")
         if not 0 <= index < self.count:
-            raise IndexError(f"{self.symbol} has {self.count} mbarriers, there is no [{index}]")
+            raise IndexError(f"{self.symbol} has {self.count} mbarriers, and [{index}] is not one of them")
         return MbarrierRef(self, index)
 
     def __iter__(self) -> Iterator[MbarrierRef]:

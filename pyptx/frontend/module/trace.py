@@ -194,7 +194,7 @@ class ModuleTrace(Trace):
     def lay_out(self, index: int) -> None:
         """Give the latest statement the gaps number `index` of the module."""
         if not self.statements:
-            raise self.error("there is no statement to lay out")
+            raise self.error("no statement precedes this layout")
         shape, regs, lead, place, name = self.statements[-1]
         key = (shape, index)
         found = self._laid.get(key)

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from .emitter import Emitter, elementwise, has_fastmath, is_vector, lowers
 from .values import F32, I32, PREDICATE, Constant, Scalar, ScalarValue, Unsupported, lanes_of
 
-SMALL = "there is no such instruction for integers of less than 16 bits; extend them first"
+SMALL = "PTX has no such instruction for integers of less than 16 bits; extend them first"
 
 
 @lowers("arith.constant")

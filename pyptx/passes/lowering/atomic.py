@@ -38,6 +38,11 @@ def _kind(op: AtomicRMWOp) -> str:
     return _KINDS[number] if 0 <= number < len(_KINDS) else str(number)
 
 
+def _fits(kind: str, scalar: Scalar) -> bool:
+    """Whether a kind is for values of this type."""
+    return kind == "assign" or (kind in _COMBINED and bool(scalar.float) == kind.endswith("f"))
+
+
 def _instruction(kind: str, scalar: Scalar, target: int) -> str | None:
     """The operation of `atom` that does it, with its type."""
     if kind == "addf":
@@ -57,7 +62,7 @@ def atomic(e: Emitter, op: Operation) -> None:
     kind, scalar = _kind(op), memory.element.scalar
     if memory.element.shape or memory.space == "local":
         raise Unsupported("atomics are on scalars of global or shared memory")
-    if kind != "assign" and (kind not in _COMBINED or bool(scalar.float) != kind.endswith("f")):
+    if not _fits(kind, scalar):
         raise Unsupported(f"kind {op.kind.value.data} is {kind} in MLIR today, which is not for a {op.value.type}")
     opcode = _instruction(kind, scalar, e.target)
     if opcode is None:
@@ -95,7 +100,7 @@ class CompareAndSwapOp(IRDLOperation):
 
 
 def expand_atomics(module: Operation, setting: Setting) -> None:
-    """Write loops for the kinds that have no instruction. What is not legal at all is left for `atomic` to say."""
+    """Write loops for the kinds that have no instruction. Illegal ones stay, and `atomic` reports them."""
     for op in list(module.walk()):
         if isinstance(op, AtomicRMWOp) and _needs_loop(op, setting):
             _expand(op)
@@ -107,8 +112,7 @@ def _needs_loop(op: AtomicRMWOp, setting: Setting) -> bool:
         scalar = scalar_of(op.value.type, setting.index_bits)
     except Unsupported:
         return False
-    fits = kind == "assign" or (kind in _COMBINED and bool(scalar.float) == kind.endswith("f"))
-    return fits and scalar.bits >= 16 and _instruction(kind, scalar, setting.target) is None
+    return _fits(kind, scalar) and scalar.bits >= 16 and _instruction(kind, scalar, setting.target) is None
 
 
 def _expand(op: AtomicRMWOp) -> None:

@@ -32,7 +32,7 @@ _SCALED = {"log": ("log2", math.log(2)), "log10": ("log2", math.log10(2))}
 @elementwise(*(f"math.{name}" for name in (*ACCURATE, "rsqrt")))
 def elementary(e: Emitter, op: Operation, scalar: Scalar, operands: list[ScalarValue]) -> ScalarValue:
     if scalar.bits == 64:
-        raise Unsupported(f"there is no {op.name} for f64; truncate to f32, or link libdevice through mlir-opt")
+        raise Unsupported(f"{op.name} is not supported for f64; truncate to f32, or link libdevice through mlir-opt")
     values = [e.register(widened(e, v, scalar) if scalar.bits == 16 else v) for v in operands]
     name = op.name.removeprefix("math.")
     found = quick(e, name, values) if has_fastmath(op, "afn") else None

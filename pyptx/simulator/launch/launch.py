@@ -62,7 +62,7 @@ def find_ptx_module(module: Operation) -> ModuleOp:
         for op in module.body.block.ops:
             if isinstance(op, ModuleOp):
                 return op
-    raise SimulationError(f"there is no ptx.module in this {module.name}")
+    raise SimulationError(f"this {module.name} does not contain a ptx.module")
 
 
 class LoadedModule:
@@ -297,7 +297,7 @@ def _check_threads(options: Options, grid: Size, threads: int) -> None:
         sizes = grid if isinstance(cta, tuple) else (math.prod(grid),)
         if not all(0 <= p < n for p, n in zip(place, sizes, strict=True)) or not 0 <= thread < threads:
             raise SimulationError(
-                f"threads: there is no thread {thread} of CTA {cta}; the grid is {grid}, and a CTA has the threads 0 to {threads - 1}"
+                f"threads: thread {thread} of CTA {cta} is outside of the launch; the grid is {grid}, and the threads of a CTA are 0 to {threads - 1}"
             )
 
 

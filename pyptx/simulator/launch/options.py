@@ -28,7 +28,7 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Checked options; `simulate` says what they mean. None: what the kernel or the default says."""
+    """Checked options; `simulate` documents them. None: the value of the kernel, or the default."""
 
     grid: Size | None = None
     block: Size | None = None
@@ -64,7 +64,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     if options.schedules is not None and options.schedule is not None:
         raise SimulationError("schedules= explores several schedules and schedule= runs one: give one of them")
     if options.threads is not None and options.trace is None and options.on_instruction is None:
-        raise SimulationError("threads= says whose instructions trace= and on_instruction= get: give one of them, too")
+        raise SimulationError("threads= chooses the threads of trace= and on_instruction=: pass one of them, too")
     return options
 
 

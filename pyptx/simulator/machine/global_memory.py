@@ -104,7 +104,7 @@ class GlobalMemory:
         if address < NULL_PAGE:
             return f"this is {f'{address} bytes past ' if address else ''}a null pointer"
         if not self.allocations:
-            return "there are no allocations"
+            return "nothing is allocated"
         at = max(0, bisect_right(self._bases, address) - 1)
         near = min(
             self.allocations[at : at + 2],

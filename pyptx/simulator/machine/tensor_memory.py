@@ -72,7 +72,7 @@ class TensorMemory:
         found = self.allocations[cta].get(first)
         if found != columns:
             known = ", ".join(f"{n} columns at 0x{c:x}" for c, n in self.allocations[cta].items()) or "none"
-            return f"there is no allocation of {columns} columns at 0x{first:x}; there are {known}"
+            return f"0x{first:x} is not the start of an allocation of {columns} columns; the allocations are {known}"
         if exclusive != self.exclusive[cta]:
             how = "with" if self.exclusive[cta] else "without"
             return f"the allocation was made {how} .exclusive, so it is given back {how} it"

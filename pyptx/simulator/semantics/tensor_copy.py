@@ -96,7 +96,7 @@ def combine_for(machine: Machine, inst: Inst, lane: int, m: TensorMap) -> Combin
         return None
     kind = m.type.removesuffix(".ftz")
     if kind not in _REDUCED.get(operation, ("u32", "s32", "u64", "s64")):
-        machine.fault(inst, f"there is no reduction .{operation} of a tensor of .{kind}", lane)
+        machine.fault(inst, f".{operation} is not a valid reduction of a tensor of .{kind}", lane)
     return combine_of(operation, f"b{m.bits}" if operation in ("and", "or", "xor") else kind)
 
 

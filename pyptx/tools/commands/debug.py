@@ -384,7 +384,7 @@ class Stepper:
 def _special(step: Step, name: str) -> str:
     """The line that shows a special register of the thread, or says why it cannot."""
     if not is_special_register(name.partition(".")[0]):
-        return f"there is no register {name}"
+        return f"unknown register {name}"
     problem = read_problem(name, own_bits(name), None)
     if problem is not None:
         return problem

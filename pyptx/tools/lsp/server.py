@@ -394,7 +394,7 @@ def renamed(document: Document, offset: int, new: str) -> list[lsp.TextEdit]:
     names = document.names
     found = names.definition_at(offset)
     if found is None:
-        raise PTXError("there is no name here that can be renamed")
+        raise PTXError("no name here can be renamed")
     if not re.fullmatch(r"[A-Za-z][\w$]*|[_$%][\w$]+", new):
         raise PTXError(f"{new} is not a valid PTX name")
     numbered = re.compile(re.escape(new) + r"\d*" if found.count is not None else re.escape(new))

@@ -1,7 +1,7 @@
 """Loads whose value nobody uses.
 
 Compilers give a small tensor to more threads than it has elements: all of them load and compute, and one of those that
-hold an element stores it. The others may load before or after that, because what they compute goes nowhere.
+hold an element stores it. The others may load before or after that, because what they compute is not stored.
 """
 
 from __future__ import annotations
