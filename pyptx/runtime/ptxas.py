@@ -38,6 +38,8 @@ __all__ = [
 
 _FILE = "kernel.ptx"
 _TIMEOUT = 600.0
+_READ_TIMEOUT = 120.0
+"""Of the tools that read a cubin: a damaged one can keep them busy."""
 
 
 class ToolNotFound(RuntimeError):
@@ -386,13 +388,18 @@ def sass_with_lines(cubin: bytes) -> dict[str, tuple[SassLine, ...]]:
 def _read_cubin(command: list[str], cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="pyptx-") as folder:
         Path(folder, "kernel.cubin").write_bytes(cubin)
-        done = subprocess.run(
-            [*command, "kernel.cubin"],
-            cwd=folder,
-            capture_output=True,
-            timeout=_TIMEOUT,
-            stdin=subprocess.DEVNULL,
-        )
+        try:
+            done = subprocess.run(
+                [*command, "kernel.cubin"],
+                cwd=folder,
+                capture_output=True,
+                timeout=_READ_TIMEOUT,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise PTXError(
+                f"{Path(command[0]).name} did not read this cubin within {_READ_TIMEOUT:g} s; it may be damaged"
+            ) from None
     if done.returncode:
         said = " ".join(_decode(done.stderr or done.stdout).split()) or f"exit status {done.returncode}"
         raise PTXError(f"{Path(command[0]).name} cannot read this cubin: {said}")

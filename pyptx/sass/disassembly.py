@@ -38,10 +38,12 @@ _COLUMNS = {"GPR": "R", "UGPR": "UR", "PRED": "P", "UPRED": "UP"}
 """What nvdisasm calls the register files."""
 
 
-def read(cubin: bytes) -> Listing:
+def read(cubin: bytes | bytearray | memoryview) -> Listing:
     """The code of a cubin. PTXError where it cannot be read, SassError where an instruction is not understood,
     `pyptx.runtime.ptxas.ToolNotFound` without nvdisasm.
     """
+    if not isinstance(cubin, (bytes, bytearray, memoryview)):
+        raise PTXError(f"sass.read takes the bytes of a cubin, not {type(cubin).__name__}")
     return _read(bytes(cubin))
 
 

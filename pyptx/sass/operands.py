@@ -129,6 +129,7 @@ _MEMORY = re.compile(
 )
 _SCOREBOARDS = re.compile(r"\{(\d+(?:,\s*\d+)*)\}")
 _KEYWORD = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+_AFTER_REGISTER = re.compile(r"`|(?<=[\w)] )[-+]?0x").match
 _SPECIAL_VALUES = {"INF": "inf", "QNAN": "nan", "SNAN": "nan", "NAN": "nan"}
 
 
@@ -139,7 +140,9 @@ def read_operands(text: str) -> tuple[Operand, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """Operands between the commas that are in no bracket; a label follows a register without a comma (`RET R2 `(f)`)."""
+    """Operands between the commas outside of brackets. A label or a distance follows a register without a comma (`RET R2 `(f)`,
+    `BRX R2 -0x80`).
+    """
     parts: list[str] = []
     depth = start = 0
     for at, character in enumerate(text):
@@ -147,7 +150,7 @@ def _split(text: str) -> list[str]:
             depth += 1
         elif character in "]})":
             depth -= 1
-        elif depth == 0 and (character == "," or (character == "`" and text[start:at].strip())):
+        elif depth == 0 and (character == "," or (_AFTER_REGISTER(text, at) and text[start:at].strip())):
             parts.append(text[start:at].strip())
             start = at + (character == ",")
     parts.append(text[start:].strip())

@@ -185,3 +185,67 @@ def test_live_registers_of_blocks_in_any_order(monkeypatch: pytest.MonkeyPatch) 
     assert live[0] == {"R4", "R5"}
     assert live[1] == set()
     assert len(sweeps) < 10
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sass.read(None), "takes the bytes of a cubin, not NoneType"),
+        (lambda: sass.read("abc"), "takes the bytes of a cubin, not str"),
+        (lambda: sass.assemble(KERNEL, arch=90), "arch must be the name of a target"),
+        (lambda: sass.assemble(KERNEL, arch="sm_9000"), "sm_9000"),
+        (lambda: sass.assemble(KERNEL, options="-O3"), "options must be a sequence of strings"),
+        (lambda: sass.assemble(KERNEL, options=5), "options must be a sequence of strings"),
+        (lambda: sass.assemble(KERNEL, options=[None]), "options must be a sequence of strings"),
+        (lambda: sass.assemble(KERNEL, options=["\0"]), "options must be a sequence of strings"),
+        (lambda: sass.assemble(5), "not int"),
+        (lambda: sass.assemble(object()), "not object"),
+    ],
+)
+def test_wrong_kinds_of_arguments(call, words):
+    with pytest.raises(PTXError, match=words):
+        call()
+
+
+JUMPS = """.version 8.0
+.target sm_90
+.address_size 64
+.file 1 "own.cu"
+.visible .entry k(.param .u64 a){ .reg .b32 %r<9>; .reg .b64 %rd<3>;
+ ld.param.u64 %rd1,[a]; mov.u32 %r1,%tid.x; and.b32 %r2,%r1,3;
+ .loc 1 9 1
+ ts: .branchtargets L0,L1,L2,L3; brx.idx %r2,ts;
+L0: st.global.u32 [%rd1],%r1; bra E;
+L1: .loc 1 12 1
+ st.global.u64 [%rd1],%rd1; bra E;
+L2: atom.global.add.u32 %r3,[%rd1],%r3; bra E;
+L3: red.global.max.u32 [%rd1],%r1;
+E: ret; }
+"""
+
+
+@needs_tools
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_indirect_branches_and_lines_of_the_source(arch):
+    """A branch through a table is followed to its targets: what they read is live at it. `.loc` gives the source's line."""
+    code = (
+        sass.assemble(JUMPS, arch, options=("-O0",))["k"]
+        if arch != "sm_80"
+        else sass.assemble(JUMPS.replace("sm_90", arch))["k"]
+    )
+    branch = next(i for i in code if i.opcode.startswith("BRX"))
+    stores = [i for i in code if i.opcode in ("ST", "STG", "RED", "REDG", "ATOMG", "ATOM")]
+    assert len(stores) >= 4
+    assert branch.live
+    assert branch.source == ("own.cu", 9)
+    assert ("own.cu", 12) in {i.source for i in stores}
+    assert all(len([r for r in i.live if r[0] == "R"]) <= code.registers for i in code)
+
+
+@needs_tools
+def test_a_tool_that_does_not_end_is_stopped(listing, monkeypatch):
+    from pyptx.runtime import ptxas
+
+    monkeypatch.setattr(ptxas, "_READ_TIMEOUT", 1e-4)
+    with pytest.raises(PTXError, match="nvdisasm did not read this cubin within"):
+        ptxas.run_nvdisasm(listing.cubin, "-c")

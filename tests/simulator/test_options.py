@@ -41,7 +41,7 @@ def loaded() -> LoadedKernel:
     return pyptx.load(TEXT)["k"]
 
 
-VALUES = [None, 5, -1, 0, True, 1.5, "x", "", [], {}, object(), (1, "a"), [(0, 99)], np.zeros(3), b"x"]
+VALUES = [None, 5, -1, 0, True, 1.5, "x", "", [], {}, object(), (1, "a"), [(0, 99)], np.zeros(3), b"x", np.array(None)]
 
 
 def judged(option: str, function: Callable[..., object], *args: Any, **options: Any) -> None:

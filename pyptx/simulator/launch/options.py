@@ -90,9 +90,16 @@ def whole_number(value: Any, what: str) -> int:
         raise wrong(what, value, "an integer") from None
 
 
+def _iterates(value: Any) -> bool:
+    """Whether it has items; an array without dimensions is a number."""
+    return isinstance(value, Iterable) and not (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
 def sizes_of(value: Any, what: str, least: int = 1, most: int = 3) -> tuple[int, ...]:
     """A size as a tuple of positive integers. SimulationError for anything else."""
-    parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+    parts: tuple[Any, ...] = (
+        tuple(value) if isinstance(value, (tuple, list, np.ndarray)) and _iterates(value) else (value,)
+    )
     legal = "an integer or up to three of them" if most == 3 else f"an integer or up to {most} of them"
     try:
         sizes = tuple(map(operator.index, parts))  # NumPy's integers too; neither strings nor floats
@@ -169,15 +176,15 @@ def _schedule(name: str, value: Any) -> int | str:
 
 
 def _observers(name: str, value: Any) -> tuple[Observer, ...]:
-    found = tuple(value) if isinstance(value, Iterable) else (value,)
-    if not isinstance(value, Iterable) or not all(isinstance(o, Observer) for o in found):
+    found: tuple[Any, ...] = tuple(value) if _iterates(value) else (value,)
+    if not _iterates(value) or not all(isinstance(o, Observer) for o in found):
         raise wrong(name, value, "a list of pyptx.simulator.Observer objects")
-    return cast("tuple[Observer, ...]", found)
+    return found
 
 
 def _threads(name: str, value: Any) -> tuple[ThreadName, ...]:
     legal = "a list of (CTA, thread), such as [((0, 0, 0), 37)] or [(0, 37)]"
-    if not isinstance(value, Iterable):
+    if not _iterates(value):
         raise wrong(name, value, legal)
     found: list[ThreadName] = []
     for item in cast("Iterable[Any]", value):
