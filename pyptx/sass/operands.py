@@ -112,14 +112,20 @@ class Keyword:
 
 Operand = Register | Constant | Immediate | Memory | Label | Scoreboards | Keyword
 
+REGISTER_FILES = "UR|UP|SB|[RPB]"
+CONSTANT_REGISTERS = "URZ|UPT|UPR|SRZ|RZ|PT|PR"
+SPECIAL_REGISTER = r"SR_\w+(?:\.[XYZ](?!\w))?"
+FLOAT = r"[-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|INF|[QS]?NAN)"
+"""Patterns of the notation, which the highlighting of machine code takes as well (`pyptx.tools.highlight`)."""
+
 _REGISTER = re.compile(
     r"(?P<minus>[-!~])?(?P<bar>\|)?"
-    r"(?:(?P<file>UR|UP|SB|[RPB])(?P<number>\d+)|(?P<fixed>URZ|UPT|UPR|SRZ|RZ|PT|PR)|(?P<special>SR_\w+(?:\.[XYZ](?![\w]))?))"
+    rf"(?:(?P<file>{REGISTER_FILES})(?P<number>\d+)|(?P<fixed>{CONSTANT_REGISTERS})|(?P<special>{SPECIAL_REGISTER}))"
     r"(?P<before>(?:\.\w+)*)\|?(?P<after>(?:\.\w+)*)"
 )
 _FILES = {"RZ": "R", "URZ": "UR", "PT": "P", "UPT": "UP", "PR": "P", "UPR": "UP", "SRZ": "SR"}
 _HEX = re.compile(r"([-+])?0x([0-9a-f]+)")
-_FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|INF|[QS]?NAN)")
+_FLOAT = re.compile(FLOAT)
 _LABEL = re.compile(r"`\(([^)]*)\)")
 _CONSTANT = re.compile(
     r"(?P<minus>[-!~])?(?P<bar>\|)?cx?\[(?P<bank>[^\]]+)\]\[(?P<where>[^\]]+)\]\|?(?P<more>(?:\.\w+)*)"
