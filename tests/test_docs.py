@@ -110,6 +110,16 @@ def test_adapters(tmp_path: Path) -> None:
         assert ("Report(add" in out or "add" in out) if number == 0 else out == ""
 
 
+def test_editing(tmp_path: Path) -> None:
+    """The page is one program, and what it shows of the transpiled kernel is there."""
+    pytest.importorskip("triton")
+    page = (ROOT / "docs/editing.md").read_text()
+    out = run("".join(blocks("docs/editing.md")), tmp_path)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
+    without_places = re.sub(r"loc\(.*\)", "loc", out)
+    assert re.sub(r"loc\(.*\)", "loc", shown) in without_places
+
+
 def test_machine_code(tmp_path: Path) -> None:
     run("".join(blocks("docs/sass.md")), tmp_path)
 

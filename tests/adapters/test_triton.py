@@ -14,6 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import pyptx
 from pyptx import PTXError, SimulationError
 from pyptx.diagnostics import SimulationWarning
+from pyptx.passes.equivalent import differences
 from pyptx.simulator.launch.options import CHECKS, SHAPE
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -152,6 +153,88 @@ def test_an_edit_runs_in_place_of_what_was_compiled() -> None:
         run.edits["add"] = lambda text: text.replace("add.f32", "sub.f32")
         add[(1,)](x, y, out, 128, B=128)
     assert torch.equal(out, x - y)
+
+
+SUBTRACT = "add.f32", "sub.f32"
+
+
+@pytest.mark.parametrize(
+    ("edit", "wanted"),
+    [
+        (lambda text: lambda module: pyptx.to_ptx(module).replace(*SUBTRACT), torch.sub),
+        (lambda text: text.replace(*SUBTRACT), torch.sub),
+        (lambda text: pyptx.parse(text.replace(*SUBTRACT) + "\n"), torch.sub),
+        (lambda text: "ptx-dce,ptx-strip-debug,canonicalize", torch.add),
+    ],
+    ids=["function", "text", "module", "pipeline"],
+)
+def test_override(edit, wanted) -> None:
+    x, y = random(2, 128)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate() as run:
+        compiled = add[(1,)](x, y, out, 128, B=128)
+        override = pyptx.triton.override(add, edit(compiled.asm["ptx"]))
+        for launch in (override[(1,)], override[(1,)], add[(1,)]):
+            changed = launch(x, y, out, 128, B=128)
+            assert torch.equal(out, (torch.add if changed is compiled else wanted)(x, y))
+        assert changed is compiled, "the kernel itself is not edited"
+        with override:
+            add[(1,)](x, y, out, 128, B=128)
+        assert torch.equal(out, wanted(x, y))
+    assert len(run.launches) == 5
+
+
+def test_an_override_is_what_is_assembled() -> None:
+    """What a GPU would be given: Triton's PTX and its cubin are those of the edited kernel."""
+    with pyptx.triton.simulate():
+        plain = add.warmup(torch.float32, torch.float32, torch.float32, 128, B=128, grid=(1,))
+        edited = pyptx.triton.override(add, lambda module: pyptx.to_ptx(module).replace(*SUBTRACT)).warmup(
+            torch.float32, torch.float32, torch.float32, 128, B=128, grid=(1,)
+        )
+    assert edited.asm["ptx"] == plain.asm["ptx"].replace(*SUBTRACT)
+    assert edited.asm["cubin"] != plain.asm["cubin"]
+
+
+def test_an_override_of_an_autotuned_kernel_edits_every_configuration() -> None:
+    tuned = triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128}, num_warps=8)], key=["n"])(add)
+    x, y = random(2, 300)
+    out = torch.full_like(x, torch.nan)
+    with pyptx.triton.simulate() as run:
+        edit = pyptx.triton.override(tuned, lambda module: pyptx.to_ptx(module).replace(*SUBTRACT))
+        edit[lambda meta: (triton.cdiv(300, meta["B"]),)](x, y, out, 300)
+    assert torch.equal(out, x - y)
+    assert {launch.block for launch in run.launches} == {128, 256}
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ("ptx-dcee", "pyptx has no pass 'ptx-dcee': did you mean `ptx-dce`"),
+        ("ptx-dce{", "the pipeline 'ptx-dce{' is not valid"),
+        (lambda m: pyptx.to_ptx(m).replace("add.f32", "add.f99"), r"<add, edited>:\d+:\d+: error: add has no modifier .f99"),
+        (lambda m: pyptx.to_ptx(m).replace("entry add", "entry bdd"), "has no entry add; it has bdd"),
+        (lambda m: pyptx.to_ptx(m).replace(".param .u32 add_param_3", ".param .u64 add_param_3"), "has parameters .* passes"),
+        (lambda m: 5, "an edit is .*, not int"),
+        (7, "an edit is .*, not int"),
+    ],
+)  # fmt: skip
+def test_edits_that_cannot_be(edit, words: str) -> None:
+    x = random(128)
+    with pyptx.triton.simulate(), pytest.raises(PTXError, match=words):
+        pyptx.triton.override(add, edit)[(1,)](x, x, x, 128, B=128)
+
+
+def test_dump_is_a_program_that_makes_the_ptx() -> None:
+    types = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
+    text = pyptx.triton.ptx(add, types, {"B": 128})
+    for sugar in (True, False):
+        namespace = {"__name__": "dumped"}
+        exec(pyptx.triton.dump(add, types, {"B": 128}, sugar=sugar), namespace)
+        assert differences(pyptx.parse(text + "\n"), pyptx.parse(namespace["m"].ptx())) == []
+    with pytest.raises(TypeError, match=r"int is not a function of triton\.jit or a compiled kernel"):
+        pyptx.triton.dump(5)
+    with pytest.raises(TypeError, match=r"override takes a kernel of triton\.jit, not int"):
+        pyptx.triton.override(5, "ptx-dce")
 
 
 def test_the_driver_is_the_former_one_afterwards() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import pyptx
@@ -92,3 +94,48 @@ def test_opcheck_through_the_public_accessor() -> None:
 
     x, y = torch.randn(2, 64)
     torch.library.opcheck(add().op(), (x, y))
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (lambda: pyptx.load(SCALE)["scale"], (200, 3.0)),
+        (lambda: twice, (20,)),
+    ],
+    ids=["load", "raw_params"],
+)
+def test_opcheck_of_launches(make: Any, values: tuple[Any, ...]) -> None:
+    kernel = make()
+    x = torch.randn(200)
+    want = x * values[1] if len(values) > 1 else torch.cat([x[:20] * 2, x[20:]])
+    grid = [4 if len(values) > 1 else 1]
+    op = kernel.op(x, *values)
+    assert op is kernel.op(torch.zeros(1), *values), "one operator for one kind of arguments"
+    torch.library.opcheck(op, (x.clone(), *values, grid, [64]))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        op(y, *values, grid, [64])
+        return y
+
+    torch.testing.assert_close(torch.compile(program, fullgraph=True, backend="aot_eager")(x), want)
+    with pytest.raises(pyptx.PTXError, match=rf"takes {1 + len(values)} arguments, .* not for 0"):
+        kernel.op()
+
+
+def test_kernels_of_cuda_cpp_are_graph_nodes() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    kernel = pyptx.cuda.compile(
+        "template <int N> __global__ void add(float* x, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += N; }",
+        arch="sm_90", name="add<3>",
+    )  # fmt: skip
+    x = torch.randn(100)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        kernel.launch((2,), (64,), (y, 100))
+        return y
+
+    torch.testing.assert_close(torch.compile(program, fullgraph=True, backend="aot_eager")(x), x.sin() + 3)
+    torch.library.opcheck(kernel.op(x, 100), (x, 100, [2], [64]), test_utils=("test_schema", "test_faketensor"))

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ...codegen import ptx_to_python
 from ...diagnostics import PTXError, SimulationError
 from ...simulator import LoadedKernel, load
 from ...simulator.launch.options import CHECKS, SHAPE, checked_options, refuse_unknown
@@ -19,8 +20,9 @@ from ..require import required
 from ..targets import number_of
 from .arguments import Unsupported
 from .driver import LOWEST, SESSIONS, TESTED, Launch, Session, make_driver
+from .override import Override, override
 
-__all__ = ["Launch", "Session", "Unsupported", "kernel", "number_of", "ptx", "simulate"]
+__all__ = ["Launch", "Override", "Session", "Unsupported", "dump", "kernel", "number_of", "override", "ptx", "simulate"]
 
 
 @contextmanager
@@ -52,20 +54,25 @@ def simulate(
 
 def ptx(
     function: Any,
-    signature: dict[str, str],
+    signature: dict[str, str] | None = None,
     constants: dict[str, Any] | None = None,
     *,
     arch: str = "sm_90",
     **options: Any,
 ) -> str:
-    """The PTX of a `triton.jit` function. `signature`: Triton's types by name, such as `{"x": "*fp32", "n": "i32"}`;
-    `constants`: the values of its `tl.constexpr` parameters; options: Triton's, such as `num_warps=8`.
+    """The PTX of a `triton.jit` function, or of a compiled kernel, which a launch and `warmup` return. `signature`: Triton's
+    types by name, such as `{"x": "*fp32", "n": "i32"}`; `constants`: the values of its `tl.constexpr` parameters; options: Triton's,
+    such as `num_warps=8`. The last three are for functions only.
     """
+    if hasattr(function, "asm"):
+        return function.asm["ptx"]
+    if not hasattr(function, "arg_names"):
+        raise TypeError(f"{type(function).__name__} is not a function of triton.jit or a compiled kernel")
     triton = required("triton", "triton", TESTED, LOWEST)
     compiler = required("triton.compiler", "triton", TESTED)
     target = required("triton.backends.compiler", "triton", TESTED).GPUTarget("cuda", number_of(arch), 32)
-    known = dict(constants or {})
-    kinds = {name: signature.get(name, "constexpr") for name in function.arg_names}
+    known, types = dict(constants or {}), dict(signature or {})
+    kinds = {name: types.get(name, "constexpr") for name in function.arg_names}
     missing = [n for n, kind in kinds.items() if kind == "constexpr" and n not in known]
     if missing:
         raise PTXError(f"{function.__name__} has parameters without a type or a constant: {', '.join(missing)}")
@@ -75,15 +82,31 @@ def ptx(
     return triton.compile(source, target=target, options=options or None).asm["ptx"]
 
 
+def dump(
+    function: Any,
+    signature: dict[str, str] | None = None,
+    constants: dict[str, Any] | None = None,
+    *,
+    arch: str = "sm_90",
+    sugar: bool = True,
+    **options: Any,
+) -> str:
+    """A Python program that makes the PTX of a `triton.jit` function or of a compiled kernel, to edit: executed, it leaves the module
+    in `m`, which `override` takes. `sugar=False`: one call for each statement. The others: see `ptx`.
+    """
+    text = ptx(function, signature, constants, arch=arch, **options)
+    return ptx_to_python(text + "\n", sugar=sugar, kernel_name=None)
+
+
 def kernel(
     function: Any,
-    signature: dict[str, str],
+    signature: dict[str, str] | None = None,
     constants: dict[str, Any] | None = None,
     *,
     arch: str = "sm_90",
     **options: Any,
 ) -> LoadedKernel:
-    """A `triton.jit` function as `pyptx.load` gives kernels: to simulate, analyse, transpile, edit or launch. See `ptx`."""
+    """A `triton.jit` function or compiled kernel as `pyptx.load` gives kernels: to simulate, analyse, transpile, edit or launch. See `ptx`."""
     return next(iter(load(ptx(function, signature, constants, arch=arch, **options) + "\n").values()))
 
 

@@ -505,11 +505,15 @@ class Kernel:
 
     _torch_launch._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
-    def op(self, *, into: bool = False, **template: Any) -> Any:
+    def op(self, *args: Any, into: bool = False, **template: Any) -> Any:
         """Its torch operator, for `torch.library.opcheck` and for graphs that are edited: `opcheck(kernel.op(), (x, y))`.
 
         `template`: the template parameters and dimensions that are fixed; `into`: the one that writes to given outputs.
+        A kernel that is launched, not called, has one for each kind of arguments, which are given like those of a launch:
+        `kernel.op(x, n)(x, n, [grid], [block])`.
         """
+        if args or self.in_specs is None:
+            return deferred.torch_launch.operator_for(self, args)
         return deferred.torch_ops.overload(self._torch_operator(tuple(sorted(template.items())), (), into))
 
     def _torch_operator(self, static: tuple[Any, ...], scalars: tuple[str, ...], into: bool) -> str:

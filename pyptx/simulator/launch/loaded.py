@@ -72,6 +72,14 @@ class LoadedKernel:
 
         launch_loaded(self, grid, block, args, stream=stream, **options)
 
+    def op(self, *args: Any) -> Any:
+        """The torch operator that launches it with arguments like these, in parameter order, for `torch.library.opcheck` and for graphs
+        that are edited: `kernel.op(x, n)(x, n, [grid], [block])`. Every tensor counts as changed.
+        """
+        from ...runtime.torch_launch import operator_for
+
+        return operator_for(self, args)
+
     def _torch_launch(self, kinds: str) -> str:
         """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
         from ...printer.ptx import print_module
