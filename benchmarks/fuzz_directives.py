@@ -59,6 +59,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "it is not a label",
     ),
     Explained(
+        "`.reg .b32 %q0, %q<2>;`",
+        True,
+        r"<\w+>",
+        r"^[\w$%]+0 is declared twice in this scope: it is in ",
+        "ptxas lets the first register of a range be declared before it",
+    ),
+    Explained(
         "unified memory", False, r"\.unified", r"--compile-only", "whether -c is given is not a matter of the text"
     ),
     Explained(

@@ -30,6 +30,10 @@ from .opaque import opaque_faults
 
 SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg")
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
+_PROTOTYPE_PARAMETER = re.compile(
+    r"(?:\.align \S+ )*\.(?:reg|param)(?: \.align \S+)*(?: \.v([248]))? \.(\w+)"
+    r"(?: \.ptr(?: \.(?:const|global|shared|local))?)?(?: \.align \S+)?"
+).fullmatch
 _RELEASES = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8, 8: 8, 9: 5}
 """The last minor version of each major PTX version."""
 
@@ -470,15 +474,53 @@ def _without_lists(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     return outside, lists
 
 
-def _are_parameters(words: Sequence[str]) -> bool:
-    """Whether the words are parameters with commas between them, or nothing."""
+def _parted(words: Sequence[str]) -> list[list[str]]:
+    """The words between the commas."""
     parts: list[list[str]] = [[]]
     for word in words:
         if word == ",":
             parts.append([])
         else:
             parts[-1].append(word)
-    return not words or all(map(_is_parameter, parts))
+    return parts if words else []
+
+
+def _are_parameters(words: Sequence[str]) -> bool:
+    """Whether the words are parameters with commas between them, or nothing."""
+    return all(map(_is_parameter, _parted(words)))
+
+
+def _prototype_parameters(words: Sequence[str]) -> Iterator[Fault]:
+    """The words before the names of a prototype's parameters. ptxas checks their order, and which vectors there are: not
+    if the type goes with the space.
+    """
+    for part in _parted(words):
+        at = next(i for i, word in enumerate(part) if word == "_" or _IDENTIFIER(word))
+        head = part[:at]
+        spaces = [word for word in head if word in (*SPACES, ".tex")]
+        found = _PROTOTYPE_PARAMETER(" ".join(head))
+        if found is None and len(spaces) > 1:
+            yield Fault(f"two state spaces: {spaces[0]} and {spaces[1]}", word=spaces[1])
+            continue
+        if spaces and spaces[0] not in (".reg", ".param"):
+            continue  # reported with the signature
+        if found is None:
+            hint = f"{spaces[0] if spaces else '.param'} .b32 {part[at]}"
+            yield Fault("a parameter of a prototype has a space, and after it its type", hint, word=head[0])
+            continue
+        vector, kind = found.groups()
+        scalar = SCALAR_TYPES.get(kind)
+        if scalar is None and kind not in OPAQUE:
+            yield Fault(f".{kind} is not a type", word=f".{kind}")
+        elif kind == "pred" and (vector or part[at + 1 : at + 2] == ["["]):
+            yield Fault("predicates cannot be the elements of a vector or an array", word=".pred")
+        elif vector and scalar is None:
+            yield Fault(f".{kind} cannot be the element type of a vector", word=f".{kind}")
+        elif vector and scalar is not None and int(vector) * scalar.bits > 128:
+            yield Fault(
+                f"a vector has at most 128 bits, and .v{vector} of .{kind} has {int(vector) * scalar.bits}",
+                word=f".{kind}",
+            )
 
 
 def _is_parameter(words: Sequence[str]) -> bool:
@@ -511,6 +553,9 @@ def prototype_faults(words: Sequence[str], signature: Signature, version: Versio
     if wrong or not re.fullmatch(r"(\(\))?_(\(\))?([.]\w[\w,]*)*;?", "".join(behind)):
         hint = ".callprototype (results) _ (parameters);"
         yield Fault("a .callprototype has its results, the name _ and its parameters", hint, word=".callprototype")
+    else:
+        for inside in lists:
+            yield from _prototype_parameters(inside)
     for inside in lists:
         for i, word in enumerate(inside):
             if word == ".align" and (problem := judge_directive(word, inside[i + 1 : i + 2], "local", version, target)):

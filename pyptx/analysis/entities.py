@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, extents
-from ..dialects.ptx.syntax import Arguments, Immediate, Operand, Register, Sink, Symbol
+from ..dialects.ptx.syntax import Arguments, Immediate, Operand, Register, Sink, Symbol, plain_name
 from ..dialects.ptx.types import ARRAY_TYPES, SCALAR_TYPES, register_fits
 
 Kind = Literal["variable", "register", "label", "function", "entry", "prototype", "branch targets", "call targets"]
@@ -115,6 +115,8 @@ class Entity:
     """The functions of a `.calltargets` list, or the initial values of an array that may be a call table."""
     linking: str = ""
     defined: bool = True
+    ranged: bool = False
+    """Whether it is of a range, `x<4>`: `x03` is then a name of x3, too."""
 
     @property
     def what(self) -> str:
@@ -125,6 +127,15 @@ class Entity:
             opaque = self.formal is not None and self.formal.type in OPAQUE
             return f"{self.name} is a .{self.formal.type if opaque and self.formal else self.place} variable"
         return f"{self.name} is {KIND_NAMES[self.kind]}"
+
+
+def named(known: Mapping[str, Entity], name: str) -> Entity | None:
+    """What the name is: of a range's names, `x03` is another spelling of `x3`."""
+    found = known.get(name)
+    if found is None and (plain := plain_name(name)) != name:
+        found = known.get(plain)
+        return found if found is not None and found.ranged else None
+    return found
 
 
 def call_table(formal: Formal, tail: Sequence[str]) -> tuple[str, ...]:

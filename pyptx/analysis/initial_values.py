@@ -15,7 +15,7 @@ from ..dialects.ptx.structure import DeclarationAttr
 from ..dialects.ptx.syntax import constant_problem, evaluate
 from ..dialects.ptx.target import Version, version_text
 from ..dialects.ptx.types import SCALAR_TYPES
-from .entities import Entity, Fault
+from .entities import Entity, Fault, named
 
 _NAME = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+").fullmatch
 _INTEGER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?|WARP_SZ").fullmatch
@@ -200,7 +200,7 @@ class _Values:
             if fault is not None:
                 yield fault
                 return
-        entity = self.known.get(symbol)
+        entity = named(self.known, symbol)
         if symbol in self.own:
             entity = Entity(symbol, "variable", self.space)
         if entity is None:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..dialects.ptx.directive_facts import SOURCE_SECTION, judge_directive
-from ..dialects.ptx.structure import DeclarationAttr
+from ..dialects.ptx.structure import MOST_OF_A_RANGE, DeclarationAttr
 from ..dialects.ptx.target import Version
 from .declarations import closing, declaration_faults, function_faults, prototype_faults
-from .entities import Entity, Fault, Signature, call_table, formals, prototype_difference, signature_of
+from .entities import Entity, Fault, Signature, call_table, formals, named, prototype_difference, signature_of
 from .sections import section_faults
 from .source_lines import SourceLines
 from .symbols import Names
@@ -44,16 +44,23 @@ class ModuleRules:
             tail = declaration.items[index][1]
             entity = Entity(
                 formal.name, "variable", declaration.space, formal, None, call_table(formal, tail), linking,
-                linking != ".extern",
+                linking != ".extern", tail[:1] == ("<",),
             )  # fmt: skip
             if tail[:1] == ("<",):
                 if formal.name in self._ranges:
                     yield Fault(f"the range {formal.name}<> is declared twice", word=formal.name)
+                    continue
                 self._ranges.add(formal.name)
                 if formal.name[-1].isdecimal():
                     continue  # legal, but ptxas reads no n10 into n1<12>
-                for number in range(min(declaration.count(index) or 0, 65536)):
-                    self.known[f"{formal.name}{number}"] = entity
+                for number in range(min(declaration.count(index) or 0, MOST_OF_A_RANGE)):
+                    element = f"{formal.name}{number}"
+                    if number and element in self.known:  # ptxas overlooks number 0
+                        yield Fault(f"{element} is declared twice: it is in {formal.name}<> too", word=formal.name)
+                    self.known[element] = entity
+                continue
+            if (ranged := named(self.known, formal.name)) is not None and ranged.ranged:
+                yield Fault(f"{formal.name} is declared twice: {formal.name} is of a range already", word=formal.name)
                 continue
             earlier = self.known.get(formal.name)
             if earlier is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..diagnostics import suggest
-from ..dialects.ptx.structure import DeclarationAttr
+from ..dialects.ptx.structure import MOST_OF_A_RANGE, DeclarationAttr
 from ..dialects.ptx.symbol_use import SymbolUse
 from ..dialects.ptx.syntax import Arguments, Layout, Symbol, registers
 from .entities import (
@@ -25,6 +25,7 @@ from .entities import (
     call_problem,
     call_table,
     formals,
+    named,
 )
 
 _ADDRESSES = frozenset({"variable", "function", "entry"})
@@ -135,8 +136,8 @@ class Names:
         if register or numbered:
             ranges[stem] = count
             return None
-        for number in range(min(count, 65536)):
-            fault = self.add(Entity(f"{stem}{number}", "variable", place, formal))
+        for number in range(min(count, MOST_OF_A_RANGE)):
+            fault = self.add(Entity(f"{stem}{number}", "variable", place, formal, ranged=True))
             if fault is not None:
                 return fault
         ranges[stem] = count
@@ -188,7 +189,7 @@ class Names:
 
     def branch(self, name: str, operand: int = 0) -> Fault | None:
         """The target of a branch."""
-        entity = self.visible.get(name)
+        entity = named(self.visible, name)
         if entity is not None:
             later = f", as the label {name} comes later" if self.has_label(name) else ""
             return Fault(f"a branch needs a label, and {entity.what} here{later}", operand=operand)
@@ -222,7 +223,7 @@ class Names:
         elif directive == ".calltargets":
             entity = Entity(label, "call targets", targets=tuple(names))
             for name in names:
-                target = self.visible.get(name)
+                target = named(self.visible, name)
                 if target is None or target.kind not in ("function", "entry"):
                     what = f"{name} is not declared before it" if target is None else target.what
                     yield Fault(f".calltargets lists functions, and {what}", word=name)
@@ -244,7 +245,7 @@ class Names:
             if self.directives is None or use.wanted in self.directives:
                 return None
             return Fault(f"a kernel that reads {use.name} needs {use.wanted}", operand=use.operand)
-        entity = self.visible.get(use.name)
+        entity = named(self.visible, use.name)
         if entity is None:
             if self.has_label(use.name):
                 if use.name not in self._passed and (
@@ -380,7 +381,7 @@ class Names:
     def _direct_call(
         self, name: str, operand: int, results: Arguments | None, arguments: Arguments | None, classes: Sequence[str]
     ) -> Fault | None:
-        entity = self.visible.get(name)
+        entity = named(self.visible, name)
         if entity is None and name in self.module:
             return Fault(f"a call needs a function (.func), and {name} is a label here", operand=operand)
         if entity is None:

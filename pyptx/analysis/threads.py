@@ -14,7 +14,7 @@ Assumptions: threads of a warp run loops together; sums of addresses do not wrap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -89,9 +89,9 @@ class Threads:
     def address(self, memory: Memory) -> Lanes | None:
         """The address of a memory operand, per thread."""
         if isinstance(memory.base, Symbol):
-            return Lanes(np.array([memory.offset], np.int64), ((memory.base.name, 1),))
+            return replace(_number(memory.offset), rest=((memory.base.name, 1),))
         if isinstance(memory.base, Immediate):
-            return Lanes(np.array([int(memory.base.value) + memory.offset], np.int64))
+            return _number(int(memory.base.value) + memory.offset)
         if not isinstance(memory.base, Value):
             return None
         base = self.values.get(memory.base.value)
@@ -411,7 +411,8 @@ _SPECIAL_LEVEL = {
 
 
 def _number(value: int) -> Lanes:
-    return Lanes(np.array([value], np.int64))
+    """A number, as 64 bits have it."""
+    return Lanes(np.array([(value + (1 << 63)) % (1 << 64) - (1 << 63)], np.int64))
 
 
 def _signed64(value: int) -> int:

@@ -19,7 +19,7 @@ from ..dialects.ptx.instruction import Judge, Resolution, admits, nothing
 from ..dialects.ptx.opcode_problems import unknown_opcode
 from ..dialects.ptx.proposals import any_of, common_ends, hint_of, title
 from ..dialects.ptx.special_registers import SPECIAL_REGISTERS
-from ..dialects.ptx.structure import DeclarationAttr, LabelListOp
+from ..dialects.ptx.structure import MOST_OF_A_RANGE, DeclarationAttr, LabelListOp
 from ..dialects.ptx.symbol_use import symbol_uses
 from ..dialects.ptx.syntax import Layout, SyntaxProblem, Token, is_special_register, lex
 from ..dialects.ptx.target import Version
@@ -135,7 +135,7 @@ class Scope:
             if registers:
                 self.environment.declare(name, declaration.register_class, count)
             else:
-                for hidden in [name] if count is None else [f"{name}{n}" for n in range(min(count, 65536))]:
+                for hidden in [name] if count is None else [f"{name}{n}" for n in range(min(count, MOST_OF_A_RANGE))]:
                     self.environment.hide(hidden)
 
 

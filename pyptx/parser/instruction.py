@@ -54,6 +54,8 @@ def read_instruction(
     """Read tokens `[start, end)`, without the semicolon. SyntaxProblem where they are not an instruction."""
     at = start
     guard, guard_register = "", None
+    if at >= end:
+        raise SyntaxProblem("expected an instruction", start)
     if tokens[at][1] == "@":
         guard = "@"
         at += 1

@@ -12,6 +12,7 @@ from ..dialects.ptx.instruction import admits
 from ..dialects.ptx.opcode_problems import takes_modifiers, unknown_opcode
 from ..dialects.ptx.proposals import Admits
 from ..dialects.ptx.structure import (
+    MOST_OF_A_RANGE,
     DeclarationAttr,
     DirectiveOp,
     EntryOp,
@@ -276,15 +277,17 @@ class StatementReader:
             return
         list_at = 2 if len(words) > 2 and words[1] == ":" else 0
         if words[list_at] in (".branchtargets", ".calltargets", ".callprototype"):
-            self._label_list(words, gaps, line, list_at)
+            self._label_list(words, gaps, line, start, list_at)
             return
         if first in (".pragma", ".file", ".section", ".alias", ".loc_intermediate"):
             self._record(directive_shape(DirectiveOp, words, gaps), (), line)
             return
         raise SyntaxProblem(f"unknown directive {first}", start)
 
-    def _label_list(self, words: list[str], gaps: list[str], line: int, list_at: int) -> None:
+    def _label_list(self, words: list[str], gaps: list[str], line: int, start: int, list_at: int) -> None:
         label = words[0] if list_at else ""
+        if words[-1] != ";":
+            raise SyntaxProblem(f"expected ';' at the end of the {words[list_at]}", start + len(words) - 1)
         branches = words[list_at] == ".branchtargets"
         shape = directive_shape(LabelListOp, words[list_at:], gaps, words)
         assert shape.properties is not None
@@ -304,6 +307,8 @@ class StatementReader:
     ) -> None:
         environment = self.environment
         assert environment is not None
+        if words[-1] != ";":
+            raise SyntaxProblem("expected ';' at the end of the declaration", end - 1)
         declaration = read_declaration(tokens, start, end - 1)
         if declaration.type not in REGISTER_CLASSES:
             given = next((w for w in declaration.head[1:] if w not in (".v2", ".v4")), "")
@@ -337,7 +342,7 @@ class StatementReader:
     def _declare_symbols(self, declaration: DeclarationAttr) -> None:
         for i, (name, tail) in enumerate(declaration.items):
             ranged = tail[:1] == ("<",)  # `.param .b64 %p<2>` declares %p0 and %p1
-            names = [f"{name}{n}" for n in range(min(declaration.count(i) or 0, 65536))] if ranged else [name]
+            names = [f"{name}{n}" for n in range(min(declaration.count(i) or 0, MOST_OF_A_RANGE))] if ranged else [name]
             self._symbols.update(names)
             if self.environment is not None:
                 for hidden in names:
@@ -391,7 +396,7 @@ class StatementReader:
             repeated = bool(module.version) and module.version != value
             module.version = module.version or value
         elif what == "target":
-            if words[2::2] != [","] * len(words[2::2]) or len(words) % 2 or not _IDENTIFIER(value):
+            if words[2::2] != [","] * len(words[2::2]) or len(words) % 2 or not all(map(_IDENTIFIER, words[1::2])):
                 raise SyntaxProblem(".target is a target such as sm_90a, and words after commas", start + 1)
             repeated = bool(module.target)
             if not repeated:

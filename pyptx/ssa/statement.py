@@ -15,6 +15,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ..dialects.ptx.syntax import plain_name
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import LocationAttr
     from xdsl.ir import Attribute, Operation, SSAValue
@@ -236,11 +238,11 @@ class Environment(dict[str, Reg]):
         found = self._range_of(name) if _is_padded(name) else None
         if found is None:
             return None
-        stem = name.rstrip("0123456789")
-        plain = f"{stem}{int(name[len(stem) :])}"
+        plain = plain_name(name)
         inner = self.get(plain)
         if inner is None:
-            return self[plain]
+            # a label or variable of an inner scope may hide the plain name
+            return Reg(plain, found.register_class, found.scope) if plain in self._hidden else self[plain]
         for candidates in (self, *(scope.registers for scope in reversed(self._stack))):
             reg = candidates.get(plain)
             if reg is not None and reg.scope == found.scope:

@@ -65,6 +65,8 @@ ONCE_A_TRACEBACK = (
     ".section .debug_line\n0\nL:\n\n}\n.visible .entry k()\n{\n\n\tret;\n}}\n",
     ".func f() .global .b8 x { ret; }}\n",
     ".global .b32 g; .global .u8 v = 0xFF0000000000000000(g);\n",
+    '.func f()\n{\n\tret;\n\t.reg .b32 %r<\n}\n',
+    '.entry k()\n{\n.reg .b32 %r<4>; .re2 .pred %p; bra L;\nL:\n ret; # 7 "f" 1 2 # 7 "f" 1 2\n}\n',
 )
 """Illegal texts that raised from inside or did not print back, found by `benchmarks.mutations` but for the last two."""
 
@@ -83,6 +85,7 @@ def test_bad_text_is_an_error_with_a_place(body: str) -> None:
 ODD_BUT_LEGAL = (
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+18446744073709551615]; ret;}\n",
     ".entry k(){.reg .u32 %r1; .reg .u64 %d1; ld.global.u32 %r1, [%d1+5 % 3]; st.global.u32 [%d1], %r1; ret;}\n",
+    ".entry k(){.reg .u32 %r1; .shared .u32 s[4]; ld.shared.u32 %r1, [s+9223372036854775808]; ret;}\n",
     ".entry k(){.shared .align 1U .b8 s[4]; .shared .align 0x10 .b8 t[18446744073709551617]; ret;}\n",
     ".entry k() { .reg .u32 r; L: add.sat.sat.s32 r, r, r; bra.uni.uni L; ret.uni.uni; }\n",
     ".entry k() .maxntid 010, 0x2, 0b1 .minnctapersm 2U .maxnreg 040 {.reg .u32 r; mov.u32 r, %tid.y; ret;}\n",

@@ -67,3 +67,32 @@ def test_other_padded_names_are_told_at_their_place(declared: str, line: str, wr
     (found,) = [d for d in pyptx.diagnose(text) if d.severity == "error"]
     assert (found.line, found.message) == (5, wrong)
     assert line[(found.column or 0) - 1] == "%"
+
+
+@pytest.mark.parametrize("place", ["body", "module"])
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("name", ["x3", "x03", "x0003"])
+def test_a_range_of_variables_is_one_variable_for_each_number(name: str, space: str, place: str) -> None:
+    declared = f".{space} .b32 x<010>;"
+    text = f""".version 8.0
+.target sm_80
+.address_size 64
+{declared if place == "module" else ""}
+.visible .entry k(.param .u64 p)
+{{
+	.reg .b32 %r<4>; .reg .b64 %d<3>;
+	{declared if place == "body" else ""}
+	ld.param.u64 %d1, [p];
+	st.{space}.u32 [x3], 7;
+	st.{space}.u32 [x2], 9;
+	st.{space}.u32 [x07], 11;
+	ld.{space}.u32 %r1, [{name}];
+	ld.{space}.u32 %r2, [x7];
+	st.global.v2.u32 [%d1], {{%r1, %r2}};
+	ret;
+}}
+"""
+    out = np.zeros(2, np.uint32)
+    pyptx.simulate(pyptx.parse(text), out, grid=1, block=1)
+    assert out.tolist() == [7, 11]
+    assert not [d for d in pyptx.diagnose(text) if d.severity == "error"]

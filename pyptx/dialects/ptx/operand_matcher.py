@@ -377,6 +377,8 @@ class OperandMatcher:
                 also = "_" if written else "constants"
                 given = _KINDS.get(type(element), "this")
                 return f"the {name} of a call are registers, .param variables or {also}, not {given}"
+            elif isinstance(element, Immediate) and (problem := constant_problem(element.text)) is not None:
+                return f"{element.text} is not a constant: {problem}"
             elements.append(element)
         return Arguments(tuple(elements))
 

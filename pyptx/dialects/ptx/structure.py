@@ -175,6 +175,17 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
                     return True
         return False
 
+    def variables(self) -> Iterator[tuple[str, DeclarationAttr, int]]:
+        """The name of each variable, a declaration that has it, and which of that one's items it is. Those of a range
+        (`x<4>`) have a declaration each. ptxas reads no `x10` into `x1<12>`.
+        """
+        for index, (name, tail) in enumerate(self.items):
+            if tail[:1] != ("<",):
+                yield name, self, index
+            elif not name[-1].isdecimal():
+                for number in range(min(self.count(index) or 0, MOST_OF_A_RANGE)):
+                    yield f"{name}{number}", DeclarationAttr((self.head, ((f"{name}{number}", ()),))), 0
+
     def size(self, index: int = 0) -> int:
         """Size of a variable in bytes (0 for an incomplete array)."""
         scalar = SCALAR_TYPES.get(self.type)
@@ -218,6 +229,10 @@ class DeclarationAttr(Data[tuple[Tokens, tuple[tuple[str, Tokens], ...]]]):
                 printer.print_string(", ")
                 with printer.in_square_brackets():
                     _print_strings(printer, tail)
+
+
+MOST_OF_A_RANGE = 65536
+"""The variables of a range that are looked at."""
 
 
 def extents(tail: Sequence[str]) -> list[int | None]:

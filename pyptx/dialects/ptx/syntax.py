@@ -618,6 +618,13 @@ def parse_layout(text: str) -> Layout:
     return OperandParser(tokens, 0, len(tokens), classify, call=call, gaps=gaps, marks=True).layout()
 
 
+def plain_name(name: str) -> str:
+    """`%r1` for `%r01`, which is another spelling of it where it is of a range."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    return f"{stem}{digits.lstrip('0') or '0'}" if digits[:1] == "0" else name
+
+
 # ----------------------------------------------------------------------------------------------------------- constants
 
 _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {

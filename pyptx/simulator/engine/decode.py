@@ -35,6 +35,7 @@ from ...dialects.ptx.structure import (
     VariableOp,
     head_labels,
 )
+from ...dialects.ptx.syntax import plain_name
 from ...dialects.ptx.types import SCALAR_TYPES, RegType, class_bits, takes_added_constant
 from ...printer.ptx import print_op
 from ..machine.program import (
@@ -249,10 +250,14 @@ class _Decoder:
 
     def _place_shared(self, order: Sequence[str]) -> None:
         used = {
-            s for symbol in order for b in self.image.operations[symbol].blocks for op in b.ops for s in symbols_in(op)
+            plain_name(s)
+            for symbol in order
+            for b in self.image.operations[symbol].blocks
+            for op in b.ops
+            for s in symbols_in(op)
         }
         for v in self.image.variables.values():
-            if v.space != "shared" or v.name not in used:
+            if v.space != "shared" or plain_name(v.name) not in used:
                 continue
             self.shared[v.name] = self.place_shared(v.declaration, v.index)
 
@@ -379,7 +384,8 @@ class _FunctionDecoder:
             return _place_of(image.variables[name], offset)
         if name in image.functions:
             return Place("code", code_address(image.functions[name]), name)
-        return Name(name)
+        plain = plain_name(name)
+        return Name(name) if plain == name else self._resolve(plain, offset)
 
     # -------------------------------------------------------------------------------------------------------
     # registers
@@ -540,11 +546,11 @@ class _FunctionDecoder:
                 else:
                     body.append(inst)
             elif isinstance(op, VariableOp):
-                for index, (name, _) in enumerate(op.declaration.items):
-                    if (op, index) in self.decoder.image.inner:
-                        self.names[-1][name] = _place_of(self.decoder.image.inner[op, index], 0)
+                for name, declaration, index in op.declaration.variables():
+                    if (op, name) in self.decoder.image.inner:
+                        self.names[-1][name] = _place_of(self.decoder.image.inner[op, name], 0)
                     else:
-                        self._declare(op.declaration, index)
+                        self._declare(declaration, index)
             elif isinstance(op, ScopeBeginOp):
                 self.names.append({})
             elif isinstance(op, ScopeEndOp):

@@ -12,7 +12,7 @@ import numpy as np
 from ...analysis.source_map import SourceMap, map_of
 from ...diagnostics import SimulationError
 from ...dialects.ptx.structure import DeclarationAttr, FunctionOp, ModuleOp, ScopeBeginOp, ScopeEndOp, VariableOp
-from ...dialects.ptx.syntax import evaluate
+from ...dialects.ptx.syntax import evaluate, plain_name
 from ...dialects.ptx.types import SCALAR_TYPES
 from ..machine.program import CODE_BASE, MODULE_BASE
 
@@ -45,8 +45,8 @@ class Image:
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     functions: dict[str, int] = field(default_factory=dict[str, int])
     operations: dict[str, FunctionOp] = field(default_factory=dict[str, FunctionOp])
-    inner: dict[tuple[VariableOp, int], Variable] = field(default_factory=dict[tuple[VariableOp, int], Variable])
-    """The variables that are declared inside functions, by declaration and index in it."""
+    inner: dict[tuple[VariableOp, str], Variable] = field(default_factory=dict[tuple[VariableOp, str], Variable])
+    """The variables that are declared inside functions, by declaration and name."""
     sources: SourceMap = field(default_factory=lambda: SourceMap(()))
     """What the `.loc` directives say."""
     top: int = MODULE_BASE
@@ -119,6 +119,7 @@ class Image:
             text = "".join(words)
         if text[:2] in ("0f", "0F", "0d", "0D"):
             return evaluate(text), int(text[2:], 16)
+        words = [w if w in scope or w in self.variables else plain_name(w) for w in words]
         at = next((i for i, w in enumerate(words) if w in scope or w in self.variables or w in self.functions), None)
         if at is None:
             return evaluate(text), None
@@ -182,10 +183,10 @@ def build_image(module: ModuleOp) -> Image:
     image = Image(sources=map_of(module))
     for op in module.body.ops:
         if isinstance(op, VariableOp):
-            for index, (name, _) in enumerate(op.declaration.items):
+            for name, declaration, index in op.declaration.variables():
                 known = image.variables.get(name)
                 if known is None or known.external:
-                    image.variables[name] = image.place(name, op.declaration, index, {})
+                    image.variables[name] = image.place(name, declaration, index, {})
         elif isinstance(op, FunctionOp):
             if op.symbol not in image.functions:
                 image.functions[op.symbol] = len(image.functions)
@@ -207,12 +208,12 @@ def _place_inner(image: Image, function: FunctionOp) -> None:
                 if len(scopes) > 1:
                     scopes.pop()
             elif isinstance(op, VariableOp) and op.declaration.space in ("global", "const"):
-                for index, (name, _) in enumerate(op.declaration.items):
+                for name, declaration, index in op.declaration.variables():
                     key = f"{function.symbol}::{name}"  # no name in PTX has a colon
                     while key in image.variables:
                         key += "'"
-                    placed = image.place(key, op.declaration, index, dict(scopes[-1]))
-                    image.variables[key] = image.inner[op, index] = placed
+                    placed = image.place(key, declaration, index, dict(scopes[-1]))
+                    image.variables[key] = image.inner[op, name] = placed
                     scopes[-1][name] = key
 
 
