@@ -65,7 +65,7 @@ ONCE_A_TRACEBACK = (
     ".section .debug_line\n0\nL:\n\n}\n.visible .entry k()\n{\n\n\tret;\n}}\n",
     ".func f() .global .b8 x { ret; }}\n",
     ".global .b32 g; .global .u8 v = 0xFF0000000000000000(g);\n",
-    '.func f()\n{\n\tret;\n\t.reg .b32 %r<\n}\n',
+    ".func f()\n{\n\tret;\n\t.reg .b32 %r<\n}\n",
     '.entry k()\n{\n.reg .b32 %r<4>; .re2 .pred %p; bra L;\nL:\n ret; # 7 "f" 1 2 # 7 "f" 1 2\n}\n',
 )
 """Illegal texts that raised from inside or did not print back, found by `benchmarks.mutations` but for the last two."""
