@@ -90,15 +90,12 @@ class CopiesInFlight(Part):
     def _examine_wgmma(self, inst: Inst, space: Space, index: Array, lanes: Array, state: State) -> None:
         """Writes to what a wgmma reads: it suffices that the writer knows of one thread that it has waited."""
         clocks = self.clocks
-        known = np.zeros(lanes.size, np.bool_)
         threads = clocks.local[state.lanes[0]] + np.arange(128)
         done = np.repeat(np.where(state.done > 0, state.done, TIME), 32)
         group = int(clocks.group_of[state.lanes[0]])
-        for lane in np.unique(lanes).tolist():
-            if clocks.group_of[lane] == group:
-                row = clocks.release(np.array([lane])).rows[clocks.first_group + group]
-                known[lanes == lane] = (row[threads] >= done).any()
-        bad = np.flatnonzero(~known)
+        writers = np.unique(lanes[clocks.group_of[lanes] == group])
+        told = (clocks.knowledge(group, writers)[:, threads] >= done).any(axis=1)
+        bad = np.flatnonzero(~np.isin(lanes, writers[told]))
         if bad.size:
             self.report(
                 WGMMA_SOURCE,

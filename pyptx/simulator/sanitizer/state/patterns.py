@@ -9,6 +9,7 @@ last one of its own pattern.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -210,10 +211,12 @@ class Patterns(Part):
 
     def met(self, lanes: Array) -> None:
         """Threads met at a barrier: a fence after it makes known to each what any of them has seen before."""
-        both: dict[Place, Seen] = {}
-        for table in {id(t): t for t in (self.waiting.get(lane) for lane in lanes.tolist()) if t is not None}.values():
-            _see(both, table)
-        if both:
+        found: dict[Place, dict[int, Seen]] = {}
+        for lane in lanes.tolist():
+            for place, seen in self.waiting.get(lane, {}).items():
+                found.setdefault(place, {})[id(seen)] = seen  # lanes that met before have the same
+        if found:
+            both = {place: reduce(_both, several.values()) for place, several in found.items()}
             self.waiting.update({lane: dict(both) for lane in lanes.tolist()})
 
     # ------------------------------------------------------------------------------------------------ strong operations
@@ -260,8 +263,7 @@ class Patterns(Part):
                     if before is not None:
                         self._acquire(lane, (before,), scope)
             if seen is not None and self.acquires_late and any(clock.rows for clock in seen):
-                for lane in here.tolist():
-                    _see(self.waiting.setdefault(lane, {}), {place: seen})
+                _see(self.waiting, here, place, seen)
 
     def compare(self, place: Place, lanes: Array, *, reads: bool, writes: bool) -> None:
         """Strong accesses between fences of `fence.sc`."""
@@ -272,8 +274,7 @@ class Patterns(Part):
             for table in (after_write, after_read) if writes else (after_write,):
                 released = table.get(place)
                 if released is not None:
-                    for lane in here.tolist():
-                        _see(self.fixed.setdefault(lane, {}), {place: released.seen_by(cta, cluster)})
+                    _see(self.fixed, here, place, released.seen_by(cta, cluster))
             for scope, log, some in self.sc_fences.executed_by(here):
                 clock = self.clocks.release(some, log)
                 for does, table in ((reads, after_read), (writes, after_write)):
@@ -281,8 +282,16 @@ class Patterns(Part):
                         table.setdefault(place, Released()).add(cta, cluster, scope, clock, self.narrow)
 
 
-def _see(into: dict[Place, Seen], more: dict[Place, Seen]) -> None:
-    for place, seen in more.items():
-        known = into.get(place) or (None, None, None)
-        near, mid, far = (joined(a, b) for a, b in zip(seen, known, strict=True))
-        into[place] = near, mid, far
+def _see(table: dict[int, dict[Place, Seen]], lanes: Array, place: Place, seen: Seen) -> None:
+    """Lanes have seen this of a place, which may change later: they keep it as it is now, in one copy."""
+    near, mid, far = seen
+    kept = near.copy(), mid.copy(), far.copy()
+    for lane in lanes.tolist():
+        places = table.setdefault(lane, {})
+        known = places.get(place)
+        places[place] = kept if known is None else _both(kept, known)
+
+
+def _both(a: Seen, b: Seen) -> Seen:
+    near, mid, far = (joined(x, y) for x, y in zip(a, b, strict=True))
+    return near, mid, far
