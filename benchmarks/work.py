@@ -24,7 +24,6 @@ def lines_run(run: Callable[[], object]) -> Counter[CodeType]:
         return trace
 
     before = sys.gettrace()
-    gc.collect()
     gc.disable()  # finalizers of what others left would be counted here
     sys.settrace(trace)
     try:

@@ -55,9 +55,9 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_nothing_to_find(name: str) -> None:
-    kernel = KERNELS[name]()
-    for seed in (0, int(np.random.default_rng().integers(1, 1 << 30))):
-        assert findings(kernel, seed) == [], seed
+    """Numbers and orders of warps are others in each run."""
+    seed = int(np.random.default_rng().integers(1 << 30))
+    assert findings(KERNELS[name](), seed) == [], seed
 
 
 def skipped(*_: object, **__: object) -> None:

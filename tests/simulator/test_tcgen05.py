@@ -104,8 +104,9 @@ def kernel(
     %rd10: descriptor base (shared address >> 4); %r30: 0; %p9: thread 0.
     """
     sixteen = ", ".join(f"%w{i}" for i in range(64))
-    loads = "\n".join(f"ld.global.b32 %w{i}, [%rd5+{4 * i}];" for i in range(64))
-    stores = "\n".join(f"st.global.b32 [%rd5+{4 * i}], %w{i};" for i in range(64))
+    eights = [", ".join(f"%w{i + j}" for j in range(8)) for i in range(0, 64, 8)]
+    loads = "\n".join(f"ld.global.v8.b32 {{{names}}}, [%rd5+{32 * i}];" for i, names in enumerate(eights))
+    stores = "\n".join(f"st.global.v8.b32 [%rd5+{32 * i}], {{{names}}};" for i, names in enumerate(eights))
     sync = "barrier.cluster.arrive; barrier.cluster.wait;" if cluster > 1 else "bar.sync 0;"
     group = "cta_group::2" if cluster > 1 else "cta_group::1"
     version, architecture = target.split()
