@@ -207,3 +207,17 @@ def test_picture_of_a_sum() -> None:
 def _binary(digits: str) -> float:
     whole, _, fraction = digits.partition(".")
     return int(whole + fraction, 2) / 2 ** len(fraction)
+
+
+def test_workers(tmp_path: Path) -> None:
+    """Both programs: a launch in two pieces, and a sweep by an executor."""
+    launch, sweep = blocks("docs/workers.md")
+    use = """
+from concurrent.futures import ThreadPoolExecutor
+
+print(sweep(ThreadPoolExecutor(1)))
+"""
+    launch = launch.replace("workers=2", "workers=ThreadPoolExecutor(1)")
+    assert run(f"from concurrent.futures import ThreadPoolExecutor\n{launch}{sweep}{use}", tmp_path).split("\n", 1)[
+        1
+    ] == ("[0, 0, 0, 0, 0, 0]\n")

@@ -20,7 +20,7 @@ from ..dialects.ptx.types import SCALAR_TYPES
 from .launch.device_memory import DeviceBuffer, DeviceMemory
 from .launch.launch import LoadedModule, load_module, simulate_entry
 from .launch.loaded import LoadedKernel, load
-from .launch.options import Options, checked_options
+from .launch.options import Options, Workers, checked_options
 from .launch.report import Line, Report
 from .machine.endpoint import Endpoint
 from .machine.machine import Observer
@@ -79,6 +79,8 @@ def simulate(
     cooperative: bool | None = None,
     programmatic: bool = False,
     memory: DeviceMemory | None = None,
+    workers: Workers | None = None,
+    sample: float | None = None,
 ) -> Report:
     """Run a kernel on the CPU.
 
@@ -117,6 +119,13 @@ def simulate(
     griddepcontrol.launch_dependents are warnings.
 
     `memory`: a `DeviceMemory`, whose allocations the kernel reaches by their addresses and which outlives the launch.
+
+    `workers`: run CTAs in several processes: how many, a `concurrent.futures.Executor`, or `"joblib"` for the backend that is active there
+    (docs/workers.md). Results and findings are those of one process; CTAs that learn of each other run together (`Report.together`).
+    `sample`: run about this share of the CTAs, evenly spaced, for profiles of large grids; what the others write is not written.
+
+    In a terminal, a launch of several seconds shows its progress where tqdm is installed. Ctrl-C raises KeyboardInterrupt, whose `report` has what
+    was done until then.
 
     SimulationError: wrong arguments or launch shape, `engine="jit"` without llvmlite, an access out of bounds or misaligned, a deadlock, too
     many steps.

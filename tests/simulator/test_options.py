@@ -82,6 +82,7 @@ LEGAL: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("grid", "block", "cluster"), SIZE),
     **dict.fromkeys(("trace", "on_instruction", "on_store", "arch", "engine", "memory"), (None,)),
     **dict.fromkeys(("max_steps", "schedules"), (None, *POSITIVE)),
+    "workers": (None, 5), "sample": (None,),
     **dict.fromkeys(("arithmetic", "approx"), ()),
     "cooperative": (None, *FLAG), "smem": NATURAL, "seed": NUMBER, "schedule": (None, 5, 0),
 }  # fmt: skip

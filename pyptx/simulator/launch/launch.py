@@ -15,13 +15,12 @@ from ...diagnostics import SimulationError, did_you_mean
 from ...dialects.ptx.cluster import ClusterTryCancel
 from ...dialects.ptx.structure import EntryOp, ModuleOp
 from ...numerics import quiet
+from ...progress import progress
 from ..engine import decode as decoding
 from ..engine.engine import Engine
-from ..engine.engines import body_binder, chosen_engine
+from ..engine.engines import chosen_engine
 from ..engine.image import Image, align, build_image
-from ..machine.arithmetic import Arithmetic
 from ..machine.global_memory import Allocation, GlobalMemory
-from ..machine.machine import Machine, Observer
 from ..machine.program import GRID_BASE, PARAMETER_BASE, PER_CTA_BASE, Program
 from ..machine.schedule import Schedule, Scheduler, read_schedule
 from ..machine.texture import OPAQUE, Sampler, Surface, Texture, sampler_of_words
@@ -31,9 +30,11 @@ from ..observers.profile import Profile
 from ..observers.trace import watchers
 from ..sanitizer import Sanitizer
 from .arguments import place_arguments
-from .explore import COST, DEFAULT, LEAST_STEPS, Explorer, Snapshot, communication, part_of_grid
+from .explore import COST, DEFAULT, LEAST_STEPS, Communication, Explorer, Snapshot, communication, part_of_grid
 from .options import Options, Size
 from .report import Line, Report
+from .setup import Setup, run_range, sampled
+from .workers import Piece, Watch, run_pieces, why_together
 
 MAX_THREADS = 1024
 MOST_SMS = 192
@@ -147,44 +148,46 @@ def simulate_entry(
         memory.add(Allocation("the CTAs' own memory", PER_CTA_BASE, slices, False, True))
     if launch.cooperative:
         memory.add(Allocation("the barrier of the grid", GRID_BASE, np.zeros(256, np.uint8)))
+    setup = Setup(
+        program, launch, memory, parameters, named, _batch_size(program, launch), first.seed,
+        options.arithmetic, options.approx, options.arch, engine, options.max_steps, [(0, launch.grid_size)],
+    )  # fmt: skip
     report = Report(name, launch.grid, launch.block, launch.cluster, schedule=first.token)
     sanitizer = Sanitizer() if check else None
     report.profile = Profile() if options.profile else None
     report.numerics = Numerics() if options.numerics else None
     tracing = watchers(options.trace, options.on_instruction, options.on_store, options.threads)
-    watching = [o for o in (*options.observers, *tracing, report.profile, report.numerics, sanitizer) if o is not None]
-
-    def engine_for(part: int, observers: Sequence[Observer]) -> Engine:
-        """An engine for at most so many CTAs at once."""
-        choices = Arithmetic(options.arithmetic, options.approx, first.seed, program.target, options.arch)
-        ctas = min(part, _batch_size(program, launch))
-        machine = Machine(program, launch, memory, parameters, ctas, first.seed, observers, choices)
-        machine.shared_names.add(named)
-        return Engine(machine, options.max_steps, body_binder(engine, bool(observers)))
-
+    others = [*options.observers, *tracing]
+    watching = [o for o in (*others, report.profile, report.numerics, sanitizer) if o is not None]
     with quiet():
         communicates = communication(program)
         part = part_of_grid(launch, communicates)
+        if options.sample is not None:
+            setup.ranges = _sample(launch, options.sample, communicates)
+            report.sampled = sum(ctas for _, ctas in setup.ranges)
         start = Snapshot(memory) if count != 1 and communicates.levels else None
-        runner = engine_for(part if first.number else launch.grid_size, watching)
-        machine = runner.machine
-        runner.scheduler = Scheduler(machine, first, communicates.levels) if first.number else None
+        pieces = None
+        if options.workers is not None:
+            random = bool(first.number or first.seed) or "random" in (options.arithmetic, options.approx)
+            report.together = why_together(setup, communicates, random=random, others=bool(others))
+            watch = Watch(check, options.profile, options.numerics)
+            pieces = None if report.together else run_pieces(setup, watch, options.workers)
+        runner: Engine | None = None
         try:
-            while machine.next_cta < machine.grid_end:
-                runner.run(machine.next_cta, min(machine.ctas, machine.grid_end - machine.next_cta))
-        except SimulationError as error:
-            _finish(report, runner, sanitizer)
-            error.report = report
-            raise
+            if pieces is None:
+                runner = setup.make_engine(part if first.number else launch.grid_size, watching)
+                runner.scheduler = Scheduler(runner.machine, first, communicates.levels) if first.number else None
+                steps = _run_all(runner, setup.ranges, report, sanitizer)
+            else:
+                steps = _gather(pieces, program, report, sanitizer)
         finally:
             if device is not None:
                 device.launched()
-        _finish(report, runner, sanitizer)
-        broken, steps = bool(report.errors), machine.clock
+        broken = bool(report.errors)
         if start is not None and not (broken and not count):
-            alone = watching == [sanitizer] and machine.ctas <= part
+            alone = runner is not None and watching == [sanitizer] and runner.machine.ctas <= part
             again = None if sanitizer is None or alone else Sanitizer(sanitizer)
-            other = runner if alone else engine_for(part, [] if again is None else [again])
+            other = runner if alone and runner else setup.make_engine(part, [] if again is None else [again])
             results = Snapshot(memory)
             levels = communicates.levels | ({"lane"} if sanitizer is not None and sanitizer.in_step else set())
             explorer = Explorer(other, again or sanitizer, results, start, part, levels, communicates, broken)
@@ -192,6 +195,54 @@ def simulate_entry(
             budget = None if count else LEAST_STEPS + int(COST * steps)
             report.findings += explorer.run(later, budget)
     return report
+
+
+def _sample(launch: Launch, share: float, communicates: Communication) -> list[tuple[int, int]]:
+    if communicates.grid or launch.cooperative:
+        raise SimulationError(
+            f"sample={share:g} runs a part of the CTAs, and those of this kernel learn of each other through global memory: run all"
+        )
+    return sampled(launch, share)
+
+
+def _run_all(runner: Engine, ranges: Sequence[tuple[int, int]], report: Report, sanitizer: Sanitizer | None) -> int:
+    """Run CTAs in this process, batch by batch. The steps it took."""
+    total = sum(count for _, count in ranges)
+    try:
+        with progress(total, f"simulate {report.entry}", "CTA") as advance:
+            for first, count in ranges:
+                for done in run_range(runner, first, count):
+                    advance(done)
+    except (SimulationError, KeyboardInterrupt) as error:
+        _finish(report, runner, sanitizer)
+        error.report = report  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(
+                f"{report.entry} executed {report.instructions:,} thread instructions until then: see .report"
+            )
+        raise
+    _finish(report, runner, sanitizer)
+    return runner.machine.clock
+
+
+def _gather(pieces: Sequence[Piece], program: Program, report: Report, sanitizer: Sanitizer | None) -> int:
+    """Put what workers did into the report of a launch. The steps it took."""
+    for piece in pieces:
+        if report.profile is not None and piece.profile is not None:
+            report.profile.merge(piece.profile)
+        if report.numerics is not None and piece.numerics is not None:
+            report.numerics.merge(piece.numerics)
+        if sanitizer is not None:
+            found = piece.findings
+            known = program.instructions
+            found.in_step = {k: (known[a], known[b]) for k, (a, b) in piece.in_step.items()}
+            sanitizer.found.merge(found)
+    _count(report, program, [sum(counts) for counts in zip(*(p.counts for p in pieces), strict=True)])
+    if sanitizer is not None:
+        report.findings += sanitizer.said
+    report.output = "".join(text for piece in pieces for text in piece.output)
+    report.pieces = len(pieces)
+    return sum(piece.steps for piece in pieces)
 
 
 def _schedule_count(options: Options) -> int:
@@ -203,14 +254,14 @@ def _schedule_count(options: Options) -> int:
 
 def _finish(report: Report, engine: Engine, sanitizer: Sanitizer | None) -> None:
     """Put what a run did into its report."""
-    _count(report, engine.program, engine)
+    _count(report, engine.program, engine.counts())
     if sanitizer is not None:
         report.findings += sanitizer.said
     report.output = "".join(engine.machine.output)
 
 
-def _count(report: Report, program: Program, engine: Engine) -> None:
-    for segment, count in zip(program.segments, engine.counts(), strict=True):
+def _count(report: Report, program: Program, counts: Sequence[int]) -> None:
+    for segment, count in zip(program.segments, counts, strict=True):
         if not count:
             continue
         for inst in segment.instructions:

@@ -20,7 +20,7 @@ from ..machine.texture import Sampler, Surface, Texture
 from ..observers.trace import Step, Stored, ThreadName
 from .device_memory import DeviceMemory
 from .launch import LoadedModule, simulate_entry
-from .options import checked_options
+from .options import Workers, checked_options
 from .report import Report
 
 __all__ = ["LoadedKernel", "load"]
@@ -115,6 +115,8 @@ class LoadedKernel:
         cooperative: bool | None = None,
         programmatic: bool = False,
         memory: DeviceMemory | None = None,
+        workers: Workers | None = None,
+        sample: float | None = None,
     ) -> Report:
         """Run the entry on the CPU. See `pyptx.simulator.simulate`."""
         options = {k: v for k, v in locals().items() if k not in ("self", "args")}

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from reprlib import repr as short
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -21,9 +23,11 @@ from ..machine.schedule import read_schedule
 from ..observers.trace import Step, Stored, ThreadName
 from .device_memory import DeviceMemory
 
-__all__ = ["Options", "Size", "checked_options", "refuse_unknown", "sizes_of", "whole_number"]
+__all__ = ["Options", "Size", "Workers", "checked_options", "refuse_unknown", "sizes_of", "whole_number"]
 
 Size = tuple[int, int, int]
+Workers: TypeAlias = "int | str | Executor"
+"""How many processes, `"joblib"` for the backend that is active there, or anyone's executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class Options:
     cooperative: bool | None = None
     programmatic: bool = False
     memory: DeviceMemory | None = None
+    workers: Workers | None = None
+    sample: float | None = None
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:
@@ -207,6 +213,25 @@ def _memory(name: str, value: Any) -> DeviceMemory:
     return value
 
 
+def _share(name: str, value: Any) -> float:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not 0 < value <= 1:
+        raise wrong(name, value, "a share of the CTAs, above 0 and up to 1")
+    return float(value)
+
+
+def _workers(name: str, value: Any) -> Workers:
+    if isinstance(value, Executor):
+        return value
+    if isinstance(value, str) and value == "joblib":
+        if find_spec("joblib") is None:
+            raise SimulationError(f'{name}="joblib" needs joblib: pip install joblib')
+        return value
+    if isinstance(value, str) or not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.bool_)):
+        raise wrong(name, value, 'a number of processes, a concurrent.futures.Executor or "joblib"')
+    return _count(name, value)
+
+
 CHECKS: dict[str, Check] = {
     "grid": _optional(_size),
     "block": _optional(_size),
@@ -231,6 +256,8 @@ CHECKS: dict[str, Check] = {
     "cooperative": _optional(_flag),
     "programmatic": _flag,
     "memory": _optional(_memory),
+    "workers": _optional(_workers),
+    "sample": _optional(_share),
 }
 """Option -> what checks and normalises its value."""
 SHAPE = ("grid", "block", "cluster", "smem", "cooperative", "programmatic", "memory")

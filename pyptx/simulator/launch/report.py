@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -45,6 +46,13 @@ class Report:
     numerics: Numerics | None = None
     """What the sums of matrix instructions lost, by line, if it was asked for."""
 
+    sampled: int | None = None
+    """CTAs that were run, of those of the grid, with `sample=`; the counts are theirs."""
+    pieces: int = 1
+    """The pieces that `workers=` cut the grid into."""
+    together: str = ""
+    """Why `workers=` did not cut it, if that follows from the launch."""
+
     @property
     def errors(self) -> list[Diagnostic]:
         """The findings that are not warnings: what may go wrong on a GPU. A warning works on the GPUs and with the ptxas
@@ -63,6 +71,7 @@ class Report:
         lines = [
             f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}: "
             f"{self.instructions:,} thread instructions"
+            + ("" if self.sampled is None else f" of a sample of {self.sampled:,} of {math.prod(self.grid):,} CTAs")
         ]
         lines += [f"{count:>15,}  {opcode}" for opcode, count in self.opcodes.most_common()]
         if self.profile is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 import numpy as np
@@ -380,6 +380,10 @@ class Program:
         if compute not in self._known:
             self._known[compute] = compute(self)
         return cast("T", self._known[compute])
+
+    def unknowing(self) -> Program:
+        """It without what `once` computed, which may not be plain data."""
+        return replace(self, _known={})
 
     def origin(self, inst: Inst) -> tuple[Origin, ...]:
         """The place in the program that an instruction was made from."""

@@ -56,6 +56,15 @@ class LineNumerics:
     differ: dict[str, int] = field(default_factory=dict[str, int])
     """Architecture -> sums that come out differently there; only those that have the instruction."""
 
+    def merge(self, other: LineNumerics) -> None:
+        """Add other sums of it."""
+        for name in ("sums", "cut", "lost", "overflowed", "not_finite"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.worst_ulps = max(self.worst_ulps, other.worst_ulps)
+        self.error = math.hypot(self.error, other.error)
+        self.norm = math.hypot(self.norm, other.norm)
+        self.differ = {name: count + other.differ.get(name, 0) for name, count in self.differ.items()}
+
     @property
     def relative_error(self) -> float:
         """Norm of the errors over norm of the true sums."""
@@ -65,9 +74,9 @@ class LineNumerics:
 class Numerics(Observer):
     """Collects a `LineNumerics` for each matrix instruction of floating-point numbers; `str()` is a table."""
 
-    def __init__(self) -> None:
-        self.lines: dict[int, LineNumerics] = {}
-        self.arch = ""
+    def __init__(self, lines: dict[int, LineNumerics] | None = None, arch: str = "") -> None:
+        self.lines: dict[int, LineNumerics] = lines or {}
+        self.arch = arch
         self._others: dict[int, list[tuple[Sum, list[str]]]] = {}
         self._warps: Array = None
 
@@ -128,6 +137,15 @@ class Numerics(Observer):
         return found
 
     # -------------------------------------------------------------------------------------------------- totals
+
+    def merge(self, other: Numerics) -> None:
+        """Add what other CTAs of the same launch lost."""
+        self.arch = self.arch or other.arch
+        for number, line in other.lines.items():
+            if number in self.lines:
+                self.lines[number].merge(line)
+            else:
+                self.lines[number] = line
 
     @property
     def relative_error(self) -> float:

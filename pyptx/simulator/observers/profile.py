@@ -33,6 +33,8 @@ GPUS = {
     "B200": (8e12, {"bf16": 2250e12, "f32": 75e12}),
 }
 """Name -> (bytes/s of global memory, FLOP/s of tensor cores in bf16 and of f32 units): the makers' dense peaks."""
+_SUMMED = ("warps", "threads", "sectors", "requests", "passes", "ideal_passes", "flops")
+"""What a `LineProfile` adds up."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 
 
@@ -58,6 +60,13 @@ class LineProfile:
     matrix: bool = False
     """Whether it is a matrix instruction."""
 
+    def merge(self, other: LineProfile) -> None:
+        """Add other executions of it."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.bytes.update(other.bytes)
+        self.worst_ways = max(self.worst_ways, other.worst_ways)
+
     @property
     def active(self) -> float:
         """Share of the threads of its warps that executed it."""
@@ -76,8 +85,8 @@ class LineProfile:
 class Profile(Observer):
     """Collects a `LineProfile` per instruction; `str()` is a table."""
 
-    def __init__(self) -> None:
-        self.lines: dict[int, LineProfile] = {}
+    def __init__(self, lines: dict[int, LineProfile] | None = None) -> None:
+        self.lines: dict[int, LineProfile] = lines or {}
 
     def attach(self, machine: Machine) -> None:
         self.machine = machine
@@ -199,6 +208,14 @@ class Profile(Observer):
             line.worst_ways = max(line.worst_ways, int(worst.max()))
 
     # -------------------------------------------------------------------------------------------------- totals
+
+    def merge(self, other: Profile) -> None:
+        """Add what other CTAs of the same launch did."""
+        for number, line in other.lines.items():
+            if number in self.lines:
+                self.lines[number].merge(line)
+            else:
+                self.lines[number] = line
 
     @property
     def bytes(self) -> Counter[str]:

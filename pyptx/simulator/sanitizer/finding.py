@@ -60,6 +60,8 @@ class Findings:
     def __init__(self, before: Findings | None = None) -> None:
         """`before`: of an earlier run of the same launch; what it has is not kept again."""
         self.kept: list[Finding] = []
+        self.keys: list[tuple[object, ...]] = []
+        """What each of `kept` is the first of."""
         self._known: set[tuple[object, ...]] = set() if before is None else before._known
         self._counts: Counter[str] = Counter() if before is None else before._counts
         """Findings by rule."""
@@ -75,7 +77,21 @@ class Findings:
         if self._counts[rule.name] > MOST_FINDINGS:
             return False
         self._known.add(known)
+        self.keys.append(known)
         return True
+
+    def merge(self, later: Findings) -> None:
+        """Take what other CTAs of the same launch showed: what is known is not kept again."""
+        more = later._counts - Counter(str(key[0]) for key in later.keys)
+        for key, finding in zip(later.keys, later.kept, strict=True):
+            if key not in self._known:
+                self._counts[finding.rule] += 1
+                if self._counts[finding.rule] <= MOST_FINDINGS:
+                    self._known.add(key)
+                    self.keys.append(key)
+                    self.kept.append(finding)
+        self._counts += more
+        self.in_step.update(later.in_step)
 
     def has(self, rule: Rule, number: int) -> bool:
         """Whether there is a finding of a rule at the instruction with this number."""

@@ -35,25 +35,30 @@ class Sanitizer(Observer):
 
     def __init__(self, before: Sanitizer | None = None) -> None:
         """`before`: of an earlier run of the same launch, what it found is not told again."""
-        self._found = Findings(None if before is None else before._found)
+        self.found = Findings(None if before is None else before.found)
+        self.parts: list[Part] = []
 
     @property
     def findings(self) -> list[Finding]:
-        return self._found.kept
+        return self.found.kept
 
     @property
     def in_step(self) -> dict[tuple[int, int], tuple[Inst, Inst]]:
-        return self._found.in_step
+        return self.found.in_step
 
     @property
     def said(self) -> list[Diagnostic]:
         """The findings, and of which rules there are more."""
+        self.settle()
+        return self.found.told
+
+    def settle(self) -> None:
+        """Tell what was held back: the launch is over."""
         for part in self.parts:
             part.settle()
-        return self._found.told
 
     def attach(self, machine: Machine) -> None:
-        self.context = Context(machine, self._found)
+        self.context = Context(machine, self.found)
         self.parts = [self.context.add(kind) for kind in PARTS]
         for event in HEARD:
             setattr(self, event, _to_all([getattr(p, event) for p in self.parts if _hears(type(p), event)]))
@@ -80,6 +85,14 @@ class Sanitizer(Observer):
         for part in self._binding:
             action = part.bound(inst, action)
         return action
+
+    @property
+    def touched(self) -> tuple[Array, Array]:
+        """Which granules of global memory the launch wrote, and which it wrote or read."""
+        space = self.context.shadow.memory
+        wrote = space.write != 0
+        read = wrote | (space.read != 0)
+        return wrote, read if space.non_coherent is None else read | (space.non_coherent != 0)
 
     def written(self, allocation: Allocation, offsets: Array) -> Array:
         """Those of these bytes of an allocation that the launch has written so far."""
