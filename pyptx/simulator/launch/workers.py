@@ -255,7 +255,7 @@ def _mapper(workers: Workers) -> Generator[Run]:
 def _processes(count: int) -> Generator[Executor]:
     """So many processes: loky's, which stay for the next launch, or the standard library's."""
     try:
-        from loky import get_reusable_executor  # pyright: ignore[reportMissingImports]
+        from loky import get_reusable_executor
     except ModuleNotFoundError:
         with ProcessPoolExecutor(count) as executor:
             yield executor
@@ -264,9 +264,10 @@ def _processes(count: int) -> Generator[Executor]:
 
 
 def _by_joblib(tasks: Sequence[Task]) -> list[Piece]:
-    from joblib import Parallel, delayed  # pyright: ignore[reportMissingImports]
+    from joblib import Parallel, delayed
 
-    return list(Parallel()(delayed(run_piece)(*task) for task in tasks))
+    found: Any = Parallel()(delayed(run_piece)(*task) for task in tasks)
+    return list(found)
 
 
 def _submitted(executor: Executor, tasks: Sequence[Task]) -> list[Piece]:
