@@ -1,4 +1,4 @@
-"""What the examples share: 16-byte vectors of f32 or bf16, sums and maxima over a CTA, errors and what sums of tensor cores
+"""What the examples share: 16-byte vectors of f32 or bf16, errors and what sums of tensor cores
 allow of them, the command line.
 """
 
@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 import pyptx
-from pyptx import ptx, reg, smem
+from pyptx import ptx, reg
 from pyptx.kernel import Kernel
 from pyptx.reg import Reg, RegArray
 from pyptx.types import PtxType, b32, bf16, f32, from_name
@@ -61,25 +61,6 @@ def store_vector(dtype: PtxType, address: Any, values: RegArray, *, pred: Any = 
     ptx.inst.st.global_.v4.b32(address, words, pred=pred)
 
 
-def over_cta(operation: str, value: Reg, warps: int, tid: Reg, name: str) -> None:
-    """Combine an f32 `value` of every thread of the CTA, in place: `operation` is "add" or "max".
-
-    Warps combine theirs by shuffles and leave it in shared memory, an array `name` of their own per reduction, so that
-    no second barrier is needed before the next one.
-    """
-    (ptx.warp.reduce_sum if operation == "add" else ptx.warp.reduce_max)(value)
-    if warps == 1:
-        return
-    partial = smem.alloc(f32, (warps,), name=name)
-    with ptx.if_((tid & 31) == 0):
-        smem.store(f32, partial[tid >> 5], value)
-    ptx.bar.sync(0)
-    ptx.inst.mov.f32(value, smem.load(f32, partial[0]))
-    combine = ptx.inst.add.f32 if operation == "add" else ptx.inst.max.f32
-    for w in range(1, warps):
-        combine(value, value, smem.load(f32, partial[w]))
-
-
 class Row:
     """How the threads of a CTA share a row of N elements: each has `rounds` vectors, `threads` vectors apart."""
 
@@ -96,7 +77,6 @@ class Row:
         self.rounds = -(-vectors // self.threads)
         if self.rounds * self.width > 64:
             raise ValueError(f"a row of N = {N} does not fit the registers of one CTA: 65536 elements at most")
-        self.warps = self.threads // 32
         self.left = vectors - (self.rounds - 1) * self.threads
         """Threads that have a vector in the last round."""
         self.stride = self.threads * 16

@@ -6,7 +6,8 @@ from .compat import accept_former_names as _accept_former_names
 from .frontend.core.instructions import emit as _emit_text
 from .frontend.core.instructions import inst
 from .frontend.core.raw import raw
-from .frontend.library import warp
+from .frontend.library import block, warp
+from .frontend.library import elementary as math
 from .frontend.library.barriers import (
     NamedBarrier,
     bar,
@@ -39,6 +40,7 @@ from .frontend.library.copies import cp, tma
 from .frontend.library.debug import file_, intrinsic, loc, pipe, pragma
 from .frontend.library.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
 from .frontend.library.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
+from .frontend.library.printing import assert_, printf
 from .frontend.library.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
 from .frontend.library.special import Special, sreg, target
 from .frontend.library.tcgen05 import tcgen05
@@ -70,10 +72,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "MbarrierRing", "MbarrierSlot", "NamedBarrier", "PipelineState", "Pointer", "add", "addr", "and_", "bar", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
+    "MbarrierRing", "MbarrierSlot", "NamedBarrier", "PipelineState", "Pointer", "add", "addr", "and_", "assert_", "bar", "block", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
     "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
-    "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "op", "or_",
-    "param", "pipe", "pipeline", "pointer", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
+    "label", "ld", "ldmatrix", "loc", "loop", "mad", "math", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "op", "or_",
+    "param", "pipe", "pipeline", "pointer", "pragma", "printf", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
     "target", "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip

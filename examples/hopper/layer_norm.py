@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from examples.common import LIMIT, NUMPY, Row, load_vector, over_cta, relative_error, store_vector
+from examples.common import LIMIT, NUMPY, Row, load_vector, relative_error, store_vector
 from examples.common import main as run
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernel import Kernel
@@ -57,7 +57,7 @@ def build(B: int, N: int, *, eps: float = 1e-5, dtype: PtxType = f32, arch: str 
         for part in values:
             for v in part:
                 total += v
-        over_cta("add", total, shape.warps, tid, "partial_sum")
+        ptx.block.reduce_sum(total, shape.threads, thread=tid, name="partial_sum")
         minus_mean = total * (-1.0 / N)
 
         squares = reg.scalar(f32, init=0.0)
@@ -65,7 +65,7 @@ def build(B: int, N: int, *, eps: float = 1e-5, dtype: PtxType = f32, arch: str 
             for v in part:
                 v += minus_mean
                 ptx.inst.fma.rn.f32(squares, v, v, squares, pred=guard(i))  # now those would count
-        over_cta("add", squares, shape.warps, tid, "partial_squares")
+        ptx.block.reduce_sum(squares, shape.threads, thread=tid, name="partial_squares")
 
         factor = squares * (1.0 / N) + eps
         ptx.inst.rsqrt.approx.f32(factor, factor)

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from examples.common import LIMIT, NUMPY, Row, load_vector, over_cta, relative_error, store_vector
+from examples.common import LIMIT, NUMPY, Row, load_vector, relative_error, store_vector
 from examples.common import main as run
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernel import Kernel
@@ -58,7 +58,7 @@ def build(B: int, N: int, *, eps: float = 1e-6, dtype: PtxType = f32, arch: str 
         for part in values:
             for v in part:
                 ptx.inst.fma.rn.f32(total, v, v, total)
-        over_cta("add", total, shape.warps, tid, "partial")
+        ptx.block.reduce_sum(total, shape.threads, thread=tid, name="partial")
 
         factor = total * (1.0 / N) + eps
         ptx.inst.rsqrt.approx.f32(factor, factor)

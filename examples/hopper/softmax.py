@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from examples.common import LIMIT, NUMPY, Row, load_vector, over_cta, relative_error, store_vector
+from examples.common import LIMIT, NUMPY, Row, load_vector, relative_error, store_vector
 from examples.common import main as run
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernel import Kernel
@@ -54,7 +54,7 @@ def build(B: int, N: int, *, dtype: PtxType = f32, arch: str = "sm_90a") -> Kern
         for i, part in enumerate(values):
             for v in part:
                 ptx.inst.max.f32(highest, highest, v, pred=guard(i))
-        over_cta("max", highest, shape.warps, tid, "partial_max")
+        ptx.block.reduce_max(highest, shape.threads, thread=tid, name="partial_max")
 
         # exp(v - m) = 2^(v*log2(e) - m*log2(e)): one fma and one ex2
         offset = highest * -LOG2_E
@@ -64,7 +64,7 @@ def build(B: int, N: int, *, dtype: PtxType = f32, arch: str = "sm_90a") -> Kern
                 ptx.inst.fma.rn.f32(v, v, LOG2_E, offset)
                 ptx.inst.ex2.approx.ftz.f32(v, v)
                 ptx.inst.add.f32(total, total, v, pred=guard(i))
-        over_cta("add", total, shape.warps, tid, "partial_sum")
+        ptx.block.reduce_sum(total, shape.threads, thread=tid, name="partial_sum")
 
         factor = reg.scalar(f32)
         ptx.inst.rcp.approx.f32(factor, total)

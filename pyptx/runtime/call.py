@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..diagnostics import PTXError, SimulationWarning
+from ..diagnostics import PTXError, SimulationError, SimulationWarning
 from ..simulator.launch.launch import load_module, simulate_entry
 from ..simulator.launch.options import checked_options
 from ..simulator.tensor.tile_maps import with_tensor_maps
@@ -265,14 +265,19 @@ def _simulate(
     values = [*arrays, *_scalars(kernel, parameters[len(arrays) :], accepted)]
     if len(values) < len(parameters):
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
-    report = simulate_entry(
-        loaded,
-        entry,
-        values,
-        checked_options(shape_options(shape)),
-        uninitialised=fresh,
-        named=kernel.trace(**accepted).shared,
-    )
+    try:
+        report = simulate_entry(
+            loaded,
+            entry,
+            values,
+            checked_options(shape_options(shape)),
+            uninitialised=fresh,
+            named=kernel.trace(**accepted).shared,
+        )
+    except SimulationError as error:
+        if error.report is not None:
+            sys.stdout.write(error.report.output)
+        raise
     tell(report)
 
 

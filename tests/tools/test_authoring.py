@@ -59,6 +59,7 @@ def test_a_signature() -> None:
 EXAMPLES = [
     ptx.pipeline, ptx.kloop, type(ptx.cp.async_), ptx.cp.async_.bulk.load, type(ptx.cp.async_.bulk.tensor_2d),
     type(ptx.tma), type(ptx.mbarrier), type(ptx.wgmma), ptx.warp.reduce_sum,
+    ptx.warp.scan_sum, ptx.block.reduce_sum, ptx.math.exp, ptx.printf, ptx.assert_,
 ]  # fmt: skip
 
 
@@ -89,9 +90,11 @@ def test_examples_trace_and_assemble(documented: Callable[..., Any] | type) -> N
             "tile": smem.alloc(bf16, (2, 64, 64)) if wide else smem.alloc(f32, 16 * 32),
             "tensor": panels if wide else matrix,
             "row": t, "column": t, "bar": smem.mbarrier(1)[0], "full": smem.mbarrier(3), "ring": ptx.pipeline(3),
-            "count": t, "total": reg.scalar(u32, init=0), "value": reg.scalar(f32, init=1.0),
+            "count": t, "total": reg.scalar(u32, init=0), "value": reg.scalar(f32, init=1.0), "largest": reg.scalar(f32, init=2.0), "length": t,
             "a": smem.wgmma_tile(bf16, (64, 64)), "b": smem.wgmma_tile(bf16, (64, 64)),
         }  # fmt: skip
+        if documented is ptx.math.exp:
+            names["total"] = reg.scalar(f32, init=0.0)
         if documented is ptx.kloop:
             names["total"] = reg.scalar(s32, init=0)
         exec(code, names)

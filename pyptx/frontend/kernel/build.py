@@ -17,7 +17,6 @@ from ...dialects.ptx.structure import (
     DeclarationAttr,
     EntryOp,
     FallOp,
-    FunctionOp,
     HeaderOp,
     ModuleOp,
     ParameterOp,
@@ -291,7 +290,7 @@ def printed_lines(module: BuiltinModule, text: str) -> Iterator[tuple[int, Opera
     printed to.
     """
     ptx = next(op for op in module.body.block.ops if isinstance(op, ModuleOp))
-    entry: FunctionOp = next(iter(ptx.functions))
+    entry = next(op for op in ptx.functions if op.is_entry)
     number = text.split("\n").index("{") + 2
     for block in entry.blocks:
         for op in block.ops:

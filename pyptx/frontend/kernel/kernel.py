@@ -307,7 +307,7 @@ class Kernel:
         from ...dialects.ptx.structure import ModuleOp
 
         module = next(op for op in self.module(**kw).body.block.ops if isinstance(op, ModuleOp))
-        return register_pressure(entry := next(iter(module.functions)), liveness(cfg_of(entry)))
+        return register_pressure(entry := next(op for op in module.functions if op.is_entry), liveness(cfg_of(entry)))
 
     def usage(self, **kw: Any) -> ResourceUsage:
         """What ptxas says the kernel needs: registers, shared memory, spills, stack, barriers (bytes and counts per

@@ -25,7 +25,8 @@ def spec_problems(
     """A warning for each input that the kernel writes, at the first write, and for each output that it certainly does
     not, at `place` (file, line), the kernel's.
     """
-    entry = next(iter(next(op for op in module.body.block.ops if isinstance(op, ModuleOp)).functions))
+    functions = next(op for op in module.body.block.ops if isinstance(op, ModuleOp)).functions
+    entry = next(op for op in functions if op.is_entry)
     parameters = {f"{name}{suffix}" for name in (*inputs, *outputs) for suffix in ("", "_tma_desc")}
     found = written_parameters(cfg_of(entry), parameters)
     problems: list[Diagnostic] = []

@@ -145,7 +145,7 @@ class Endless:
         yield engine.marks
         for number in sorted(engine.saved):
             yield from engine.saved[number]
-        yield np.array([len(machine.output), machine.grid_end])
+        yield np.array([len(machine.prints), machine.grid_end])
         for allocation in machine.memory.allocations:
             yield allocation.data
         if machine.tmem is not None:

@@ -257,7 +257,7 @@ def _finish(report: Report, engine: Engine, sanitizer: Sanitizer | None) -> None
     _count(report, engine.program, engine.counts())
     if sanitizer is not None:
         report.findings += sanitizer.said
-    report.output = "".join(engine.machine.output)
+    report.prints = engine.machine.prints
 
 
 def _count(report: Report, program: Program, counts: Sequence[int]) -> None:

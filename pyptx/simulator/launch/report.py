@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...diagnostics import Diagnostic
+from ..machine.machine import Printed
 from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer.grouping import grouped
@@ -38,7 +39,8 @@ class Report:
     opcodes: Counter[str] = field(default_factory=Counter[str])
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    output: str = ""
+    prints: list[Printed] = field(default_factory=list[Printed])
+    """What calls of printf printed, in order, each with its place in the source and its thread."""
     schedule: str = "0:0"
     """The schedule of the run whose results and counts these are."""
     profile: Profile | None = None
@@ -52,6 +54,11 @@ class Report:
     """The pieces that `workers=` cut the grid into."""
     together: str = ""
     """Why `workers=` did not cut it, if that follows from the launch."""
+
+    @property
+    def output(self) -> str:
+        """All that was printed, as a GPU prints it."""
+        return "".join(p.text for p in self.prints)
 
     @property
     def errors(self) -> list[Diagnostic]:

@@ -7,6 +7,7 @@ instructions are bound without a wrapper, and the engine asks once per barrier.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,17 @@ from .threads import Launch as Launch
 
 Array = Any
 Action = Callable[[Array], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What one call of printf printed: its text, the place of the call in the source, the thread."""
+
+    text: str
+    filename: str | None
+    line: int | None
+    thread: str
+    """Such as `thread (3, 0, 0) of CTA (0, 0, 0)`."""
 
 
 class Machine(Storage):
@@ -51,7 +63,7 @@ class Machine(Storage):
         """Functions that have buffers, made for the lanes of this machine."""
         self.accesses: dict[Inst, Access] = {}
         """The memory operand of each bound instruction; of several, or several bindings, the last."""
-        self.output: list[str] = []
+        self.prints: list[Printed] = []
         self.payloads: dict[int, Payload] = {}
         """The mbarriers of the batch with `.layout::v1`, by their 8-byte word in the flat shared memory."""
         self.tmem: TensorMemory | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..machine.global_memory import Allocation
-from ..machine.machine import Machine
+from ..machine.machine import Machine, Printed
 from ..machine.program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
 
 Array = Any
@@ -41,8 +41,8 @@ def call_builtin(
                 machine.memory.remove(found)
             result = 0
         else:
-            text = _string(machine, inst, values[0], lane)
-            machine.fault(inst, f"assertion failed: {text}", lane)
+            text, where = (_string(machine, inst, values[i], lane) for i in (0, 3))
+            machine.fault(inst, f"assertion failed in {where}: {text}", lane)
         for target in returns:
             _store(machine, target, result, lane)
 
@@ -83,12 +83,12 @@ def _bytes(machine: Machine, inst: Inst, address: int, lane: int) -> np.ndarray:
 
 
 def _string(machine: Machine, inst: Inst, address: int, lane: int) -> str:
-    return _bytes(machine, inst, address, lane).tobytes().partition(b"\0")[0].decode("latin-1")
+    return _bytes(machine, inst, address, lane).tobytes().partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _print(machine: Machine, inst: Inst, text: int, arguments: int, lane: int) -> int:
+def _print(machine: Machine, inst: Inst, address: int, arguments: int, lane: int) -> int:
     """printf: the arguments lie in a buffer, each aligned to its size."""
-    pattern = _string(machine, inst, text, lane)
+    pattern = _string(machine, inst, address, lane)
     at = 0
     count = 0
 
@@ -124,7 +124,8 @@ def _print(machine: Machine, inst: Inst, text: int, arguments: int, lane: int) -
             return spec.replace("i", "d") % struct.unpack("<q" if wide else "<i", take(8 if wide else 4))[0]
         return spec.replace("u", "d") % struct.unpack("<Q" if wide else "<I", take(8 if wide else 4))[0]
 
-    machine.output.append(_FORMAT.sub(one, pattern))
+    text = _FORMAT.sub(one, pattern)
+    machine.prints.append(Printed(text, inst.filename, inst.line, machine.describe_thread(lane)))
     return count
 
 

@@ -1,0 +1,71 @@
+"""`ptx.block`: reductions over the threads of a CTA: shuffles, shared memory and a barrier (PTX ISA 9.7.10.6, 9.7.15.1)."""
+
+from __future__ import annotations
+
+from ..core.instructions import emit, move
+from ..core.registers import Reg
+from ..memory.shared import alloc, load, store
+from . import warp
+from .barriers import bar
+from .control import if_
+from .special import sreg
+
+__all__ = ["reduce_max", "reduce_min", "reduce_sum"]
+
+
+def reduce_sum(
+    reg: Reg, threads: int, *, thread: Reg | None = None, repeated: bool = False, name: str | None = None
+) -> Reg:
+    """Sum over all `threads` threads of the CTA, in place: afterwards every thread has it in `reg`, which is returned.
+
+    Warps add theirs (`ptx.warp.reduce_sum`), leave it in an array of 4 * threads / 32 bytes of shared memory, wait at barrier
+    0, and each thread adds up the array in order: the same bits in every thread and every run.
+
+        ptx.block.reduce_sum(value, 256)  # value, a register of each of 256 threads, is the sum now
+
+    reg: f32, u32, s32 or b32 (PTXError else). threads: those of the CTA, a multiple of 32 up to 1024 (ValueError else); all must
+    take part. thread: this one's number, a u32 or s32 register; by default %tid.x, so a CTA with more than one dimension must give it.
+    repeated: a second barrier follows, after which the array may be written again: needed in a loop of the kernel. name: of the
+    array, as for `smem.alloc`.
+    """
+    return _reduce("add", reg, threads, thread, repeated, name)
+
+
+def reduce_max(
+    reg: Reg, threads: int, *, thread: Reg | None = None, repeated: bool = False, name: str | None = None
+) -> Reg:
+    """Maximum over all threads of the CTA, in place, as `reduce_sum`. Signed for s32, unsigned for u32 and b32; of f32 a NaN
+    loses against a number.
+    """
+    return _reduce("max", reg, threads, thread, repeated, name)
+
+
+def reduce_min(
+    reg: Reg, threads: int, *, thread: Reg | None = None, repeated: bool = False, name: str | None = None
+) -> Reg:
+    """Minimum over all threads of the CTA, in place, as `reduce_max`."""
+    return _reduce("min", reg, threads, thread, repeated, name)
+
+
+_OF_A_WARP = {"add": warp.reduce_sum, "max": warp.reduce_max, "min": warp.reduce_min}
+
+
+def _reduce(operation: str, reg: Reg, threads: int, thread: Reg | None, repeated: bool, name: str | None) -> Reg:
+    if not isinstance(threads, int) or not 32 <= threads <= 1024 or threads % 32:
+        raise ValueError(f"threads of a block reduction are a multiple of 32 from 32 to 1024, not {threads!r}")
+    _OF_A_WARP[operation](reg)
+    warps = threads // 32
+    if warps == 1:
+        return reg
+    kind = "u32" if reg.dtype.name == "b32" else reg.dtype.name
+    partial = alloc(reg.dtype, (warps,), name=name)
+    tid = sreg("%tid.x") if thread is None else thread
+    with if_((tid & 31) == 0):
+        store(reg.dtype, partial[tid >> 5], reg)
+    bar.sync(0)
+    move(reg, load(reg.dtype, partial[0]))
+    for each in range(1, warps):
+        emit(f"{operation}.{kind}", reg, reg, load(reg.dtype, partial[each]))
+    if repeated:
+        bar.sync(0)
+    return reg
