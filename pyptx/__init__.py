@@ -1,7 +1,8 @@
 """pyptx: a compiler for NVIDIA PTX on xDSL.
 
 Author kernels in traced Python (`kernel`, `reg`, `smem`, `ptx`), import any PTX (`parse`, `load`), check it
-(`diagnose`), print it (`to_ptx`), run it on a CPU (`simulate`), or launch it from PyTorch and JAX by calling it.
+(`diagnose`), print it (`to_ptx`), run it on a CPU (`simulate`), predict its time
+(`predict`), or launch it from PyTorch and JAX by calling it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _WHERE = {
     "intrinsic": "frontend.library.debug",
     "load": "simulator",
     "parse": "text",
+    "predict": "prediction",
     "register_sharding": "runtime.dtensor",
     "simulate": "simulator",
     "to_ptx": "text",
@@ -54,6 +56,7 @@ __all__ = [
     "kernel",
     "load",
     "parse",
+    "predict",
     "ptx",
     "reg",
     "register_sharding",
@@ -70,13 +73,14 @@ if TYPE_CHECKING:
     from .frontend.kernel.kernel import Kernel, fat_kernel, kernel
     from .frontend.library.debug import intrinsic
     from .frontend.module.module import Module
+    from .prediction import predict
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding
     from .simulator import DeviceMemory, LoadedKernel, load, simulate
     from .text import diagnose, parse, to_ptx
 
 
-_SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis numerics".split()
+_SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis numerics prediction sass".split()
 """Modules that are imported when somebody first names them."""
 _ADAPTERS = "triton cuda numba cute warp".split()
 """Front ends whose kernels can be simulated, checked and edited (`adapters`)."""

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent / "pyptx"
 LAYERS = [
     {"numerics"}, {"dialects"}, {"ssa"}, {"analysis"}, {"parser", "printer", "passes"}, {"frontend", "codegen"}, {"simulator", "runtime"},
-    {"sass"}, {"adapters"}, {"tools"},
+    {"sass"}, {"prediction"}, {"adapters"}, {"tools"},
 ]  # fmt: skip
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 EVERYWHERE = {"diagnostics"}

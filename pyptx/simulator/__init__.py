@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.ir import Operation
-
-from ..diagnostics import SimulationError
-from ..dialects.ptx.structure import EntryOp
-from ..dialects.ptx.types import SCALAR_TYPES
 from .launch.device_memory import DeviceBuffer, DeviceMemory
-from .launch.launch import LoadedModule, load_module, simulate_entry
+from .launch.launch import simulate_entry
 from .launch.loaded import LoadedKernel, load
-from .launch.options import Options, Workers, checked_options
+from .launch.options import Workers
+from .launch.prepared import prepare
 from .launch.report import Line, Report
 from .machine.endpoint import Endpoint
 from .machine.machine import Observer
@@ -29,7 +25,7 @@ from .observers.numerics import Numerics
 from .observers.profile import Profile
 from .observers.timeline import Timeline
 from .observers.trace import Step, Stored, ThreadName
-from .tensor.tile_maps import tensor_map, with_tensor_maps
+from .tensor.tile_maps import tensor_map
 
 __all__ = [
     "DeviceBuffer",
@@ -131,79 +127,5 @@ def simulate(
     many steps.
     """
     given = {k: v for k, v in locals().items() if k not in ("kernel", "args")}
-    options = checked_options(given)
-    if not hasattr(kernel, "resolve_launch"):
-        loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel)
-        return simulate_entry(loaded, name, args, options)
-    # a traced kernel knows its launch and its tensor maps; what is given here goes before it
-    dims = _dimensions(kernel, args)
-    traced = kernel.trace(**dims)
-    loaded, name = _find(traced.module)
-    return simulate_entry(
-        loaded,
-        name,
-        with_tensor_maps(traced.parameters, args),
-        checked_options({**given, **_own_launch(kernel, dims, options), "smem": options.smem or traced.dynamic_smem}),
-        named=traced.shared,
-    )
-
-
-def _own_launch(kernel: Any, dims: dict[str, int], options: Options) -> dict[str, Any]:
-    """The launch options that a traced kernel says itself, where they are not given."""
-    given = {"grid": options.grid, "block": options.block, "cluster": options.cluster}
-    resolve = options.grid is None or any(size is None and callable(getattr(kernel, n)) for n, size in given.items())
-    known = kernel.resolve_launch(dims) if resolve else kernel
-    sizes = {name: getattr(known, name) if size is None else size for name, size in given.items()}
-    if sizes["cluster"] in (1, (1, 1, 1)):
-        sizes["cluster"] = None
-    return {**sizes, "cooperative": kernel.cooperative if options.cooperative is None else options.cooperative}
-
-
-def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
-    """The named dimensions of a traced kernel's tensors, as the arrays have them."""
-    sizes: dict[str, int] = {}
-    for i, (tile, array) in enumerate(zip(kernel.specs, args, strict=False)):
-        shape = getattr(array, "shape", None)
-        if shape is None:
-            continue
-        _check_element(kernel, i, tile, array)
-        try:
-            bound = tile.extract_env(shape)
-        except ValueError as error:
-            raise SimulationError(f"argument {i} of {kernel.name}: {error}") from None
-        for name, size in bound.items():
-            if sizes.setdefault(name, size) != size:
-                raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")
-    return sizes
-
-
-def _check_element(kernel: Any, i: int, tile: Any, array: Any) -> None:
-    """SimulationError where an array has elements of another size than its tile, or whole numbers for floats."""
-    wanted = SCALAR_TYPES.get(str(getattr(tile.dtype, "name", tile.dtype)).lstrip("."))
-    if wanted is None or wanted.bits % 8:
-        return
-    given = str(array.dtype).removeprefix("torch.")
-    size = array.element_size() if hasattr(array, "element_size") else array.dtype.itemsize
-    whole = given.startswith(("int", "uint", "bool"))
-    # raw bits of the small floats come as whole numbers
-    if 8 * size != wanted.bits or (wanted.kind == "float" and whole and wanted.bits >= 32):
-        raise SimulationError(
-            f"argument {i} of {kernel.name} has elements of .{wanted.name}, and the array's are {given}: convert it"
-        )
-
-
-def _find(kernel: Any) -> tuple[LoadedModule, str]:
-    if isinstance(kernel, EntryOp):
-        parent = kernel.parent_op()
-        assert parent is not None
-        return load_module(parent), kernel.symbol
-    module = kernel if isinstance(kernel, Operation) else getattr(kernel, "module", None)
-    if callable(module):
-        module = module()
-    if not isinstance(module, Operation):
-        raise SimulationError(f"simulate takes a kernel, an entry or a module, not {type(kernel).__name__}")
-    loaded = load_module(module)
-    entries = list(loaded.entries)
-    if len(entries) != 1:
-        raise SimulationError(f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one")
-    return loaded, entries[0]
+    p = prepare(kernel, args, given, "simulate")
+    return simulate_entry(p.loaded, p.name, p.args, p.options, named=p.named)

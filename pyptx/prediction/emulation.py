@@ -1,0 +1,225 @@
+"""CTAs of a launch, emulated: what their warps execute, and how often."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..diagnostics import SimulationError
+from ..sass import Function
+from . import accesses as a
+from . import codes as e
+from .emulate import emulate
+from .encode import SPECIALS, Encoded, encode
+from .native import Ints
+from .replay import RECORD
+from .sm import Traces
+
+WINDOW = 0x7F000000
+"""The upper word of generic addresses of shared memory."""
+STACK = 0xFFF000
+MOST_RECORDS = 6_000_000
+MOST_EXECUTED = 200_000_000
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Offsets in the first constant bank, of an architecture: sm_80 to sm_89, sm_90, sm_100 and later (seen in nvdisasm's output)."""
+
+    parameters: int
+    block: int
+    grid: int
+    stack: int
+
+
+def bank_of(arch: str) -> Bank:
+    number = int(re.sub(r"\D", "", arch))
+    if number >= 100:
+        return Bank(0x380, 0x360, 0x370, 0x37C)
+    return Bank(0x210 if number >= 90 else 0x160, 0x0, 0xC, 0x28)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that a pointer argument points to; without an array its contents are not known."""
+
+    address: int
+    size: int
+    array: NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True)
+class Geometry:
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    parameters: bytes
+    buffers: Sequence[Buffer] = ()
+    shared: int = 0
+
+    @property
+    def ctas(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def warps(self) -> int:
+        return (math.prod(self.block) + 31) // 32
+
+    def cta(self, number: int) -> tuple[int, int, int]:
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)
+
+
+@dataclass
+class Emulated:
+    """One CTA."""
+
+    result: int
+    executed: int
+    """Instructions of warps."""
+    counts: NDArray[np.int64]
+    """(instructions, 2): executions by warps, by lanes."""
+    flagged: Ints
+    """Instructions whose branch (1) or address (2) depends on a value that is not known."""
+    records: NDArray[np.int32] = field(repr=False)
+    lines: Ints = field(repr=False)
+    offsets: Ints = field(repr=False)
+
+
+class Emulator:
+    def __init__(self, function: Function, geometry: Geometry):
+        self.function, self.geometry = function, geometry
+        self.encoded: Encoded = encode(function)
+        self.bank = self._bank()
+        warps = geometry.warps
+        self.regs = np.zeros((warps * e.CONSTANTS + self.encoded.slots + 2) * 32, np.uint32)
+        self._constants()
+        known = [(b.address, b.size, 0 if b.array is None else b.array.ctypes.data) for b in geometry.buffers]
+        self.ranges = np.array([*known, (0, 0, 0)], np.int64)
+        self.locals = np.zeros(warps * e.LOCAL_WORDS * 32, np.uint32)
+        self.shared = np.zeros(1 << 16, np.uint32)
+
+    def _bank(self) -> NDArray[np.uint32]:
+        """The words of the first constant bank."""
+        g, at = self.geometry, bank_of(self.function.arch)
+        raw = np.zeros(max(0x2000, at.parameters + len(g.parameters) + 64), np.uint8)
+        raw[at.parameters : at.parameters + len(g.parameters)] = np.frombuffer(g.parameters, np.uint8)
+        words = raw.view(np.uint32)
+        words[at.block // 4 : at.block // 4 + 3] = g.block
+        words[at.grid // 4 : at.grid // 4 + 3] = g.grid
+        words[at.stack // 4] = STACK
+        return words
+
+    def _constants(self) -> None:
+        table = self.regs[self.geometry.warps * e.CONSTANTS * 32 :].reshape(-1, 32)
+        for (kind, value), slot in self.encoded.constants.items():
+            if kind == "c":
+                inside = value // 4 + 1 < len(self.bank)
+                table[slot] = self.bank[value // 4] if inside else 0
+                table[slot + 1] = self.bank[value // 4 + 1] if inside else 0
+            else:
+                table[slot], table[slot + 1] = value & e.M32, value >> 32 & e.M32
+
+    def run(
+        self,
+        number: int,
+        *,
+        record: bool = True,
+        loop: tuple[int, int] = (-1, -1),
+        kept: int = 0,
+        most: int = MOST_EXECUTED,
+        records: int = MOST_RECORDS,
+    ) -> Emulated:
+        """Emulate a CTA. Of the loop between two instructions, the trace has `kept` iterations at most."""
+        g = self.geometry
+        warps, count = g.warps, len(self.function.instructions)
+        threads = math.prod(g.block)
+        self.regs[: warps * e.CONSTANTS * 32] = 0
+        self._specials(g.cta(number))
+        predicates = np.zeros((warps, e.PREDICATES), np.int64)
+        predicates[:, [e.TRUE, e.UNIFORM_TRUE]] = e.ALL
+        states = np.zeros((warps, e.STATE), np.int64)
+        for warp in range(warps):
+            states[warp, e.T_LIVE] = (1 << min(32, threads - 32 * warp)) - 1
+        meta = np.zeros(e.META, np.int64)
+        room = records if record else 4
+        meta[e.M_LIMIT], meta[e.M_RECORD], meta[e.M_RECORD_LIMIT] = most, record, room
+        meta[e.M_LINE_LIMIT] = max(4 * room, 4096)
+        meta[e.M_LOOP_FIRST], meta[e.M_LOOP_LAST] = loop if kept else (-1, -1)
+        meta[e.M_LOOP_KEPT] = kept
+        meta[e.M_WARPS], meta[e.M_RANGES], meta[e.M_RUN] = warps, len(g.buffers), count
+        meta[e.M_SHARED], meta[e.M_SHARED_SIZE], meta[e.M_WINDOW] = self.shared.ctypes.data, self.shared.nbytes, WINDOW
+        meta[e.M_BANK] = len(self.bank)
+        lines = np.empty((int(meta[e.M_LINE_LIMIT]) + 64) * 2, np.int64)
+        trace = np.empty((room + 4, RECORD), np.int32)
+        owners = np.empty(room + 4, np.int32)
+        counts = np.zeros((count, 2), np.int64)
+        flagged = np.zeros(count, np.int64)
+        result = emulate.native(
+            self.encoded.code, self.regs, predicates, np.zeros(warps * 32, np.int64), states, np.zeros(warps * 1024, np.uint8),
+            self.encoded.marks, self.ranges, self.bank, np.zeros(len(self.shared), np.uint8), _everything(np.uint8), _everything(np.uint32),
+            np.zeros(64, np.int64), np.zeros(a.SCRATCH + 64, np.int64), np.zeros(64, np.int64), lines, trace, owners, counts, flagged,
+            np.zeros(32, np.int64), self.locals.ctypes.data, meta,
+        )  # fmt: skip
+        if result == e.STUCK:
+            raise SimulationError(f"{self.function.name}: the warps of CTA {number} wait for each other")
+        if result == e.LOST:
+            raise SimulationError(f"{self.function.name}: a warp of CTA {number} leaves the code of the kernel")
+        done = int(meta[e.M_RECORDS]) if record else 0
+        order = np.argsort(owners[:done], kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[:done], minlength=warps))]).astype(np.int64)
+        touched = lines[: 2 * int(meta[e.M_LINES])].reshape(-1, 2).copy()
+        return Emulated(int(result), int(meta[e.M_EXECUTED]), counts, flagged, trace[:done][order], touched, offsets)
+
+    def _specials(self, cta: tuple[int, int, int]) -> None:
+        bx, by, _ = self.geometry.block
+        file = self.regs[: self.geometry.warps * e.CONSTANTS * 32].reshape(-1, e.CONSTANTS, 32)
+        lane = np.arange(32)
+        for warp, registers in enumerate(file):
+            thread = lane + 32 * warp
+            values = {
+                "SR_TID.X": thread % bx, "SR_TID.Y": thread // bx % by, "SR_TID.Z": thread // (bx * by), "SR_LANEID": lane,
+                "SR_CTAID.X": cta[0], "SR_CTAID.Y": cta[1], "SR_CTAID.Z": cta[2], "SR_WARPID": warp, "SR_SWINHI": WINDOW,
+                "SR_LTMASK": (1 << lane) - 1, "SR_LEMASK": (2 << lane) - 1, "SR_EQMASK": 1 << lane,
+                "SR_GTMASK": e.ALL - ((2 << lane) - 1), "SR_GEMASK": e.ALL - ((1 << lane) - 1), "SR_SMEMSZ": self.geometry.shared,
+                "SR_TID": thread % bx | thread // bx % by << 16 | thread // (bx * by) << 26,
+            }  # fmt: skip
+            for number, name in enumerate(SPECIALS):
+                if name in values:
+                    registers[e.SPECIAL + number] = values[name]
+
+
+class _Everything:
+    """All memory of this process, as an array that begins at address 0: the emulator works with addresses of its own."""
+
+    def __init__(self, dtype: type):
+        self.dtype = np.dtype(dtype)
+        self.flags = np.zeros(1).flags
+        self.ctypes = self
+        self.data = 0
+
+
+def _everything(dtype: type) -> _Everything:
+    return _Everything(dtype)
+
+
+def join(parts: Sequence[Emulated], warps: int) -> Traces:
+    """The traces of several CTAs as one."""
+    records: list[NDArray[np.int32]] = []
+    offsets = [np.zeros(1, np.int64)]
+    lines = records_before = 0
+    for part in parts:
+        moved = part.records.copy()
+        moved[:, 5] += lines
+        records.append(moved)
+        offsets.append(part.offsets[1:] + records_before)
+        lines += len(part.lines)
+        records_before += len(part.records)
+    return Traces(
+        np.concatenate(records), np.concatenate([p.lines for p in parts]), np.concatenate(offsets), warps,
+        [len(p.lines) for p in parts],
+    )  # fmt: skip

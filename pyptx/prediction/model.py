@@ -1,0 +1,349 @@
+"""From machine code, a launch and a card to a predicted time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis.occupancy import occupancy
+from ..diagnostics import PTXError
+from ..sass import Function
+from . import codes as e
+from . import replay as r
+from . import sm
+from .cards import Card
+from .emulation import Emulated, Emulator, Geometry, join
+from .facts import Fact
+from .loops import Loop, heaviest, loops
+from .native import Ints, Reals
+from .pipes import SUBCORES, WARP, table
+from .replay import Stall, Unit
+from .result import LineStalls, Prediction
+
+__all__ = ["LAUNCH_US", "predict_function"]
+
+LAUNCH_US = 1.2
+"""Between kernels that follow each other (fitted, docs/prediction.md)."""
+BUDGET = 1_200_000
+"""Instructions of warps that one replay should have at most."""
+FEW, MORE = 6, 12
+"""Iterations of a loop that is shortened: two replays and a line through them."""
+KEPT_BY_L2 = 0.85
+"""A working set of this share of L2 stays there between launches (fitted: elementwise and softmax rows of L20)."""
+PER_CLOCK_AND_SM = 64
+"""Bytes from L2 to one SM."""
+NAMES = {
+    Unit.BRANCH: "branches", Unit.FMA: "fp32 pipe", Unit.ALU: "integer pipe", Unit.IMAD: "multiply pipe", Unit.XU: "special functions",
+    Unit.MEMORY: "memory instructions", Unit.TENSOR: "tensor cores", Unit.UNIFORM: "uniform pipe", Unit.HALF: "half-precision pipe",
+    Unit.DOUBLE: "fp64 pipe",
+}  # fmt: skip
+REASONS = {
+    Stall.NOT_SELECTED: "not selected", Stall.BARRIER: "barrier", Stall.FIXED_LATENCY: "fixed latency", Stall.SCOREBOARD: "memory or scoreboard",
+    Stall.MEMORY_QUEUE: "memory queue", Stall.PIPE: "pipe busy", Stall.REGISTER_PORT: "register port", Stall.GROUP: "copies in flight",
+}  # fmt: skip
+
+
+SAMPLED = 128
+"""CTAs of a wave that are looked at for what they share."""
+SECTOR_BITS = 46
+
+
+def _sectors(part: Emulated) -> NDArray[np.int64]:
+    """Each load's number, and each sector that it touches, once."""
+    loads = part.records[np.isin(part.records[:, r.ACCESS], (r.LOAD, r.ASYNC_COPY))].astype(np.int64)
+    counts = loads[:, r.LINES]
+    at = np.arange(int(counts.sum())) + np.repeat(loads[:, r.FIRST_LINE] - np.cumsum(counts) + counts, counts)
+    lines, keys = part.lines[at], np.repeat(loads[:, r.INDEX], counts) << SECTOR_BITS
+    each = [(keys + lines[:, 0] * 4 + s)[lines[:, 1] >> s & 1 == 1] for s in range(4)]
+    return np.unique(np.concatenate(each))
+
+
+def _unseen(distinct: float, share: float) -> float:
+    """What to multiply the share of distinct sectors in a sample with for that of all: a sector that `m` CTAs touch is in the sample
+    `m * share` times, and distinct in it with 1 - (1 - share) ** m.
+    """
+    if share >= 1 or distinct >= 1:
+        return 1.0
+    low, high = 1.0, 1e6
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if (1 - (1 - share) ** middle) / (share * middle) > distinct else (low, middle)
+    return 1 / (low * distinct)
+
+
+@dataclass(frozen=True)
+class Replays:
+    """The cycles of the whole launch, and the replay that shows where they go."""
+
+    cycles: float
+    shown: sm.Replayed
+    extrapolated: bool
+    busy_ctas: int
+    """CTAs that `shown` ran."""
+
+
+class Model:
+    def __init__(self, function: Function, geometry: Geometry, card: Card, clock: float, registers: int):
+        self.function, self.geometry, self.card, self.clock = function, geometry, card, clock
+        threads = math.prod(geometry.block)
+        self.registers = registers
+        fit = occupancy(card.arch, threads=threads, registers=registers, shared=geometry.shared)
+        if fit.ctas < 1:
+            raise PTXError(
+                f"{function.name} does not launch on {card.name}: an SM has no room for a CTA of {threads} threads with {registers} "
+                f"registers each and {geometry.shared:,} bytes of shared memory"
+            )
+        self.resident = fit.ctas
+        self.sms = round(card.sms.value)
+        self.each = math.ceil(geometry.ctas / self.sms)
+        """CTAs of the SM that has most."""
+        self.emulator = Emulator(function, geometry)
+        self.rows, self.no_pipe = table(function, card)
+        self.whole = self.emulator.run(self._numbers()[0], record=False)
+        self.loop = self._loop()
+        self.traces = self._traced(FEW) if self.loop else self._traced(0)
+        self.longer = self._traced(MORE) if self.loop else None
+        self.first_touches = self._first_touches()
+
+    def _numbers(self) -> list[int]:
+        """CTAs that one SM in the middle of the card gets."""
+        start = min(self.sms, self.geometry.ctas) // 2
+        found = list(range(start, self.geometry.ctas, self.sms))[: min(self.each, 4)]
+        return found or [0]
+
+    def _loop(self) -> Loop | None:
+        together = self.whole.executed * min(self.each, 2 * self.resident)
+        if together <= BUDGET:
+            return None
+        return heaviest(loops(self.function, self.whole.counts[:, 0], self.geometry.warps), self.whole.executed)
+
+    def _traced(self, kept: int) -> list[Emulated]:
+        between = (self.loop.first, self.loop.last) if self.loop else (-1, -1)
+        room = min(4_000_000, 2 * self.whole.executed + 1000)
+        return [self.emulator.run(n, loop=between, kept=kept, records=room) for n in self._numbers()]
+
+    def _first_touches(self) -> float:
+        """Of the sectors that the CTAs of a wave ask L2 for at about the same time, those that no other asked for before. A few CTAs of the
+        wave are drawn at random; for each load the number of CTAs that share a sector follows from how often those meet.
+        """
+        if self.stays_in_l2:
+            return 0.0
+        g = self.geometry
+        wave = min(g.ctas, self.sms * self.resident)
+        chosen = np.random.default_rng(0).choice(wave, min(wave, SAMPLED), replace=False)
+        found = np.concatenate(
+            [_sectors(self.emulator.run(int(n), most=g.warps * 200, records=g.warps * 200)) for n in chosen]
+        )
+        if not len(found):
+            return 0.0
+        loads, all_ = np.unique(found >> SECTOR_BITS, return_counts=True)
+        distinct = np.unique(np.unique(found) >> SECTOR_BITS, return_counts=True)[1]
+        first = [
+            d / n * _unseen(d / n, len(chosen) / wave) for n, d in zip(all_.tolist(), distinct.tolist(), strict=True)
+        ]
+        return min(1.0, float(np.average(first, weights=all_))) if len(loads) else 0.0
+
+    @property
+    def working_set(self) -> int:
+        return sum(b.size for b in self.geometry.buffers)
+
+    @property
+    def stays_in_l2(self) -> bool:
+        return self.working_set <= KEPT_BY_L2 * self.card.l2_mib.value * 2**20
+
+    def parameters(self, way: int = 0) -> Reals:
+        """The parameters of the replay; `way`: -1 with all uncertain numbers at their fast end, 1 at their slow end."""
+        a, card = self.card.architecture, self.card
+        active = max(1, min(self.sms, self.geometry.ctas))
+
+        def at(fact: Fact, faster: int) -> float:
+            return fact.value * (1 + way * faster * fact.spread)
+
+        dram = at(card.dram_gb_s, -1) * at(card.dram_fraction, -1) / self.clock / active
+        warm = self.stays_in_l2
+        shared = self.geometry.shared * self.resident
+        lines = max(16.0, (a.l1_kib.value * 1024 - shared) / 128)
+        return sm.parameters(
+            subcores=SUBCORES, queue=max(2, round(at(a.queue, -1))), address_interval=at(a.address_interval, 1),
+            lsu_interval=max(1, WARP / a.lanes.value), shared_latency=at(a.shared_latency, 1), l1_latency=at(a.l1_latency, 1),
+            l2_latency=at(a.l2_latency, 1), l2_bytes=min(PER_CLOCK_AND_SM, at(card.l2_bytes, -1) / active),
+            dram_latency=max(0.0, at(a.dram_latency, 1) - a.l2_latency.value), dram_bytes=dram,
+            dram_reads=0.0 if warm else self.first_touches, dram_writes=0.0 if warm else 1.0, l1_lines=lines, launch=150,
+            barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9,
+        )  # fmt: skip
+
+    def replays(self, parameters: Reals) -> Replays:
+        if self.longer is None or self.loop is None:
+            cycles, shown, ctas = self._launch(self.traces, parameters)
+            return Replays(cycles, shown, False, ctas)
+        few, _, _ = self._launch(self.traces, parameters)
+        more, shown, ctas = self._launch(self.longer, parameters)
+        each = (more - few) / (MORE - FEW)
+        cycles = more + each * max(0.0, self.loop.trips - MORE)
+        return Replays(cycles, shown, True, ctas)
+
+    def _launch(self, traces: Sequence[Emulated], parameters: Reals) -> tuple[float, sm.Replayed, int]:
+        """The cycles of all CTAs of the busiest SM: those of two numbers of waves, and a line through them."""
+        joined = join(traces, self.geometry.warps)
+        size = max(1, len(joined.records) // joined.ctas)
+        affordable = max(self.resident, BUDGET // size)
+        if self.each <= affordable:
+            found = sm.run(self.rows, joined, parameters, self.each, self.resident)
+            return found.cycles, found, self.each
+        rest = self.each % self.resident or self.resident
+        short = sm.run(self.rows, joined, parameters, rest, self.resident)
+        longer = rest + self.resident
+        if longer + self.resident <= affordable:
+            short, longer = sm.run(self.rows, joined, parameters, longer, self.resident), longer + self.resident
+        found = sm.run(self.rows, joined, parameters, longer, self.resident)
+        waves = (self.each - longer) / self.resident
+        return found.cycles + waves * (found.cycles - short.cycles), found, longer
+
+
+def predict_function(
+    function: Function, geometry: Geometry, card: Card, *, clock: float | None = None, registers: int | None = None,
+    text: Sequence[str] = (),
+) -> Prediction:  # fmt: skip
+    """The predicted time of a launch; `text` has the lines of the PTX."""
+    ghz = clock or card.boost_ghz.value
+    used = registers or function.registers
+    asynchronous = [i for i in function if i.opcode in ASYNCHRONOUS or i.opcode.startswith(("UTC", "UTMA"))]
+    if asynchronous:
+        return _bound(function, geometry, card, ghz, used, sorted({i.opcode for i in asynchronous}))
+    model = Model(function, geometry, card, ghz, used)
+    middle = model.replays(model.parameters())
+    fast, slow = model.replays(model.parameters(-1)).cycles, model.replays(model.parameters(1)).cycles
+    low, high = min(fast, middle.cycles) * 0.9, max(slow, middle.cycles) * 1.1
+    notes, factor = _doubts(model)
+    low, high = low / factor, high * factor
+    out = middle.shown.out
+    utilisation = _utilisation(out, model)
+    busiest = max(utilisation.values(), default=0.0)
+    loaded = card.loaded_ghz.value if card.loaded_ghz and utilisation.get(NAMES[Unit.TENSOR], 0) > 0.4 else None
+    share = model.each / max(middle.busy_ctas, 1) * min(model.sms, geometry.ctas)
+    return Prediction(
+        kernel=function.name, card=card.name, cycles=round(middle.cycles), low=low, high=high, clock_ghz=ghz,
+        binds=_binds(utilisation, middle.shown, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
+        stalls=_stalls(middle.shown), lines=_lines(function, middle.shown, model, text), roofline=busiest, launch_us=LAUNCH_US,
+        loaded_ghz=None if clock else loaded, resident=model.resident, registers=used,
+        waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
+        l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated, notes=notes,
+    )  # fmt: skip
+
+
+ASYNCHRONOUS = frozenset(
+    "SYNCS UBLKCP UBLKRED UBLKPF HGMMA QGMMA IGMMA BGMMA WARPGROUPDEPBAR LDTM STTM UGETNEXTWORKID".split()
+)
+
+
+def _bound(
+    function: Function, geometry: Geometry, card: Card, ghz: float, registers: int, opcodes: Sequence[str]
+) -> Prediction:
+    """Kernels whose copies and matrix instructions run by themselves: no more than what the arguments need of DRAM."""
+    moved = sum(b.size for b in geometry.buffers)
+    fits = moved <= KEPT_BY_L2 * card.l2_mib.value * 2**20
+    rate = card.l2_bytes.value if fits else card.dram_gb_s.value / ghz
+    note = f"the model does not know {', '.join(opcodes)}: only the time that its arguments need to be read or written once is predicted"
+    return Prediction(
+        kernel=function.name, card=card.name, cycles=None, low=moved / rate, high=None, clock_ghz=ghz,
+        binds="not known", utilisation={}, stalls={}, registers=registers, notes=[note],
+    )  # fmt: skip
+
+
+def _doubts(model: Model) -> tuple[list[str], float]:
+    """What is not known about this kernel, and by how much it widens the range."""
+    notes: list[str] = []
+    factor = 1.0
+    counts = model.whole.counts[:, 0]
+    if odd := sorted({name for index, name in model.no_pipe.items() if counts[index]}):
+        notes.append(f"the pipe of {', '.join(odd)} is not known: taken as the integer pipe")
+        factor *= 1.3
+    flagged = model.whole.flagged
+    if branches := int((flagged & 1 != 0).sum()):
+        why = sorted({name for index, name in model.emulator.encoded.unknown.items() if counts[index]})[:6]
+        reason = f" ({', '.join(why)} are not computed)" if why else " (loads of memory that was not given)"
+        notes.append(f"{branches} branches depend on values that are not known{reason}: their direction is a guess")
+        factor *= 1.5
+    if places := int((flagged & 2 != 0).sum()):
+        notes.append(f"{places} memory instructions have addresses that are not known: what they touch is a guess")
+        factor *= 1.5
+    if model.whole.result == e.FULL:
+        notes.append("the kernel was too long to be followed to its end")
+        factor *= 2
+    if partial := _partial_stores(model):
+        notes.append(f"{partial:.0%} of the stored sectors are written in part: their cost is not known well")
+        factor *= 1 + partial
+    if not model.stays_in_l2:
+        notes.append(
+            f"of the sectors that miss L1, {model.first_touches:.0%} are predicted to come from DRAM: others of the wave share the rest"
+        )
+    else:
+        notes.append("the arguments fit into L2 and are assumed to be there from an earlier launch")
+    return notes, factor
+
+
+def _partial_stores(model: Model) -> float:
+    """Of the sectors that are stored, those that no warp instruction fills."""
+    whole = wanted = 0.0
+    for part in model.traces[:1]:
+        stores = part.records[part.records[:, r.ACCESS] == r.STORE]
+        for index, sectors in zip(stores[:, r.INDEX], stores[:, r.SECTORS], strict=True):
+            width = int(model.emulator.encoded.code[index, e.E_WIDTH])
+            lanes = model.whole.counts[index, 1] / max(1, model.whole.counts[index, 0])
+            whole += sectors
+            wanted += min(float(sectors), lanes * width / 32)
+    return 0.0 if not whole else max(0.0, 1 - wanted / whole)
+
+
+def _utilisation(out: Reals, model: Model) -> dict[str, float]:
+    cycles = max(float(out[r.O_CYCLES]), 1.0)
+    found = {NAMES[unit]: float(out[r.O_BUSY + unit]) / SUBCORES / cycles for unit in Unit if out[r.O_BUSY + unit]}
+    found["issue"] = float(out[r.O_ISSUED]) / SUBCORES / cycles
+    found["shared memory and L1"] = float(out[r.O_PIPE_CYCLES]) / cycles
+    found["L2"] = float(out[r.O_L2_BUSY]) / cycles
+    found["DRAM"] = float(out[r.O_DRAM_BUSY]) / cycles
+    fp32 = found.get(NAMES[Unit.FMA], 0) + found.get(NAMES[Unit.IMAD], 0)
+    if fp32:
+        found[NAMES[Unit.FMA]] = fp32
+    return {name: min(1.0, share) for name, share in found.items() if share > 0}
+
+
+def _stalls(shown: sm.Replayed) -> dict[str, float]:
+    whole = shown.stalls.sum(0)
+    total = max(float(whole.sum()), 1.0)
+    return {REASONS[Stall(k)]: float(x) / total for k, x in enumerate(whole) if x > 0}
+
+
+def _binds(utilisation: dict[str, float], shown: sm.Replayed, model: Model, us: float) -> str:
+    name, share = max(utilisation.items(), key=lambda kv: kv[1])
+    if us < LAUNCH_US:
+        return f"the launch ({us:.2f} us of work)"
+    if share >= 0.75:
+        return f"{name} ({share:.0%} busy)"
+    waits = {k: v for k, v in _stalls(shown).items() if k != "not selected"}
+    reason = max(waits, key=lambda k: waits[k], default="issue")
+    waves = model.geometry.ctas / (model.sms * model.resident)
+    tail = f"; the last of {math.ceil(waves)} waves is not full" if 0 < waves % 1 < 0.6 and waves < 4 else ""
+    return f"latency: warps wait for {reason} ({waits.get(reason, 0):.0%} of their cycles), {name} is {share:.0%} busy{tail}"
+
+
+def _lines(function: Function, shown: sm.Replayed, model: Model, text: Sequence[str]) -> list[LineStalls]:
+    by_line: dict[int | None, Ints | Reals] = {}
+    executed: dict[int | None, int] = {}
+    for i, waits, count in zip(function, shown.stalls, model.whole.counts[:, 0], strict=True):
+        by_line[i.line] = by_line.get(i.line, 0) + waits
+        executed[i.line] = executed.get(i.line, 0) + int(count)
+    return [
+        LineStalls(
+            line,
+            text[line - 1] if line is not None and 0 < line <= len(text) else "",
+            executed[line],
+            {REASONS[Stall(k)]: float(x) for k, x in enumerate(waits) if x > 0} or {"none": 0.0},
+        )
+        for line, waits in by_line.items()
+        if waits.any()
+    ]

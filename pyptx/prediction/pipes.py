@@ -1,0 +1,155 @@
+"""Machine instructions as rows of the replay's table: the pipe, how long it is taken, and what the instruction waits for."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from ..sass import Function, Immediate, Instruction, Register
+from . import replay as r
+from .cards import Card
+from .native import Ints
+from .replay import Unit
+
+__all__ = ["Use", "table", "unit_of", "use_of"]
+
+WARP, SUBCORES = 32, 4
+
+
+class Use(NamedTuple):
+    """The pipe of an instruction, the cycles that it is taken for in a sub-core, and the latency that scoreboards see."""
+
+    unit: Unit
+    interval: int
+    latency: int
+    kind: int = r.PLAIN
+
+
+def _opcodes(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+UNITS = {
+    Unit.BRANCH: _opcodes(
+        "BRA BRX JMP JMX EXIT KILL CALL RET BSSY BSYNC BREAK WARPSYNC NOP YIELD NANOSLEEP BMOV DEPBAR ERRBAR MEMBAR CCTL BPT ACQBULK PREEXIT"
+    ),
+    Unit.FMA: _opcodes("FFMA FADD FMUL FADD32I FMUL32I FFMA32I FFMA2 FADD2 FMUL2"),
+    Unit.IMAD: _opcodes("IMAD IMAD32I IDP"),
+    Unit.XU: _opcodes("MUFU I2F F2I F2F FRND I2FP F2IP POPC FLO BREV I2I"),
+    Unit.MEMORY: _opcodes(
+        "LDG STG LD ST LDS STS LDL STL LDSM STSM LDGSTS LDGDEPBAR ATOM ATOMG ATOMS RED REDG REDS SHFL BAR MOVM REDUX MATCH"
+    ),
+    Unit.TENSOR: _opcodes("HMMA QMMA OMMA IMMA DMMA BMMA"),
+    Unit.HALF: _opcodes("HADD2 HFMA2 HMUL2 HSETP2 HMNMX2 HSET2"),
+    Unit.DOUBLE: _opcodes("DADD DMUL DFMA DSETP"),
+    Unit.UNIFORM: _opcodes("S2UR R2UR LDC LDCU CREDUX VOTEU ELECT"),
+    Unit.ALU: _opcodes(
+        "IADD3 IADD VIADD VIADDMNMX LEA LOP3 PLOP3 SHF SHL SHR ISETP FSETP SEL FSEL IMNMX VIMNMX VIMNMX3 FMNMX FMNMX3 PRMT IABS BMSK SGXT "
+        "MOV MOV32I CS2R S2R P2R R2P VOTE F2FP FSET FCHK IADD32I LOP32I B2R LEPC I2IP"
+    ),
+}
+_OF = {opcode: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
+_KINDS = {"BAR": r.BARRIER, "LDGDEPBAR": r.COMMIT, "LDSM": r.LDMATRIX, "STSM": r.LDMATRIX, "SHFL": r.SHUFFLE}
+
+
+def unit_of(instruction: Instruction) -> Unit | None:
+    """The pipe that it goes to; None for an opcode whose pipe is not known."""
+    found = _OF.get(instruction.opcode)
+    if found is None and re.match(r"U(?!T|BLK|GETNEXT|VIRT|SETMAXREG)", instruction.opcode):
+        return Unit.UNIFORM
+    return found
+
+
+def _cycles(rate: float) -> int:
+    """The cycles that 32 lanes take at so many results of a clock and SM."""
+    return max(1, round(WARP * SUBCORES / rate))
+
+
+def use_of(instruction: Instruction, card: Card) -> Use | None:
+    """What an instruction needs on a card; None where its pipe is not known."""
+    unit, a = unit_of(instruction), card.architecture
+    if unit is None:
+        return None
+    if unit is Unit.FMA:
+        interval = _cycles(a.fp32.value) * (2 if instruction.opcode.endswith("2") else 1)
+        return Use(unit, interval, 20)
+    if unit is Unit.IMAD:
+        long = {"WIDE", "HI"} & {*instruction.modifiers}
+        return Use(unit, _cycles(a.multiply.value) * (2 if long else 1), 20)
+    if unit is Unit.XU:
+        return Use(unit, _cycles(a.special.value), 30 if instruction.opcode == "MUFU" else 25)
+    if unit is Unit.TENSOR:
+        return Use(unit, tensor_interval(instruction, card), round(a.tensor_latency.value))
+    if unit is Unit.DOUBLE:
+        return Use(unit, _cycles(a.fp64.value), 50)
+    if unit is Unit.HALF:
+        return Use(unit, _cycles(a.half2.value / 2), 20)
+    if unit is Unit.UNIFORM:
+        return Use(unit, 2, 28 if instruction.opcode.startswith(("LDC", "ULDC")) else 22)
+    if unit is Unit.MEMORY:
+        kind = _KINDS.get(instruction.opcode, r.PLAIN)
+        if kind == r.BARRIER and "ARV" in instruction.modifiers:
+            kind = r.ARRIVE
+        return Use(unit, 1, 30 if instruction.opcode == "MOVM" else 25, kind)
+    if unit is Unit.BRANCH:
+        return Use(unit, 1, 20, r.WAIT_GROUPS if instruction.opcode == "DEPBAR" else r.PLAIN)
+    latency = 28 if instruction.opcode in ("S2R", "CS2R") else 20
+    return Use(unit, _cycles(a.integer.value), latency)
+
+
+def operations(instruction: Instruction) -> int:
+    """Multiplications and additions of a tensor-core instruction of one warp; 0 where its shape is not known."""
+    for modifier in instruction.modifiers:
+        if found := re.fullmatch(r"(8|16)(8)(\d{1,3})", modifier):
+            m, n, k = map(int, found.groups())
+            return 2 * m * n * k
+    return 0
+
+
+RATES = {"QMMA": 2.0, "IMMA": 2.0, "OMMA": 4.0}
+"""Operations of other types against those of halves."""
+
+
+def tensor_interval(instruction: Instruction, card: Card) -> int:
+    """The cycles between matrix instructions of a sub-core."""
+    rate = card.architecture.tensor.value * RATES.get(instruction.opcode, 1.0)
+    if "F32" in instruction.modifiers and instruction.opcode in ("HMMA", "QMMA", "OMMA"):
+        rate *= card.tensor_factor
+    if "TF32" in instruction.modifiers:
+        rate /= 2
+    return max(1, round(operations(instruction) * SUBCORES / rate)) if operations(instruction) else 16
+
+
+_PORTS = {Unit.FMA, Unit.IMAD, Unit.ALU, Unit.TENSOR, Unit.HALF}
+
+
+def table(function: Function, card: Card) -> tuple[Ints, dict[int, str]]:
+    """The rows, and the instructions whose pipe is not known, by index."""
+    rows = np.zeros((len(function.instructions), r.COLUMNS), np.int64)
+    rows[:, r.SOURCE_0 :] = -1
+    unknown: dict[int, str] = {}
+    for index, (row, i) in enumerate(zip(rows, function.instructions, strict=True)):
+        use = use_of(i, card)
+        if use is None:
+            unknown[index] = i.mnemonic
+            use = Use(Unit.ALU, 2, 30)
+        control = i.control
+        row[r.UNIT], row[r.INTERVAL], row[r.LATENCY], row[r.KIND] = use.unit, use.interval, use.latency, use.kind
+        row[r.STALL] = control.stall
+        row[r.WRITE_BARRIER] = 7 if control.write_barrier is None else control.write_barrier
+        row[r.READ_BARRIER] = 7 if control.read_barrier is None else control.read_barrier
+        row[r.WAIT] = sum(1 << n for n in control.wait)
+        row[r.REUSE] = sum(1 << n for n in control.reuse)
+        if use.kind == r.WAIT_GROUPS:
+            row[r.GROUPS] = next((int(o.value) for o in i.operands if isinstance(o, Immediate)), 0)
+            if "LE" not in i.modifiers:
+                row[r.KIND] = r.PLAIN
+        if use.unit in _PORTS:
+            sources = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.file in ("P", "UP"))][:3]
+            for column, source in enumerate(sources):
+                if isinstance(source, Register) and source.file == "R" and source.number is not None:
+                    row[r.SOURCE_0 + column] = source.number
+                    row[r.PORTS] = 1
+    return rows, unknown

@@ -1,0 +1,139 @@
+"""From a kernel object, its arguments and the name of a card to a prediction."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ..diagnostics import PTXError
+from ..dialects.ptx.target import target_of
+from ..printer.ptx import print_module
+from ..sass import assemble
+from ..simulator.launch.arguments import place_arguments
+from ..simulator.launch.launch import checked_launch
+from ..simulator.launch.loaded import LoadedKernel, load
+from ..simulator.launch.options import whole_number
+from ..simulator.launch.prepared import Prepared, prepare
+from ..simulator.machine.global_memory import Allocation, GlobalMemory
+from .cards import Card, card_of
+from .emulation import Buffer, Geometry
+from .model import predict_function
+from .result import Prediction
+
+__all__ = ["predict"]
+
+
+def predict(
+    kernel: Any,
+    *args: object,
+    card: str,
+    clock: float | None = None,
+    grid: Any = None,
+    block: Any = None,
+    cluster: Any = None,
+    smem: int = 0,
+    registers: int | None = None,
+) -> Prediction:
+    """The predicted time of a launch on a card, without that card.
+
+    `kernel` and `args` are those of `simulate`, or PTX as text or a path if it has one entry; arrays are read where addresses or
+    branches depend on them, and never written. `card`: a name such as `"H100 SXM"` (`prediction.CARDS` has all); `clock`: GHz, default is the card's
+    boost clock; `grid`, `block`, `cluster`, `smem`: as for `simulate`; `registers`: at most so many for each thread, as ptxas's `-maxrregcount`.
+
+    PTXError: an unknown card, a kernel that is for another architecture, one that does not fit on an SM. SimulationError: wrong arguments or launch
+    shape, no llvmlite. `pyptx.runtime.ptxas.ToolNotFound` without ptxas and nvdisasm.
+    """
+    wanted = card_of(card)
+    ghz = _checked_clock(clock)
+    options = _register_option(registers)
+    given = {"grid": grid, "block": block, "cluster": cluster, "smem": smem}
+    launch = launch_of(prepare(_loaded(kernel), args, given, "predict"))
+    arch = arch_for(launch.target, wanted)
+    listing = assemble(launch.text, arch, options=options)
+    return predict_function(
+        listing[launch.name], launch.geometry(listing[launch.name].shared_bytes), wanted, clock=ghz, text=launch.text.split("\n")
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LaunchOf:
+    """What a prediction needs of a launch."""
+
+    text: str
+    """Of the PTX."""
+    name: str
+    target: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    parameters: bytes
+    buffers: tuple[Buffer, ...]
+    dynamic: int
+    """Bytes of shared memory that the launch adds."""
+
+    def geometry(self, shared: int) -> Geometry:
+        return Geometry(self.grid, self.block, self.parameters, self.buffers, shared + self.dynamic)
+
+
+def launch_of(prepared: Prepared) -> LaunchOf:
+    """Addresses for the arguments, the bytes of the parameters, and the PTX that ptxas gets."""
+    loaded = prepared.loaded
+    program = loaded.program(prepared.name)
+    launch = checked_launch(program, prepared.options)
+    memory = GlobalMemory()
+    variables = [v for v in loaded.image.variables.values() if v.space in ("global", "const")]
+    for variable in variables:
+        contents = loaded.contents[variable.name]
+        memory.add(Allocation(variable.name, variable.address, contents, variable.space == "const"))
+    parameters = place_arguments(program, prepared.args, memory, (), prepared.options.memory)
+    buffers = tuple(Buffer(a.base, a.size, a.data) for a in memory.allocations if a.size)
+    text = print_module(loaded.module)
+    return LaunchOf(
+        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), buffers, launch.dynamic_shared
+    )  # fmt: skip
+
+
+def arch_for(target: str, card: Card) -> str:
+    """What ptxas makes code for. PTXError where the text's target does not run on the card."""
+    own, there = target_of(target), target_of(card.arch)
+    if own.variant == "a" and target != card.arch:
+        runs = False
+    elif own.variant == "f":
+        runs = own.number // 10 == there.number // 10 and own.number <= there.number
+    else:
+        runs = own.number <= there.number
+    if not runs:
+        raise PTXError(
+            f"the kernel is for {target}, and {card.name} is {card.arch}: choose a card of that architecture"
+        )
+    return card.arch
+
+
+def _loaded(kernel: Any) -> Any:
+    """PTX text and paths as a kernel; other objects as they are."""
+    if not isinstance(kernel, (str, os.PathLike)):
+        return kernel
+    entries: dict[str, LoadedKernel] = dict(load(kernel))
+    if len(entries) != 1:
+        listed = ", ".join(entries) or "none"
+        raise PTXError(
+            f"predict needs one kernel, and the text has {len(entries)} ({listed}): choose one, pyptx.load(text)[name]"
+        )
+    return next(iter(entries.values()))
+
+
+def _checked_clock(clock: Any) -> float | None:
+    if clock is None:
+        return None
+    if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0.1 <= clock <= 10:
+        raise PTXError(f"clock must be a number of GHz, such as 1.755, not {clock!r}")
+    return float(clock)
+
+
+def _register_option(registers: Any) -> tuple[str, ...]:
+    if registers is None:
+        return ()
+    count = whole_number(registers, "registers")
+    if not 16 <= count <= 255:
+        raise PTXError(f"registers must be between 16 and 255, not {count}")
+    return (f"-maxrregcount={count}",)

@@ -1,0 +1,151 @@
+"""What a prediction says."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["LineStalls", "Prediction"]
+
+
+@dataclass(frozen=True)
+class LineStalls:
+    """A line of the PTX: the cycles that warps waited before its instructions, by reason."""
+
+    line: int | None
+    text: str
+    executed: int
+    cycles: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.cycles.values())
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted time. All numbers are predictions, none is a measurement; `low` and `high` are the range, from the uncertainty of the
+    constants that the card's description states and from what the model does not know about this kernel.
+    """
+
+    kernel: str
+    card: str
+    cycles: int | None
+    """None where only a bound is known."""
+    low: float
+    high: float | None
+    """Cycles."""
+    clock_ghz: float
+    binds: str
+    """What decides the time: a pipe, issue, shared memory, L2, DRAM, latency (with the reason), barriers, the tail, the launch."""
+    utilisation: Mapping[str, float]
+    """Of each unit, while the kernel runs."""
+    stalls: Mapping[str, float]
+    """Shares of the cycles of all warps."""
+    lines: Sequence[LineStalls] = field(repr=False, default=())
+    roofline: float | None = None
+    """The time that the busiest of arithmetic, L2 and DRAM needs at least, as a share of the predicted time."""
+    launch_us: float = 0.0
+    loaded_ghz: float | None = None
+    """The clock under the power limit, where a law is known for this card and kind of kernel."""
+    resident: int = 0
+    """CTAs of an SM at a time."""
+    registers: int = 0
+    waves: float = 0.0
+    dram_bytes: float = 0.0
+    l2_bytes: float = 0.0
+    extrapolated: bool = False
+    """Whether the cycles are a line through replays of two numbers of iterations."""
+    notes: Sequence[str] = ()
+    """What the model does not know about this kernel, and what it assumed."""
+
+    def seconds(self, cycles: float | None = None, clock: float | None = None) -> float | None:
+        """The time of so many cycles (default: those predicted) at a clock in GHz (default: this prediction's)."""
+        cycles = self.cycles if cycles is None else cycles
+        return None if cycles is None else cycles / ((clock or self.clock_ghz) * 1e9) + self.launch_us * 1e-6
+
+    @property
+    def time_us(self) -> float | None:
+        found = self.seconds()
+        return None if found is None else found * 1e6
+
+    @property
+    def range_us(self) -> tuple[float, float | None]:
+        low, high = self.seconds(self.low), None if self.high is None else self.seconds(self.high)
+        assert low is not None
+        return low * 1e6, None if high is None else high * 1e6
+
+    def to_json(self) -> str:
+        data: dict[str, Any] = asdict(self)
+        data["predicted"] = True
+        data["time_us"], data["range_us"] = self.time_us, self.range_us
+        return json.dumps(data, indent=1)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        low, high = self.range_us
+        upper = "?" if high is None else f"{high:,.2f}"
+        rows: list[tuple[str, str]] = []
+        if self.time_us is None:
+            rows.append(("predicted time", f"{low:,.2f} us or more at {self.clock_ghz:g} GHz"))
+        else:
+            rows.append(
+                (
+                    "predicted time",
+                    f"{self.time_us:,.2f} us at {self.clock_ghz:g} GHz, between {low:,.2f} and {upper} us",
+                )
+            )
+            rows.append(("predicted cycles", f"{self.cycles:,}, and {self.launch_us:g} us for the launch"))
+        if self.loaded_ghz is not None and self.cycles is not None:
+            loaded = self.seconds(None, self.loaded_ghz)
+            assert loaded is not None
+            rows.append(("at the power limit", f"{loaded * 1e6:,.2f} us predicted at {self.loaded_ghz:g} GHz"))
+        rows.append(("bound by", self.binds))
+        if self.utilisation:
+            used = sorted(self.utilisation.items(), key=lambda kv: -kv[1])
+            rows.append(("utilisation", ", ".join(f"{name} {share:.0%}" for name, share in used if share >= 0.005)))
+        if self.stalls:
+            waits = sorted(self.stalls.items(), key=lambda kv: -kv[1])
+            rows.append(("warps wait for", ", ".join(f"{name} {share:.0%}" for name, share in waits if share >= 0.01)))
+        if self.roofline is not None:
+            rows.append(
+                ("roofline", f"{self.roofline:.0%} of the predicted time is the least that the busiest unit needs")
+            )
+        if self.resident:
+            text = f"{self.resident} CTAs per SM, {self.registers} registers, {self.waves:.2f} waves"
+            rows.append(("occupancy", text))
+        if self.extrapolated:
+            rows.append(("extrapolated", "a line through replays of two numbers of iterations; its error is not known"))
+        return rows
+
+    def __str__(self) -> str:
+        out = [f"{self.kernel} on {self.card} (predicted, not measured)"]
+        out += [f"  {name:<19}{text}" for name, text in self._rows()]
+        worst = sorted(self.lines, key=lambda line: -line.total)[:8]
+        if worst:
+            whole = sum(line.total for line in self.lines) or 1.0
+            out.append("  predicted stalls by PTX line")
+            for line in worst:
+                reason = max(line.cycles, key=lambda k: line.cycles[k])
+                where = "?" if line.line is None else str(line.line)
+                out.append(f"    {line.total / whole:>4.0%}  line {where:<6}{reason:<22}{line.text.strip()[:70]}")
+        out += [f"  note: {note}" for note in self.notes]
+        return "\n".join(out)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self._rows())
+        worst = sorted(self.lines, key=lambda line: -line.total)[:20]
+        whole = sum(line.total for line in self.lines) or 1.0
+        lines = "".join(
+            f"<tr><td>{line.total / whole:.1%}</td><td>{'' if line.line is None else line.line}</td>"
+            f"<td>{html.escape(max(line.cycles, key=lambda k: line.cycles[k]))}</td><td><code>{html.escape(line.text.strip())}</code></td></tr>"
+            for line in worst
+        )
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        title = html.escape(f"{self.kernel} on {self.card} (predicted, not measured)")
+        return (
+            f"<h3>{title}</h3><table>{rows}</table><h4>Predicted stalls by PTX line</h4>"
+            f"<table><tr><th>share</th><th>line</th><th>waits for</th><th>PTX</th></tr>{lines}</table><ul>{notes}</ul>"
+        )

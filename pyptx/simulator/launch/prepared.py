@@ -1,0 +1,108 @@
+"""What a launch is of: the module and entry of a kernel object, its arguments, its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation
+
+from ...diagnostics import SimulationError
+from ...dialects.ptx.structure import EntryOp
+from ...dialects.ptx.types import SCALAR_TYPES
+from ..tensor.tile_maps import with_tensor_maps
+from .launch import LoadedModule, load_module
+from .loaded import LoadedKernel
+from .options import Options, checked_options
+
+__all__ = ["Prepared", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    loaded: LoadedModule
+    name: str
+    args: Sequence[object]
+    options: Options
+    named: Sequence[tuple[str, str, int, int, int]] = ()
+    """Pieces of shared memory by the author's names (`Traced.shared`)."""
+
+
+def prepare(kernel: Any, args: tuple[object, ...], given: Mapping[str, Any], what: str) -> Prepared:
+    """A launch of a kernel, an entry or a module with one entry. `given`: options by name, those of a traced kernel itself come
+    after them; `what`: the function that asks, for messages. SimulationError for wrong arguments or options.
+    """
+    options = checked_options(given)
+    if not hasattr(kernel, "resolve_launch"):
+        loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel, what)
+        return Prepared(loaded, name, args, options)
+    # a traced kernel knows its launch and its tensor maps; what is given here goes before it
+    dims = _dimensions(kernel, args)
+    traced = kernel.trace(**dims)
+    loaded, name = _find(traced.module, what)
+    own = {**given, **_own_launch(kernel, dims, options), "smem": options.smem or traced.dynamic_smem}
+    return Prepared(
+        loaded, name, with_tensor_maps(traced.parameters, args), checked_options(own), traced.shared
+    )  # fmt: skip
+
+
+def _own_launch(kernel: Any, dims: dict[str, int], options: Options) -> dict[str, Any]:
+    """The launch options that a traced kernel says itself, where they are not given."""
+    given = {"grid": options.grid, "block": options.block, "cluster": options.cluster}
+    resolve = options.grid is None or any(size is None and callable(getattr(kernel, n)) for n, size in given.items())
+    known = kernel.resolve_launch(dims) if resolve else kernel
+    sizes = {name: getattr(known, name) if size is None else size for name, size in given.items()}
+    if sizes["cluster"] in (1, (1, 1, 1)):
+        sizes["cluster"] = None
+    return {**sizes, "cooperative": kernel.cooperative if options.cooperative is None else options.cooperative}
+
+
+def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
+    """The named dimensions of a traced kernel's tensors, as the arrays have them."""
+    sizes: dict[str, int] = {}
+    for i, (tile, array) in enumerate(zip(kernel.specs, args, strict=False)):
+        shape = getattr(array, "shape", None)
+        if shape is None:
+            continue
+        _check_element(kernel, i, tile, array)
+        try:
+            bound = tile.extract_env(shape)
+        except ValueError as error:
+            raise SimulationError(f"argument {i} of {kernel.name}: {error}") from None
+        for name, size in bound.items():
+            if sizes.setdefault(name, size) != size:
+                raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")
+    return sizes
+
+
+def _check_element(kernel: Any, i: int, tile: Any, array: Any) -> None:
+    """SimulationError where an array has elements of another size than its tile, or whole numbers for floats."""
+    wanted = SCALAR_TYPES.get(str(getattr(tile.dtype, "name", tile.dtype)).lstrip("."))
+    if wanted is None or wanted.bits % 8:
+        return
+    given = str(array.dtype).removeprefix("torch.")
+    size = array.element_size() if hasattr(array, "element_size") else array.dtype.itemsize
+    whole = given.startswith(("int", "uint", "bool"))
+    # raw bits of the small floats come as whole numbers
+    if 8 * size != wanted.bits or (wanted.kind == "float" and whole and wanted.bits >= 32):
+        raise SimulationError(
+            f"argument {i} of {kernel.name} has elements of .{wanted.name}, and the array's are {given}: convert it"
+        )
+
+
+def _find(kernel: Any, what: str) -> tuple[LoadedModule, str]:
+    if isinstance(kernel, EntryOp):
+        parent = kernel.parent_op()
+        assert parent is not None
+        return load_module(parent), kernel.symbol
+    module = kernel if isinstance(kernel, Operation) else getattr(kernel, "module", None)
+    if callable(module):
+        module = module()
+    if not isinstance(module, Operation):
+        raise SimulationError(f"{what} takes a kernel, an entry or a module, not {type(kernel).__name__}")
+    loaded = load_module(module)
+    entries = list(loaded.entries)
+    if len(entries) != 1:
+        raise SimulationError(f"the module has {len(entries)} entries ({', '.join(entries)}): load() it and choose one")
+    return loaded, entries[0]

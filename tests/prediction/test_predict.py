@@ -1,0 +1,190 @@
+"""Predictions of kernels whose time follows from published numbers: a chain of dependent FFMA, a copy at DRAM bandwidth, the peak of a pipe."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx.diagnostics import PTXError, SimulationError
+from pyptx.numerics.llvm import available
+from pyptx.runtime.ptxas import ToolNotFound, find_tool
+
+
+def has_tools() -> bool:
+    try:
+        return all(map(find_tool, ("ptxas", "nvdisasm"))) and available()
+    except ToolNotFound:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not has_tools(), reason="needs ptxas, nvdisasm and llvmlite")
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+LAUNCH_US = 1.2
+"""Of the prediction; kernels that follow each other (NVIDIA's tuning notes and `measured.json` say 1 to 1.5 us)."""
+
+
+def kernel(body: str, registers: str, parameters: str = ".param .u64 x") -> str:
+    return f"{HEAD}.visible .entry k({parameters})\n{{\n{registers}\n{body}\nret;\n}}\n"
+
+
+def chains(count: int, times: int) -> str:
+    """Chains of fused multiplications and additions in each thread, `times` times 16 long."""
+    start = [f"ld.global.f32 %f{i}, [%rd1+{4 * i}];" for i in range(count)]
+    work = [f"fma.rn.f32 %f{i}, %f{i}, %f{i}, %f{i};" for _ in range(16) for i in range(count)]
+    end = [f"st.global.f32 [%rd1+{4 * i}], %f{i};" for i in range(count)]
+    loop = [
+        f"mov.u32 %r1, {times};",
+        "again:",
+        *work,
+        "sub.u32 %r1, %r1, 1;",
+        "setp.ne.u32 %p1, %r1, 0;",
+        "@%p1 bra again;",
+    ]
+    body = ["ld.param.u64 %rd1, [x];", *start, '.pragma "nounroll";', *loop, *end]
+    return kernel("\n".join(body), f".reg .f32 %f<{count}>;\n.reg .b64 %rd<2>;\n.reg .b32 %r<2>;\n.reg .pred %p<2>;")
+
+
+def test_a_chain_of_ffma_takes_four_cycles_each() -> None:
+    """Abdelkhalik et al.: a dependent fp32 operation follows after 4 cycles."""
+    x = np.zeros(16, np.float32)
+    short, long = (pyptx.predict(chains(1, n), x, card="A100", grid=1, block=32).cycles for n in (20, 70))
+    assert short is not None and long is not None
+    assert (long - short) / (50 * 16) == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize(("card", "per_clock"), [("A100", 64), ("RTX 4090", 128)])
+def test_independent_ffma_reach_the_rate_of_the_pipe(card: str, per_clock: int) -> None:
+    """CUDA C++ Programming Guide, arithmetic throughput: results of a clock and SM."""
+    x = np.zeros(16, np.float32)
+    short, long = (pyptx.predict(chains(4, n), x, card=card, grid=1, block=512).cycles for n in (20, 40))
+    assert short is not None and long is not None
+    assert 512 * 4 * 320 / (long - short) == pytest.approx(per_clock, rel=0.06)
+
+
+COPY = kernel(
+    """ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    mad.lo.u32 %r3, %r2, 256, %r1;
+    mul.wide.u32 %rd3, %r3, 16;
+    add.s64 %rd1, %rd1, %rd3;
+    add.s64 %rd2, %rd2, %rd3;
+    ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];
+    st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};""",
+    ".reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n.reg .f32 %f<5>;",
+    ".param .u64 x, .param .u64 y",
+)
+
+
+@pytest.mark.parametrize(("card", "gb_s"), [("H100 SXM", 3350), ("RTX A6000", 768)])
+def test_a_large_copy_runs_at_dram_bandwidth(card: str, gb_s: float) -> None:
+    """Data sheets; 85 to 95 % of them is what published copies reach."""
+    ctas = 40_000
+    x, y = (np.empty(ctas * 256 * 4, np.float32) for _ in range(2))
+    prediction = pyptx.predict(COPY, x, y, card=card, grid=ctas, block=256)
+    assert prediction.time_us is not None
+    reached = 2 * x.nbytes / ((prediction.time_us - LAUNCH_US) * 1e3)
+    assert 0.8 * gb_s <= reached <= 0.96 * gb_s
+    assert prediction.binds.startswith("DRAM")
+    low, high = prediction.range_us
+    assert high is not None and low < prediction.time_us < high
+
+
+def shared_loads(stride: int) -> str:
+    """100 times 8 loads of words in shared memory, `stride` bytes apart from lane to lane."""
+    work = "\n".join(f"ld.volatile.shared.u32 %r{4 + i}, [%r3];\nadd.u32 %r12, %r12, %r{4 + i};" for i in range(8))
+    return kernel(
+        f"""ld.param.u64 %rd1, [x];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, buffer;
+        mad.lo.u32 %r3, %r1, {stride}, %r2;
+        mov.u32 %r12, 0;
+        mov.u32 %r13, 100;
+    again:
+        {work}
+        sub.u32 %r13, %r13, 1;
+        setp.ne.u32 %p1, %r13, 0;
+        @%p1 bra again;
+        st.global.u32 [%rd1], %r12;""",
+        ".reg .b32 %r<14>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;\n.shared .align 16 .b8 buffer[16384];",
+    )
+
+
+@pytest.mark.parametrize(("stride", "ways"), [(8, 2), (128, 32)])
+def test_bank_conflicts_cost_their_passes(stride: int, ways: int) -> None:
+    """32 banks of 4 bytes: lanes `stride` bytes apart need stride / 4 passes (CUDA C++ Programming Guide, "Shared Memory")."""
+    x = np.zeros(16, np.uint32)
+    cycles = pyptx.predict(shared_loads(stride), x, card="H100 SXM", grid=1, block=128).cycles
+    assert cycles == pytest.approx(4 * 800 * ways, rel=0.15)
+
+
+def test_a_branch_on_loaded_data_is_followed() -> None:
+    """Each thread makes as many iterations as its word says; the warp runs as long as its slowest lane."""
+    text = kernel(
+        """ld.param.u64 %rd1, [x];
+        mov.u32 %r1, %tid.x;
+        mul.wide.u32 %rd2, %r1, 4;
+        add.s64 %rd1, %rd1, %rd2;
+        ld.global.u32 %r2, [%rd1];
+        mov.f32 %f1, 0f3F800000;
+    again:
+        sqrt.approx.f32 %f1, %f1;
+        sub.u32 %r2, %r2, 1;
+        setp.ne.u32 %p1, %r2, 0;
+        @%p1 bra again;
+        st.global.f32 [%rd1], %f1;""",
+        ".reg .b32 %r<3>;\n.reg .b64 %rd<3>;\n.reg .f32 %f<2>;\n.reg .pred %p<2>;",
+    )
+
+    def cycles(longest: int) -> int:
+        x = np.full(32, 10, np.uint32)
+        x[7] = longest
+        found = pyptx.predict(text, x, card="H100 SXM", grid=1, block=32)
+        assert not [n for n in found.notes if "not known" in n] and x[7] == longest
+        assert found.cycles is not None
+        return found.cycles
+
+    assert (cycles(900) - cycles(300)) / (cycles(600) - cycles(300)) == pytest.approx(2, rel=0.01)
+
+
+def test_what_is_printed_says_that_it_is_predicted() -> None:
+    x, y = (np.empty(1 << 16, np.float32) for _ in range(2))
+    found = pyptx.predict(COPY, x, y, card="H100", grid=64, block=256)
+    assert "predicted, not measured" in str(found) and "the launch" in found.binds
+    data = json.loads(found.to_json())
+    assert data["predicted"] is True and data["cycles"] == found.cycles and data["range_us"][0] < data["range_us"][1]
+    assert sum(found.stalls.values()) == pytest.approx(1)
+
+
+WRONG = [
+    ({"card": "H1000"}, PTXError, r"'H1000' is not a known card: .*H100 SXM"),
+    ({"card": None}, PTXError, r"card must be the name of a card, such as \"H100 SXM\", not None"),
+    ({"card": "H100", "clock": 1755}, PTXError, r"clock must be a number of GHz, such as 1.755, not 1755"),
+    ({"card": "H100", "registers": 4}, PTXError, r"registers must be between 16 and 255, not 4"),
+    ({"card": "H100", "grid": None}, SimulationError, r"a launch needs grid= and block="),
+    ({"card": "H100", "block": 2048}, SimulationError, r"a CTA has at most 1024"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "words"), WRONG)
+def test_wrong_arguments_say_what_is_needed(changes: dict[str, object], error: type[Exception], words: str) -> None:
+    options: dict[str, object] = {"grid": 1, "block": 32, **changes}
+    with pytest.raises(error, match=words):
+        pyptx.predict(chains(1, 1), np.zeros(16, np.float32), **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_missing_arguments_and_other_architectures() -> None:
+    with pytest.raises(SimulationError, match=r"k takes 1 arguments, not 0: x \(.u64\)"):
+        pyptx.predict(chains(1, 1), card="H100", grid=1, block=32)
+    text = chains(1, 1).replace("sm_80", "sm_90a")
+    with pytest.raises(
+        PTXError, match=r"the kernel is for sm_90a, and A100 SXM 80GB is sm_80: choose a card of that architecture"
+    ):
+        pyptx.predict(text, np.zeros(16, np.float32), card="A100", grid=1, block=32)
+    with pytest.raises(PTXError, match=r"k does not launch on RTX 4090: an SM has no room for a CTA .* 120,000 bytes"):
+        pyptx.predict(chains(1, 1), np.zeros(16, np.float32), card="RTX 4090", grid=1, block=32, smem=120_000)
