@@ -22,8 +22,10 @@ LINES = (
     "mbarrier.arrive.release.cluster.shared::cluster.multicast::cluster::32b.b64 _, [%r1], {%r2}, %r3;",
     "mbarrier.arrive.release.cluster.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2, {%r3};",
     *(f"{SPARSE} {{{e}}}, 0;" for e in ("%r8", "%u1", "%f1", "1", "%d1", "%r8, %r9", "%laneid")),
-    *(f"{COMMIT}{{{mask}}};" for mask in ("%h1", "1", "%r1", "%h1, %h2")),
-    *(f"{PUT}{{{mask}}};" for mask in ("%h1", "1", "%r1")),
+    *(f"{COMMIT}{{{mask}}};" for mask in ("%h1", "1", "%r1", "%h1, %h2", "%i1", "%j1", "%e1")),
+    *(f"{PUT}{{{mask}}};" for mask in ("%h1", "1", "%r1", "%i1", "%j1")),
+    f"{COMMIT}%j1;", f"{PUT}%j1;", "cvt.rn.satfinite.s2f6x2.f32 {%j1}, %r1, %r2;", "cvt.rn.satfinite.s2f6x2.f32 %j1, %r1, %r2;",
+    *(f"cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%d0], [%r1], %r2, {mask};" for mask in ("{%h1}", "{%j1}", "%j1")),
     *(f"cvt.rn.satfinite{scale}.s2f6x2.{source};" for scale, source in (
         ("", "f32 {%h0}, %r1, %r2"), ("", "f32 {%i1}, %r1, %r2"), ("", "f32 {_}, %r1, %r2"), ("", "f32 %h0, {%r1}, %r2"),
         ("", "bf16x2 {%h0}, %r1"), ("", "bf16x2 %h0, {%r1}"), (".scaled::n2::ue8m0", "f32 {%h0}, %r1, %r2, %h3"))),

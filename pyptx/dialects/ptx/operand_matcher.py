@@ -273,6 +273,8 @@ class OperandMatcher:
         if given != count and not (loose and given > count and given in (2, 4)):
             self.depth = 1
             return f"operand {spec.name} must have {_elements(count)}, not {given}"
+        if "*" in spec.flags and isinstance(operand.elements[0], Register) and self.classes[self.at] == "u16":
+            return f"operand {spec.name}: a .u16 register may not stand in braces here, one of .b16 or .s16 may"
         self.depth = 2
         return self._vector(spec, wanted, operand)
 
