@@ -14,7 +14,7 @@ import pytest
 import pyptx.frontend.core.trace as tracing
 from pyptx import PTXError, kernel, ptx, reg, smem
 from pyptx.frontend.core.registers import Reg
-from pyptx.types import f32
+from pyptx.types import f32, u32
 
 
 def registers(n: int) -> list[Reg]:
@@ -110,3 +110,42 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("wait takes mbar, phase, pred;")
+
+
+SEES_ONE_ROUND: list[Callable[[Any], Any]] = [
+    list, tuple, set, sorted, sum, min, max, any, all, iter, enumerate, reversed, len, lambda r: next(iter(r)),
+    lambda r: zip(r, itertools.cycle([1, 2])), lambda r: zip(itertools.cycle([1, 2]), r), lambda r: zip(r, [1, 2, 3, 4], strict=True),
+    lambda r: zip(r, ptx.range_(3), strict=False), lambda r: next(r), lambda r: map(str, r), lambda r: filter(None, r), lambda r: itertools.chain([1], r),
+    lambda r: [*itertools.chain([1], r)], lambda r: itertools.islice(r, 2), lambda r: itertools.cycle(r), lambda r: [*r],
+    lambda r: {*r}, lambda r: [i for i in r], lambda r: {i: i for i in r}, lambda r: sum(i for i in r), lambda r: 3 in r, lambda r: r[1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", SEES_ONE_ROUND)
+def test_only_a_for_statement_takes_a_range(use: Callable[[Any], Any]) -> None:
+    """Everything else would see one round of a loop that is traced once (`cycle` never ended)."""
+
+    def body() -> None:
+        found = use(ptx.range_(4))
+        if isinstance(found, itertools.chain):  # its elements are looked at one after the other
+            list(found)
+
+    with pytest.raises(PTXError, match="only a for statement takes") as raised:
+        kernel(body).ptx()
+    assert raised.value.diagnostics[0].line
+
+
+def _rounds_of(n: int) -> Iterator[Reg]:
+    yield from ptx.range_(n)
+
+
+def test_helpers_that_give_the_rounds_of_a_range() -> None:
+    def counted(make: Callable[[int], Any]) -> str:
+        def body() -> None:
+            total = reg.scalar(u32, init=0)
+            for i in make(4):
+                total += i
+
+        return kernel(body).ptx()
+
+    assert counted(_rounds_of) == counted(ptx.range_) == counted(lambda n: ptx.range_(n))

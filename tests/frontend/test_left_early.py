@@ -204,8 +204,9 @@ def test_a_generator_that_is_not_run_to_its_end() -> None:
         "def f():\n p = reg.scalar(s32, init=1) > 0\n for k in steps(p):\n  break\n emit(1)\n"
     )
     assert "caught outside" in outcome(text)
-    kept = "kept = []\ndef f():\n kept.append(ptx.range_(4))\n next(kept[0])\n emit(1)\n"
+    kept = "kept = []\ndef g():\n yield from ptx.range_(4)\ndef f():\n kept.append(g())\n next(kept[0])\n emit(1)\n"
     assert "has no end" in outcome(kept)
+    assert "only a for statement" in outcome(kept.replace("append(g())", "append(ptx.range_(4))"))
 
 
 def test_a_return_after_which_nothing_follows() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ...diagnostics import PTXError
@@ -75,11 +76,12 @@ def loop(label: str, *, pred: Guard = None) -> While:
     return While(_label_name(label), pred)
 
 
-def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Iterator[Reg]:
+def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Range:
     """`for i in ptx.range_(start, stop, step):` traces the body once, as a loop; i is an s32 register.
 
     Bounds are ints or 32-bit registers (`stop` is read anew in each round), the step is a non-zero int. `range_(n)`
-    counts from 0. Leave it with `ptx.break_()`, not with Python's break.
+    counts from 0. Leave it with `ptx.break_()`, not with Python's break. Only a `for` statement takes it, or `yield from`:
+    zip, enumerate, list, sum and the like would see one round, and are refused.
     """
     if stop is None:
         start, stop = 0, start
@@ -88,7 +90,7 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> It
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
     start, stop = _bound(trace, start), _bound(trace, stop)
-    return _range(trace, start, stop, step)
+    return Range(trace, start, stop, step)
 
 
 def _bound(trace: Trace, value: Any) -> int | Reg:
@@ -102,6 +104,60 @@ def _bound(trace: Trace, value: Any) -> int | Reg:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise trace.error(f"the bounds of range_ are ints and 32-bit integer registers, not {value!r}")
     return operator.index(value)
+
+
+class Range:
+    """What `range_` gives to a `for` statement."""
+
+    __slots__ = ("_bounds", "_trace")
+
+    def __init__(self, trace: Trace, start: int | Reg, stop: int | Reg, step: int):
+        self._trace = trace
+        self._bounds = (start, stop, step)
+
+    def __iter__(self) -> Iterator[Reg]:
+        if not _in_for_statement(sys._getframe(1)):
+            raise self._refused("zip, enumerate, list, sum or a comprehension would see one round of it")
+        return _range(self._trace, *self._bounds)
+
+    def __next__(self) -> Reg:
+        raise self._refused("next() would see one round of it")
+
+    def __len__(self) -> int:
+        raise self._refused("it has no len()")
+
+    def __getitem__(self, index: object) -> Reg:
+        raise self._refused("it has no elements")
+
+    def __contains__(self, value: object) -> bool:
+        raise self._refused("Python's in cannot look into it")
+
+    def __reversed__(self) -> Iterator[Reg]:
+        raise self._refused("reversed() cannot turn it around, and a negative step counts down")
+
+    def _refused(self, why: str) -> PTXError:
+        return self._trace.error(
+            f"the body of a range_ loop is traced once, so only a for statement takes ptx.range_(...): {why}",
+            "for i in ptx.range_(n): and compute from i what differs from round to round; range(n) is unrolled",
+        )
+
+
+_GET_ITER, _YIELD_FROM = dis.opmap["GET_ITER"], dis.opmap.get("GET_YIELD_FROM_ITER")
+_FOR_ITER = dis.opmap["FOR_ITER"]
+_NOTHING = frozenset(dis.opmap[name] for name in ("CACHE", "NOP", "EXTENDED_ARG", "PUSH_NULL") if name in dis.opmap)
+
+
+def _in_for_statement(frame: FrameType) -> bool:
+    """Whether the instruction that a frame executes is the head of a for statement, or a `yield from`."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == _YIELD_FROM:
+        return True
+    if code[at] != _GET_ITER:
+        return False
+    at += 2
+    while code[at] in _NOTHING:
+        at += 2
+    return code[at] == _FOR_ITER
 
 
 def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:
