@@ -76,7 +76,7 @@ def loop(label: str, *, pred: Guard = None) -> While:
     return While(_label_name(label), pred)
 
 
-def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Range:
+def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Iterator[Reg]:
     """`for i in ptx.range_(start, stop, step):` traces the body once, as a loop; i is an s32 register.
 
     Bounds are ints or 32-bit registers (`stop` is read anew in each round), the step is a non-zero int. `range_(n)`
@@ -90,7 +90,7 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> Ra
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
     start, stop = _bound(trace, start), _bound(trace, stop)
-    return Range(trace, start, stop, step)
+    return _Range(trace, start, stop, step)
 
 
 def _bound(trace: Trace, value: Any) -> int | Reg:
@@ -106,7 +106,7 @@ def _bound(trace: Trace, value: Any) -> int | Reg:
     return operator.index(value)
 
 
-class Range:
+class _Range:
     """What `range_` gives to a `for` statement."""
 
     __slots__ = ("_bounds", "_trace")
