@@ -1,11 +1,12 @@
-"""The reference page of what a kernel is written with besides `ptx.inst`: from signatures and docstrings.
+"""The reference of what a kernel is written with besides `ptx.inst`, a page for each family: from signatures and docstrings.
 
-`python -m pyptx.tools.reference docs/reference` writes it as `authoring.md`.
+`python -m pyptx.tools.reference docs/reference` writes them, and `authoring.md`, which lists them.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -41,6 +42,53 @@ address, as the instruction does; an address is a register, an allocation or `pt
 """
 
 
+@dataclass(frozen=True)
+class Family:
+    """Names that are documented on one page. `reg` alone stands for all of `reg`."""
+
+    page: str
+    title: str
+    names: tuple[str, ...]
+
+
+def _family(page: str, title: str, names: str) -> Family:
+    return Family(f"helpers_{page}.md", title, tuple(names.split()))
+
+
+FAMILIES = (
+    _family("kernels", "Kernels and their arguments", "kernel Kernel Tile Layout"),
+    _family(
+        "registers",
+        "Registers and arithmetic",
+        "reg ptx.inst ptx.op ptx.raw ptx.intrinsic ptx.expr ptx.pipe ptx.add ptx.and_ ptx.cvt ptx.mad ptx.mov ptx.mul ptx.not_ "
+        "ptx.or_ ptx.selp ptx.setp ptx.shl ptx.shr ptx.sub ptx.xor_ ptx.special ptx.sreg ptx.ctaid_x ptx.ctaid_y ptx.warp ptx.block ptx.math",
+    ),
+    _family(
+        "control",
+        "Control flow and directives",
+        "ptx.if_ ptx.else_ ptx.loop ptx.range_ ptx.kloop ptx.break_ ptx.continue_ ptx.bra ptx.label ptx.fresh_label ptx.ret "
+        "ptx.scope ptx.elect_sync ptx.setmaxnreg ptx.setmaxnreg_dec ptx.setmaxnreg_inc ptx.pragma ptx.loc ptx.file_ ptx.target ptx.printf ptx.assert_",
+    ),
+    _family(
+        "memory",
+        "Addresses, pointers and shared memory",
+        "smem ptx.addr ptx.pointer ptx.Pointer ptx.global_ptrs ptx.param ptx.var ptx.ld ptx.st ptx.cvta",
+    ),
+    _family(
+        "synchronisation",
+        "Barriers, mbarriers and fences",
+        "ptx.bar ptx.named_barrier ptx.NamedBarrier ptx.mbarrier ptx.MbarrierRing ptx.MbarrierSlot ptx.pipeline ptx.PipelineState "
+        "ptx.cluster ptx.fence",
+    ),
+    _family("copies", "Asynchronous copies and TMA", "ptx.cp ptx.tma"),
+    _family(
+        "tensor_cores",
+        "Tensor cores",
+        "ptx.mma ptx.ldmatrix ptx.stmatrix ptx.stmatrix_x4_trans_f32_bf16 ptx.wgmma ptx.tcgen05",
+    ),
+)
+
+
 @dataclass
 class Seen:
     """What the page has mentioned so far."""
@@ -51,22 +99,50 @@ class Seen:
     """Classes of what functions return."""
 
 
-def page() -> str:
-    """The Markdown page: a section for each function, class and namespace, in the order of `ROOTS`."""
+def pages() -> dict[str, str]:
+    """File name -> Markdown page: one for each family, and `authoring.md`, which lists them."""
     seen = Seen()
-    lines = [_INTRODUCTION]
-    for name, value in ROOTS.items():
-        if isinstance(value, ModuleType):
-            for each in sorted(value.__all__, key=str.lower):
-                lines += _section(f"{name}.{each}", getattr(value, each), seen)
-        else:
-            lines += _section(name, value, seen)
-    lines += ["## What these return", ""]
     known = {id(v) for root in ROOTS.values() for v in (root, *vars(root).values())}
+    found = {family.page: _page(family, seen, known) for family in FAMILIES}
+    lines = [_INTRODUCTION, "| page | what is there |", "|---|---|"]
+    for family in FAMILIES:
+        names = ", ".join(f"[`{n}`]({family.page}#{anchor(n)})" for n in sorted(members(family), key=str.lower))
+        lines.append(f"| [{family.title}]({family.page}) | {names} |")
+    return {"authoring.md": "\n".join(lines) + "\n", **found}
+
+
+def members(family: Family) -> dict[str, Any]:
+    """Full name -> what it is, of all names of a family."""
+    found: dict[str, Any] = {}
+    for name in family.names:
+        root, dot, member = name.partition(".")
+        value = getattr(ROOTS[root], member) if dot else ROOTS[root]
+        if not dot and isinstance(value, ModuleType):
+            found.update({f"{name}.{each}": getattr(value, each) for each in value.__all__})
+        else:
+            found[name] = value
+    return found
+
+
+def anchor(heading: str) -> str:
+    """The anchor that the site's generator gives a heading: letters, digits, `_` and `-` stay."""
+    return re.sub(r"[^\w-]", "", heading.lower())
+
+
+def _page(family: Family, seen: Seen, known: set[int]) -> str:
+    """The page of a family; what its functions return is described at the end, where no page did before. `known`: the identities of
+    what is described under a name of its own, or has been.
+    """
+    lines = [f"# {family.title}", ""]
+    seen.returned.clear()
+    for name, value in sorted(members(family).items(), key=lambda item: item[0].lower()):
+        lines += _section(name, value, seen)
+    heading = ["## What these return", ""]
     for cls in seen.returned:  # grows on the way
         if id(cls) not in known:
             known.add(id(cls))
-            lines += [f"### {cls.__name__}", "", _text(cls), "", *_members(cls.__name__, cls, seen)]
+            lines += [*heading, f"### {cls.__name__}", "", _text(cls), "", *_members(cls.__name__, cls, seen)]
+            heading = []
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -11,7 +11,6 @@ which PTX version and on which targets each exists, and the section of the PTX I
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -117,11 +116,6 @@ def newer_than_the_manual() -> list[type[Instruction]]:
     return [cls for cls in classes if min(form.whole.since for form in cls.forms) > MANUAL]
 
 
-def _anchor(heading: str) -> str:
-    """The anchor that the site's generator gives a heading: letters, digits, `_` and `-` stay."""
-    return re.sub(r"[^\w-]", "", heading.lower())
-
-
 def index() -> str:
     """The list of pages and opcodes."""
     lines = [
@@ -135,7 +129,7 @@ def index() -> str:
         "",
     ]
     for chapter, classes in chapters().items():
-        links = ", ".join(f"[{c.opcode}]({chapter}.md#{_anchor(c.opcode)})" for c in classes)
+        links = ", ".join(f"[{c.opcode}]({chapter}.md#{authoring.anchor(c.opcode)})" for c in classes)
         lines += [f"**[{chapter.replace('_', ' ')}]({chapter}.md)**: {links}", ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -143,7 +137,7 @@ def index() -> str:
 def pages() -> dict[str, str]:
     """File name -> text of the whole reference."""
     chapter_pages = {f"{name}.md": page(name, classes) for name, classes in chapters().items()}
-    return {"index.md": index(), "authoring.md": authoring.page(), **chapter_pages}
+    return {"index.md": index(), **authoring.pages(), **chapter_pages}
 
 
 # ------------------------------------------------------------------------------------------------------------ stubs

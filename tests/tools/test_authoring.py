@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.tools.authoring import page, signature
+from pyptx.tools.authoring import FAMILIES, ROOTS, members, pages, signature
 from pyptx.types import bf16, f32, s32, u32
 from tests.frontend.tracing import assembled
 
-PAGE = page()
+PAGE = "\n".join(pages().values())
 
 
 @pytest.mark.parametrize("module", [ptx, reg, smem])
@@ -41,6 +41,14 @@ def test_everything_public_is_there_and_documented(module: Any) -> None:
 )
 def test_members_are_listed_with_full_names(line: str) -> None:
     assert f"\n{line}\n" in PAGE
+
+
+def test_each_name_is_on_one_page() -> None:
+    names = [name for family in FAMILIES for name in members(family)]
+    modules = {"ptx": ptx, "reg": reg, "smem": smem}
+    public = {f"{short}.{name}" for short, module in modules.items() for name in module.__all__}
+    assert len(names) == len(set(names))
+    assert set(names) == public | (ROOTS.keys() - modules.keys()), "a new name needs a place in FAMILIES"
 
 
 def test_what_is_for_the_tracer_is_left_out() -> None:
