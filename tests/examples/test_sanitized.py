@@ -22,6 +22,7 @@ from examples.hopper import (
     grouped_gemm,
     layer_norm,
     rms_norm,
+    rotary,
     softmax,
     swiglu,
 )
@@ -33,6 +34,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "layer_norm": lambda: layer_norm.build(3, 1672),
     "softmax": lambda: softmax.build(3, 1672),
     "swiglu": lambda: swiglu.build(3, 1672),
+    "rotary": lambda: rotary.build(3, 4, 64),
     "ampere gemm": lambda: ampere_gemm.build(100, 70, 48),
     "ampere gemm_pipelined": lambda: ampere_pipelined.build(130, 70, 104),
     "ampere gemm_highperf": lambda: ampere_highperf.build(130, 264, 232),
