@@ -24,6 +24,13 @@ LIMIT = {f32: 1e-6, bf16: 2**-8}
 """The relative error that a kernel with f32 arithmetic may have, by the type it rounds its result to."""
 
 
+def directives(threads: int) -> list[tuple[str, tuple[int, ...]]]:
+    """What ptxas needs to know for `setmaxnreg`: with less it cannot tell how many registers a thread starts with, and
+    ignores the instruction (C7508).
+    """
+    return [("reqntid", (threads,)), ("minnctapersm", (1,))]
+
+
 def per_vector(dtype: PtxType) -> int:
     """Elements in 16 bytes."""
     return 128 // dtype.bits

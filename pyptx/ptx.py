@@ -24,6 +24,7 @@ from .frontend.library.control import (
     bra,
     break_,
     continue_,
+    elect,
     else_,
     expr,
     fresh_label,
@@ -40,6 +41,7 @@ from .frontend.library.copies import cp, tma
 from .frontend.library.debug import file_, intrinsic, loc, pipe, pragma
 from .frontend.library.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
 from .frontend.library.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
+from .frontend.library.pipelines import Consumer, Pipeline, Producer, Stage
 from .frontend.library.printing import assert_, printf
 from .frontend.library.scalar import add, and_, cvt, ld, mad, mov, mul, not_, or_, selp, setp, shl, shr, st, sub, xor_
 from .frontend.library.special import Special, sreg, target
@@ -72,8 +74,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "MbarrierRing", "MbarrierSlot", "NamedBarrier", "PipelineState", "Pointer", "add", "addr", "and_", "assert_", "bar", "block", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
-    "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
+    "Consumer", "MbarrierRing", "MbarrierSlot", "NamedBarrier", "Pipeline", "PipelineState", "Pointer", "Producer", "Stage", "add", "addr", "and_", "assert_", "bar", "block", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
+    "elect", "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
     "label", "ld", "ldmatrix", "loc", "loop", "mad", "math", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "op", "or_",
     "param", "pipe", "pipeline", "pointer", "pragma", "printf", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",

@@ -36,7 +36,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from examples.hopper.roles import arrive_at, elected, wait, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.reg import Reg
@@ -72,19 +71,24 @@ def plan(
     down, across = -(-M // (ctas * ROWS)), -(-N // WIDTH)
     tiles = down * across
     teams = min(tiles, sms // ctas)
-    both = 3 if pair else None
 
     def trace(a: Any, b: Any, c: Any) -> None:
         map_a, map_b, map_c = a.tma_desc(), b.tma_desc(), c.tma_desc()
         stages_a = smem.alloc(bf16, (stages, ROWS, DEPTH), align=1024, name="stages_a")
         stages_b = smem.alloc(bf16, (stages, WIDTH // ctas, DEPTH), align=1024, name="stages_b")
         staged_c = smem.alloc(bf16, (2, ROWS, PANEL), align=1024, name="staged_c")
-        full, empty = smem.mbarrier(stages, name="full"), smem.mbarrier(stages, name="empty")
-        sums_full, sums_empty = smem.mbarrier(2, name="sums_full"), smem.mbarrier(2, name="sums_empty")
+        scope, both = ("cluster", 3) if pair else ("cta", None)
+        tiles_pipe = ptx.Pipeline(
+            stages, bytes=ctas * (stage_a + stage_b), emptied_by="tcgen05", scope=scope, cta_group=ctas,
+            multicast_mask=both, name="tiles",
+        )  # fmt: skip
+        sums_pipe = ptx.Pipeline(
+            2, filled_by="tcgen05", consumers=4 * ctas, scope=scope, cta_group=ctas, multicast_mask=both, name="sums",
+        )  # fmt: skip
         slot = smem.alloc(b32, (1,), name="slot")
 
         tid = reg.from_(ptx.special.tid.x(), s32)
-        warp = warp_number(tid)
+        warp = ptx.warp.broadcast(tid >> 5)
         if pair:
             rank = reg.from_(ptx.special.cluster_ctarank(), s32)
             team = reg.from_(ptx.special.clusterid.x(), s32)
@@ -99,18 +103,11 @@ def plan(
                 ptx.bar.sync(0)
             ptx.tcgen05.fence_after_thread_sync()
 
-        def wait_for(mbar, parity):
-            wait(mbar, parity, scope="cluster" if pair else "cta")
-
         with ptx.if_(tid == 0):
             for tensor_map in (map_a, map_b, map_c):
                 ptx.inst.prefetch.tensormap(ptx.addr(tensor_map))
-            for s in range(stages):
-                ptx.mbarrier.init(full[s], 1)
-                ptx.mbarrier.init(empty[s], 1)
-            for s in range(2):
-                ptx.mbarrier.init(sums_full[s], 1)
-                ptx.mbarrier.init(sums_empty[s], 4 * ctas)
+            tiles_pipe.init()
+            sums_pipe.init()
             ptx.fence.mbarrier_init()
         if pair:
             ptx.cluster.sync()  # the other CTA has begun: tensor memory is allocated in both
@@ -133,7 +130,7 @@ def plan(
             return top, column * WIDTH
 
         def copy():
-            ring = ptx.pipeline(stages, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
+            producer = tiles_pipe.producer()
             first_cta = rank == 0 if rank is not None else None
             for tile in ptx.range_(team, tiles, teams):
                 top, left = place(tile)
@@ -141,39 +138,34 @@ def plan(
                 if rank is not None:
                     first_b += rank * (WIDTH // ctas)
                 for step in ptx.range_(steps):
-                    stage, parity = ring.advance()
-                    wait_for(empty[stage], parity)
-                    ptx.mbarrier.arrive_expect_tx(full[stage], ctas * (stage_a + stage_b), pred=first_cta)
-                    bar: Any = full[stage]
-                    if pair:
-                        bar = ptx.cluster.map_shared_u32(bar, 0)
+                    stage = producer.acquire(announce=first_cta)
+                    bar: Any = ptx.cluster.map_shared_u32(stage.full, 0) if pair else stage.full
                     for stages_x, tensor_map, row in ((stages_a, map_a, top), (stages_b, map_b, first_b)):
                         ptx.cp.async_.bulk.tensor_2d(
-                            dst=stages_x[stage], src=tensor_map, coord=(step * DEPTH, row), mbar=bar, cta_group=ctas
+                            dst=stages_x[stage.index],
+                            src=tensor_map,
+                            coord=(step * DEPTH, row),
+                            mbar=bar,
+                            cta_group=ctas,
                         )
-            for _ in range(stages):
-                stage, parity = ring.advance()
-                wait_for(empty[stage], parity)
+            producer.drain()
 
         def multiply():
-            ring, sums_ring = ptx.pipeline(stages), ptx.pipeline(2, phase=reg.scalar(u32, init=1),
-                                                                 cursor=reg.scalar(u32, init=0))  # fmt: skip
+            consumer, producer = tiles_pipe.consumer(), sums_pipe.producer()
             first_a = ptx.tcgen05.masked_descriptor(stages_a)
             first_b = ptx.tcgen05.masked_descriptor(stages_b)
             instruction = reg.from_(
                 ptx.tcgen05.make_instr_desc_f16bf16_f32(m=ctas * ROWS, n=WIDTH, ab_dtype="bf16"), b32
             )
             for _ in ptx.range_(team, tiles, teams):
-                half, parity = sums_ring.advance()
-                wait_for(sums_empty[half], parity)
+                half = producer.acquire()
                 ptx.tcgen05.fence_after_thread_sync()
-                target = ptx.mad(u32, half, WIDTH, sums)
+                target = ptx.mad(u32, half.index, WIDTH, sums)
                 for step in ptx.range_(steps):
-                    stage, parity = ring.advance()
-                    wait_for(full[stage], parity)
+                    stage = consumer.wait()
                     ptx.tcgen05.fence_after_thread_sync()
                     offset, matrix_a, matrix_b = reg.scalar(b64), reg.scalar(b64), reg.scalar(b64)
-                    ptx.inst.cvt.u64.u32(offset, stage)
+                    ptx.inst.cvt.u64.u32(offset, stage.index)
                     ptx.inst.mad.lo.u64(matrix_a, offset, stage_a >> 4, first_a)
                     ptx.inst.mad.lo.u64(matrix_b, offset, stage_b >> 4, first_b)
                     for k in range(0, DEPTH, 16):  # 32 bytes further in the swizzled rows
@@ -182,12 +174,12 @@ def plan(
                             target, matrix_a + 2 * k // 16, matrix_b + 2 * k // 16, instruction, cta_group=ctas,
                             kind="f16", enable_input_d=add,
                         )  # fmt: skip
-                    ptx.tcgen05.commit(empty[stage], cta_group=ctas, multicast_mask=both)
-                ptx.tcgen05.commit(sums_full[half], cta_group=ctas, multicast_mask=both)
+                    consumer.release(stage)
+                producer.commit(half)
 
         def store():
             lane = tid & 31
-            sums_ring = ptx.pipeline(2)
+            consumer = sums_pipe.consumer()
             meeting = ptx.named_barrier(1, count=128)
             storing = tid == 0
             own_sums = sums + (warp << 21)  # lane 32*warp
@@ -197,19 +189,15 @@ def plan(
             packed = reg.array(b32, 4)
             for tile in ptx.range_(team, tiles, teams):
                 top, left = place(tile)
-                half, parity = sums_ring.advance()
-                wait_for(sums_full[half], parity)
+                half = consumer.wait()
                 ptx.tcgen05.fence_after_thread_sync()
-                source = ptx.mad(u32, half, WIDTH, own_sums)
+                source = ptx.mad(u32, half.index, WIDTH, own_sums)
                 for panel in range(WIDTH // PANEL):
                     ptx.tcgen05.ld(values, source + panel * PANEL, shape="32x32b", count=PANEL)
                     ptx.tcgen05.wait_ld()
                     if panel == WIDTH // PANEL - 1:  # all is read: the next tile but one may come
                         ptx.tcgen05.fence_before_thread_sync()
-                        if pair:
-                            arrive_at(ptx.mad(u32, half, 8, reg.from_(sums_empty.name, u32)), 0, pred=lane == 0)
-                        else:
-                            ptx.mbarrier.arrive(sums_empty[half], pred=lane == 0)
+                        consumer.release(half, cta=0 if pair else None, pred=lane == 0)
                     buffer = panel % 2 * BUFFER
                     ptx.cp.async_.bulk.wait_group(1, read=True, pred=storing)  # the last but one has left this buffer
                     meeting.sync()
@@ -228,10 +216,10 @@ def plan(
         with ptx.if_(warp < 4):
             store()
         with ptx.if_(warp == 4):
-            with ptx.if_(elected()):
+            with ptx.elect():
                 copy()
         with ptx.if_((warp == 5) & (rank == 0) if rank is not None else warp == 5):
-            with ptx.if_(elected()):
+            with ptx.elect():
                 multiply()
         all_meet()
         with ptx.if_(warp == 5):

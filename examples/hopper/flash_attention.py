@@ -38,9 +38,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from examples.common import ROUNDED, bf16_sums, relative_error, told
+from examples.common import ROUNDED, bf16_sums, directives, relative_error, told
 from examples.common import main as run
-from examples.hopper.roles import directives, elected, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.types import b32, b64, bf16, f32, s32, u32
@@ -94,11 +93,11 @@ def build(
         shared_v = smem.alloc(bf16, (STAGES, panels, BLOCK, PANEL), align=1024, name="shared_v")
         unused = smem.alloc(f32, (1,), name="unused")
         q_full, q_empty = smem.mbarrier(1, name="q_full"), smem.mbarrier(1, name="q_empty")
-        k_full, k_empty = smem.mbarrier(STAGES, name="k_full"), smem.mbarrier(STAGES, name="k_empty")
-        v_full, v_empty = smem.mbarrier(STAGES, name="v_full"), smem.mbarrier(STAGES, name="v_empty")
+        pipe_k = ptx.Pipeline(STAGES, bytes=[shared_k], consumers=4 * consumers, name="k")
+        pipe_v = ptx.Pipeline(STAGES, bytes=[shared_v], consumers=4 * consumers, name="v")
 
         tid = reg.from_(ptx.special.tid.x(), s32)
-        warp = warp_number(tid)
+        warp = ptx.warp.broadcast(tid >> 5)
         cta = reg.from_(ptx.special.ctaid.x(), s32)
 
         with ptx.if_(tid == 0):
@@ -106,11 +105,8 @@ def build(
                 ptx.inst.prefetch.tensormap(ptx.addr(tensor_map))
             ptx.mbarrier.init(q_full[0], 1)
             ptx.mbarrier.init(q_empty[0], consumers)
-            for s in range(STAGES):
-                ptx.mbarrier.init(k_full[s], 1)
-                ptx.mbarrier.init(v_full[s], 1)
-                ptx.mbarrier.init(k_empty[s], 4 * consumers)
-                ptx.mbarrier.init(v_empty[s], 4 * consumers)
+            pipe_k.init()
+            pipe_v.init()
             ptx.fence.mbarrier_init()
         ptx.bar.sync(0)
 
@@ -130,30 +126,24 @@ def build(
             return (seen + (BLOCK - 1)) >> 7
 
         def produce():
-            def ring():
-                return ptx.pipeline(STAGES, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
-
-            ring_k, ring_v = ring(), ring()
+            producer_k, producer_v = pipe_k.producer(), pipe_v.producer()
             q_parity = reg.scalar(u32, init=1)
 
-            def load(ring, shared, tensor_map, full, empty, block, head):
-                stage, parity = ring.advance()
-                ptx.mbarrier.wait(empty[stage], parity)
-                bar = full[stage]
-                ptx.mbarrier.arrive_expect_tx(bar, stage_k)
-                start = reg.from_(shared.name, u32) + stage * stage_k
+            def load(producer, shared, tensor_map, block, head):
+                stage = producer.acquire()
+                start = reg.from_(shared.name, u32) + stage.index * stage_k
                 for p in range(panels):
                     ptx.cp.async_.bulk.tensor_3d(
                         dst=ptx.addr(start, p * panel_k),
                         src=tensor_map,
                         coord=(p * PANEL, block * BLOCK, head),
-                        mbar=bar,
+                        mbar=stage.full,
                     )
 
             for tile in ptx.range_(cta, tiles, ctas):
                 head, first = place(tile)
                 blocks = blocks_of(first)
-                load(ring_k, shared_k, map_k, k_full, k_empty, blocks - 1, head)
+                load(producer_k, shared_k, map_k, blocks - 1, head)
                 ptx.mbarrier.wait(q_empty[0], q_parity)
                 q_parity ^= 1
                 ptx.mbarrier.arrive_expect_tx(q_full[0], tile_q)
@@ -162,9 +152,9 @@ def build(
                         dst=shared_q[p], src=map_q, coord=(p * PANEL, first, head), mbar=q_full[0]
                     )
                 for block in ptx.range_(blocks - 2, -1, -1):
-                    load(ring_k, shared_k, map_k, k_full, k_empty, block, head)
-                    load(ring_v, shared_v, map_v, v_full, v_empty, block + 1, head)
-                load(ring_v, shared_v, map_v, v_full, v_empty, reg.scalar(s32, init=0), head)
+                    load(producer_k, shared_k, map_k, block, head)
+                    load(producer_v, shared_v, map_v, block + 1, head)
+                load(producer_v, shared_v, map_v, reg.scalar(s32, init=0), head)
 
         def consume():
             lane = tid & 31
@@ -178,7 +168,7 @@ def build(
             with ptx.if_(group == consumers - 1):
                 next_turn.arrive()  # the first warpgroup's first turn
 
-            ring_k, ring_v = ptx.pipeline(STAGES), ptx.pipeline(STAGES)
+            consumer_k, consumer_v = pipe_k.consumer(), pipe_v.consumer()
             q_parity = reg.scalar(u32, init=0)
             own_q = reg.from_(shared_q.name, u32) + group * (64 * PANEL * 2)
             first_q = ptx.wgmma.masked_descriptor(own_q)
@@ -258,22 +248,20 @@ def build(
                         ptx.inst.cvt.rn.bf16x2.f32(w, scores[8 * i + 2 * h + 1], scores[8 * i + 2 * h])
 
             def step(block, *, masked):
-                stage_k_, parity_k = ring_k.advance()
-                stage_v, parity_v = ring_v.advance()
-                ptx.mbarrier.wait(k_full[stage_k_], parity_k)
+                k_stage = consumer_k.wait()
                 own_turn.sync()
-                multiply_keys(stage_k_)
-                ptx.mbarrier.wait(v_full[stage_v], parity_v)
-                multiply_values(stage_v)
+                multiply_keys(k_stage.index)
+                v_stage = consumer_v.wait()
+                multiply_values(v_stage.index)
                 next_turn.arrive()
                 ptx.wgmma.wait_group(1)
-                ptx.mbarrier.arrive(k_empty[stage_k_], pred=first_lane)
+                consumer_k.release(k_stage, pred=first_lane)
                 exponentials(block, masked=masked)
                 # The sums are never negative. That ptxas cannot know, so it computes them, and the exponentials, before
                 # this instruction and therefore before the wait, while P V runs; else it moves the wait up.
                 ptx.inst.st.shared.f32(ptx.addr(unused), total[0], pred=(total[0] < 0.0) & (total[1] < 0.0))
                 ptx.wgmma.wait_group(0)
-                ptx.mbarrier.arrive(v_empty[stage_v], pred=first_lane)
+                consumer_v.release(v_stage, pred=first_lane)
                 pack()
                 for j in range(d // 8):
                     for r in range(2):
@@ -308,11 +296,9 @@ def build(
 
                 ptx.mbarrier.wait(q_full[0], q_parity)
                 q_parity ^= 1
-                stage, parity = ring_k.advance()
-                ptx.mbarrier.wait(k_full[stage], parity)
-                multiply_keys(stage)
-                ptx.wgmma.wait_group(0)
-                ptx.mbarrier.arrive(k_empty[stage], pred=first_lane)
+                with consumer_k.use(pred=first_lane) as stage:
+                    multiply_keys(stage.index)
+                    ptx.wgmma.wait_group(0)
                 exponentials(blocks - 1, masked=True)
                 pack()
 
@@ -321,11 +307,9 @@ def build(
                 for block in ptx.range_((blocks - 2).min(whole - 1), -1, -1):
                     step(block, masked=False)
 
-                stage, parity = ring_v.advance()
-                ptx.mbarrier.wait(v_full[stage], parity)
-                multiply_values(stage)
-                ptx.wgmma.wait_group(0)
-                ptx.mbarrier.arrive(v_empty[stage], pred=first_lane)
+                with consumer_v.use(pred=first_lane) as stage:
+                    multiply_values(stage.index)
+                    ptx.wgmma.wait_group(0)
 
                 row = first + local_row
                 for r in range(2):
@@ -365,7 +349,7 @@ def build(
         with ptx.if_(warp < 4):
             ptx.setmaxnreg_dec(24 if consumers == 2 else 32)
             with ptx.if_(warp == 0):
-                with ptx.if_(elected()):
+                with ptx.elect():
                     produce()
         with ptx.else_():
             ptx.setmaxnreg_inc(240 if consumers == 2 else 160)

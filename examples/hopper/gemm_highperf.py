@@ -41,8 +41,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from examples import gemms
+from examples.common import directives
 from examples.common import main as run
-from examples.hopper.roles import arrive_at, directives, elected, wait, warp_number
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.kernel import Kernel
 from pyptx.reg import Reg
@@ -136,38 +136,34 @@ class Plan:
         stages_a = smem.wgmma_tile(dtype, (stages, ROWS, depth), name="stages_a")
         stages_b = smem.wgmma_tile(dtype, (stages, width, depth), name="stages_b")
         staged_c = smem.alloc(bf16, (CONSUMERS, 2, 64, PANEL), align=1024, name="staged_c")
-        full = smem.mbarrier(stages, name="full")
-        empty = smem.mbarrier(stages, name="empty")
+        pipe = ptx.Pipeline(
+            stages, bytes=[stages_a, stages_b], consumers=CONSUMERS * 4 * CLUSTER, scope="cluster", name="stage"
+        )
 
         tid = reg.from_(ptx.special.tid.x(), s32)
-        warp = warp_number(tid)
+        warp = ptx.warp.broadcast(tid >> 5)
         rank = reg.from_(ptx.special.cluster_ctarank(), s32)
         cluster = reg.from_(ptx.special.clusterid.x(), s32)
 
         with ptx.if_(tid == 0):
             for tensor_map in (map_a, map_b, map_c):
                 ptx.inst.prefetch.tensormap(ptx.addr(tensor_map))
-            for s in range(stages):
-                ptx.mbarrier.init(full[s], 1)
-                ptx.mbarrier.init(empty[s], CONSUMERS * 4 * CLUSTER)
+            pipe.init()
             ptx.fence.mbarrier_init()
         ptx.cluster.sync()
 
         def produce():
-            ring = ptx.pipeline(stages, phase=reg.scalar(u32, init=1), cursor=reg.scalar(u32, init=0))
+            producer = pipe.producer()
             own_half = rank * (width // CLUSTER)
             for tile in ptx.range_(cluster, self.tiles, self.clusters):
                 top, left = self.place(tile)
                 first_b = (row_b(top, left) if row_b is not None else left) + own_half
                 top += rank * ROWS
                 for step in ptx.range_(steps):
-                    stage, parity = ring.advance()
-                    wait(empty[stage], parity)
-                    bar = full[stage]
-                    ptx.mbarrier.arrive_expect_tx(bar, STAGE_A + stage_b)
-                    column = step * depth
-                    ptx.cp.async_.bulk.tensor_2d(dst=stages_a[stage], src=map_a, coord=(column, top), mbar=bar)
-                    half = ptx.addr(stages_b[stage], rank * (stage_b // CLUSTER))
+                    stage = producer.acquire()
+                    column, bar = step * depth, stage.full
+                    ptx.cp.async_.bulk.tensor_2d(dst=stages_a[stage.index], src=map_a, coord=(column, top), mbar=bar)
+                    half = ptx.addr(stages_b[stage.index], rank * (stage_b // CLUSTER))
                     ptx.cp.async_.bulk.tensor_2d(
                         dst=half, src=map_b, coord=(column, first_b), mbar=bar, multicast_mask=(1 << CLUSTER) - 1
                     )
@@ -175,7 +171,7 @@ class Plan:
         def consume():
             lane = tid & 31
             group = (warp >> 2) - 1  # which consumer: rows 64*group of the CTA's 128
-            ring = ptx.pipeline(stages)
+            consumer = pipe.consumer()
             first_a = ptx.wgmma.masked_descriptor(reg.from_(stages_a.name, u32) + group * (64 * ROW_BYTES))
             first_b = ptx.wgmma.masked_descriptor(stages_b)
             accumulator = reg.wgmma_frag(m=64, n=width, dtype=f32)
@@ -193,12 +189,11 @@ class Plan:
             packed = reg.array(b32, 4)
             own_row, own_column = (warp & 3) * 16 + (lane >> 2), (lane & 3) * 2
 
-            released = reg.from_(empty.name, u32)
             previous = reg.scalar(u32)
 
             def release(stage):
                 """This warp is done with a stage of its CTA: lanes 0 and 1 tell the producers of both CTAs."""
-                arrive_at(ptx.mad(u32, stage, 8, released), lane, pred=lane < CLUSTER)
+                consumer.release(stage, cta=lane, pred=lane < CLUSTER)
 
             def multiply(stage, *, start):
                 """Issue the products of a stage, as a group; the first one of a tile starts the sum."""
@@ -217,13 +212,11 @@ class Plan:
 
             def multiply_all():
                 """All products of a tile, with those of the next stage under way while one is waited for."""
-                stage, parity = ring.advance()
-                wait(full[stage], parity)
+                stage = consumer.wait().index
                 multiply(stage, start=True)
                 ptx.mov(u32, previous, stage)
                 for _ in ptx.range_(1, steps):
-                    stage, parity = ring.advance()
-                    wait(full[stage], parity)
+                    stage = consumer.wait().index
                     multiply(stage, start=False)
                     ptx.wgmma.wait_group(1)
                     release(previous)
@@ -236,8 +229,7 @@ class Plan:
                 for v in sums:
                     ptx.inst.mov.f32(v, 0.0)
                 for _ in ptx.range_(steps):
-                    stage, parity = ring.advance()
-                    wait(full[stage], parity)
+                    stage = consumer.wait().index
                     multiply(stage, start=True)
                     ptx.wgmma.wait_group(0)
                     release(stage)
@@ -272,7 +264,7 @@ class Plan:
         with ptx.if_(warp < 4):
             ptx.setmaxnreg_dec(24)
             with ptx.if_(warp == 0):
-                with ptx.if_(elected()):
+                with ptx.elect():
                     produce()
         with ptx.else_():
             ptx.setmaxnreg_inc(240)

@@ -88,9 +88,7 @@ def test_wrong_words(
 
 
 @AGAIN
-@pytest.mark.parametrize(
-    "module", ["examples.hopper.roles", "examples.ampere.tiles", "examples.common", "examples.gemms"]
-)
+@pytest.mark.parametrize("module", ["examples.ampere.tiles", "examples.common", "examples.gemms"])
 def test_a_part_is_not_a_program(module: str) -> None:
     with pytest.raises(SystemExit, match="run one of them"):
         run_module(module, run_name="__main__")

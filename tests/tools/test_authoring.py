@@ -30,12 +30,12 @@ def test_everything_public_is_there_and_documented(module: Any) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "ptx.cp.async_.cg(dst, src, bytes: int = 16, *, pred: Guard = None)",
+        "ptx.cp.async_.cg(dst, src, bytes: int = 16, *, src_bytes=None, pred: Guard = None)",
         "ptx.warp.reduce_sum(reg: Reg, *, width: int = 32) -> Reg",
         "ptx.pipeline(n: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState",
         "ptx.PipelineState.advance() -> tuple[Reg, Reg]",
         "### ptx.cp.async_bulk\n\nThe same as `ptx.cp.async_.bulk`.",
-        "ptx.MbarrierSlot.wait(phase, *, pred: Guard = None)",
+        "ptx.MbarrierSlot.wait(phase, *, scope: Scope = 'cta', pred: Guard = None)",
         "- `Layout.TMA_64B`",
     ],
 )
@@ -67,7 +67,7 @@ def test_a_signature() -> None:
 EXAMPLES = [
     ptx.pipeline, ptx.kloop, type(ptx.cp.async_), ptx.cp.async_.bulk.load, type(ptx.cp.async_.bulk.tensor_2d),
     type(ptx.tma), type(ptx.mbarrier), type(ptx.wgmma), ptx.warp.reduce_sum,
-    ptx.warp.scan_sum, ptx.block.reduce_sum, ptx.math.exp, ptx.printf, ptx.assert_,
+    ptx.warp.scan_sum, ptx.block.reduce_sum, ptx.math.exp, ptx.printf, ptx.assert_, ptx.elect, ptx.Pipeline,
 ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def test_examples_trace_and_assemble(documented: Callable[..., Any] | type) -> N
             "count": t, "total": reg.scalar(u32, init=0), "value": reg.scalar(f32, init=1.0), "largest": reg.scalar(f32, init=2.0), "length": t,
             "a": smem.wgmma_tile(bf16, (64, 64)), "b": smem.wgmma_tile(bf16, (64, 64)),
         }  # fmt: skip
-        if documented is ptx.math.exp:
+        if documented in (ptx.math.exp, ptx.Pipeline):
             names["total"] = reg.scalar(f32, init=0.0)
         if documented is ptx.kloop:
             names["total"] = reg.scalar(s32, init=0)

@@ -14,13 +14,13 @@ from ...diagnostics import PTXError
 from ...types import s32, u32
 from ..core.instructions import emit, move
 from ..core.nonvalue import as_int
-from ..core.registers import Guard, NegPred, Reg, predicate, temporary
+from ..core.registers import Guard, NegPred, PipeRef, Reg, predicate, temporary
 from ..core.trace import Trace, current
 from ..lint.rebinding import before, check_loop
 from .blocks import Else, If, Scope, While, branch
 
 __all__ = [
-    "PipelineState", "bra", "break_", "continue_", "else_", "expr", "fresh_label", "if_", "kloop", "label", "loop",
+    "PipelineState", "bra", "break_", "continue_", "elect", "else_", "expr", "fresh_label", "if_", "kloop", "label", "loop",
     "pipeline", "range_", "ret", "scope",
 ]  # fmt: skip
 
@@ -58,6 +58,19 @@ def _label_name(name: object) -> str:
 def if_(pred: Reg | NegPred) -> If:
     """`with ptx.if_(p):` runs the body in the threads where p (or `~p`) holds."""
     return If(pred)
+
+
+def elect(mask: Any = -1) -> If:
+    """`with ptx.elect():` runs the body in one lane of the warp: `elect.sync` and an `if_` (sm_90). All lanes in the mask must be
+    here; which one is elected is the same each time.
+
+        with ptx.elect():
+            ptx.mbarrier.arrive(bar)
+    """
+    trace = current()
+    chosen = predicate(trace)
+    emit("elect.sync", PipeRef(None, chosen), mask)
+    return If(chosen)
 
 
 def else_() -> Else:

@@ -38,16 +38,25 @@ class CpAsync:
         self.bulk = Bulk()
 
     @staticmethod
-    def cg(dst: Any, src: Any, bytes: int = 16, *, pred: Guard = None) -> None:
+    def cg(dst: Any, src: Any, bytes: int = 16, *, src_bytes: Any = None, pred: Guard = None) -> None:
         """`cp.async.cg.shared.global`: copy `bytes` (16, nothing else) from global to shared memory, past L1. For
         4 and 8 bytes take `ca`.
+
+        src_bytes: read that many only, a u32 or s32 register or int up to `bytes`, and fill the rest with 0: 0 at the edge of a tensor reads nothing.
         """
-        emit("cp.async.cg.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
+        _async_copy("cg", dst, src, bytes, src_bytes, pred)
 
     @staticmethod
-    def ca(dst: Any, src: Any, bytes: int = 16, *, pred: Guard = None) -> None:
-        """`cp.async.ca.shared.global`: copy `bytes` (4, 8 or 16) from global to shared memory, through L1."""
-        emit("cp.async.ca.shared.global", bracketed(dst), bracketed(src), bytes, pred=pred)
+    def ca(dst: Any, src: Any, bytes: int = 16, *, src_bytes: Any = None, pred: Guard = None) -> None:
+        """`cp.async.ca.shared.global`: copy `bytes` (4, 8 or 16) from global to shared memory, through L1. src_bytes: as for `cg`."""
+        _async_copy("ca", dst, src, bytes, src_bytes, pred)
+
+    @staticmethod
+    def mbarrier_arrive(mbar: Any, *, noinc: bool = False, pred: Guard = None) -> None:
+        """`cp.async.mbarrier.arrive{.noinc}.shared.b64`: arrive at the mbarrier when all copies of this thread so far are complete. noinc: the
+        arrival is one of those that the barrier was initialised with; without, the phase waits for one more.
+        """
+        emit(f"cp.async.mbarrier.arrive{'.noinc' if noinc else ''}.shared.b64", bracketed(mbar), pred=pred)
 
     @staticmethod
     def commit_group(*, pred: Guard = None) -> None:
@@ -65,6 +74,13 @@ class CpAsync:
     def wait_all(*, pred: Guard = None) -> None:
         """Wait for all copies of this thread, in groups or not."""
         emit("cp.async.wait_all", pred=pred)
+
+
+def _async_copy(cache: str, dst: Any, src: Any, bytes: int, src_bytes: Any, pred: Guard) -> None:
+    if isinstance(src_bytes, int) and not 0 <= src_bytes <= bytes:
+        raise current().error(f"src_bytes are 0 to {bytes}, the bytes of the copy, not {src_bytes}")
+    rest = () if src_bytes is None else (src_bytes,)
+    emit(f"cp.async.{cache}.shared.global", bracketed(dst), bracketed(src), bytes, *rest, pred=pred)
 
 
 class Bulk:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+from ...dialects.ptx.target import target_in
 from ...types import b64, u32
 from ..core.instructions import AddressOperand, emit, move
 from ..core.registers import Guard, NegPred, Reg, predicate, temporary
-from ..core.trace import current
+from ..core.trace import Trace, current
 from ..memory.shared import address_register, bracketed
 from .control import bra
 
-__all__ = ["MbarrierRing", "MbarrierSlot", "mbarrier"]
+__all__ = ["MbarrierRing", "MbarrierSlot", "Scope", "check_scope", "mbarrier"]
+
+Scope = Literal["cta", "cluster"]
+"""Of a wait: whose arrivals and copies it is to order before what follows."""
 
 
 class Mbarrier:
@@ -67,20 +71,27 @@ class Mbarrier:
         emit("mbarrier.expect_tx.relaxed.cta.shared.b64", bracketed(mbar), bytes, pred=pred)
 
     @staticmethod
-    def try_wait(mbar: Any, phase: Any, *, parity: bool = True, pred: Guard = None) -> Reg:
+    def try_wait(mbar: Any, phase: Any, *, parity: bool = True, scope: Scope = "cta", pred: Guard = None) -> Reg:
         """`mbarrier.try_wait{.parity}.shared.b64`: whether the phase is complete, after waiting a while. Returns a
         predicate.
 
-        `phase` is the parity (0 or 1) of the phase, or with `parity=False` the state that an arrival returned.
+        `phase` is the parity (0 or 1) of the phase, or with `parity=False` the state that an arrival returned. scope: as for `wait`.
         """
-        done = predicate(current())
-        emit(f"mbarrier.try_wait{'.parity' if parity else ''}.shared.b64", done, bracketed(mbar), phase, pred=pred)
+        trace = current()
+        done = predicate(trace)
+        emit(_wait(trace, "try_wait", parity, scope), done, bracketed(mbar), phase, pred=pred)
         return done
 
     @staticmethod
-    def wait(mbar: Any, phase: Any, *, pred: Guard = None) -> None:
-        """Wait until the phase of this parity is complete. Threads where `pred` does not hold do not wait."""
+    def wait(mbar: Any, phase: Any, *, scope: Scope = "cta", pred: Guard = None) -> None:
+        """Wait until the phase of this parity is complete: a loop around `mbarrier.try_wait.parity` (`test_wait` before sm_90). Threads
+        where `pred` does not hold do not wait.
+
+        scope: "cluster" where other CTAs, or copies that they start, complete the phase: `.acquire.cluster`, which orders what they did.
+        """
         trace = current()
+        check_scope(trace, scope)
+        instruction = _wait(trace, "try_wait" if target_in(trace.target, "90+") else "test_wait", True, scope)
         number = trace.count("label")
         again = f"$_mbar_wait_{number}"
         address = bracketed(mbar)  # computed once, before the loop
@@ -88,7 +99,7 @@ class Mbarrier:
             bra(f"$_mbar_done_{number}", pred=~pred)
         trace.label(again)
         done = predicate(trace)
-        emit("mbarrier.try_wait.parity.shared.b64", done, address, phase)
+        emit(instruction, done, address, phase)
         bra(again, pred=NegPred(done))
         if pred is not None:
             trace.label(f"$_mbar_done_{number}")
@@ -107,6 +118,18 @@ class Mbarrier:
 
 
 mbarrier = Mbarrier()
+
+
+def check_scope(trace: Trace, scope: object) -> None:
+    """PTXError unless it is a scope of waits."""
+    if scope not in ("cta", "cluster"):
+        raise trace.error(f'the scope of a wait is "cta" or "cluster", not {scope!r}')
+
+
+def _wait(trace: Trace, what: str, parity: bool, scope: Scope) -> str:
+    check_scope(trace, scope)
+    word = f"mbarrier.{what}{'.parity' if parity else ''}"
+    return f"{word}.shared.b64" if scope == "cta" else f"{word}.acquire.cluster.shared::cta.b64"
 
 
 class PhasedMbarrier:
@@ -137,11 +160,11 @@ class PhasedMbarrier:
         """As `ptx.mbarrier.arrive_expect_tx`."""
         return mbarrier.arrive_expect_tx(self._address, bytes, pred=pred)
 
-    def wait(self, *, pred: Guard = None) -> None:
+    def wait(self, *, scope: Scope = "cta", pred: Guard = None) -> None:
         """Wait until the phase is complete; the next wait is for the one after it. Threads where `pred` does not hold
         neither wait nor go on to the next phase.
         """
-        mbarrier.wait(self._address, self.parity, pred=pred)
+        mbarrier.wait(self._address, self.parity, scope=scope, pred=pred)
         emit("xor.b32", self.parity, self.parity, 1, pred=pred)
 
 
@@ -170,9 +193,9 @@ class MbarrierSlot:
         """As `ptx.mbarrier.init`."""
         mbarrier.init(self.address, count, pred=pred)
 
-    def wait(self, phase: Any, *, pred: Guard = None) -> None:
+    def wait(self, phase: Any, *, scope: Scope = "cta", pred: Guard = None) -> None:
         """As `ptx.mbarrier.wait`."""
-        mbarrier.wait(self.address, phase, pred=pred)
+        mbarrier.wait(self.address, phase, scope=scope, pred=pred)
 
     def arrive(self, *, pred: Guard = None) -> Reg:
         """As `ptx.mbarrier.arrive`."""
