@@ -67,7 +67,7 @@ FAMILIES = (
         "control",
         "Control flow and directives",
         "ptx.if_ ptx.else_ ptx.loop ptx.range_ ptx.kloop ptx.break_ ptx.continue_ ptx.bra ptx.label ptx.fresh_label ptx.ret "
-        "ptx.scope ptx.elect_sync ptx.setmaxnreg ptx.setmaxnreg_dec ptx.setmaxnreg_inc ptx.pragma ptx.loc ptx.file_ ptx.target ptx.printf ptx.assert_",
+        "ptx.scope ptx.elect ptx.elect_sync ptx.setmaxnreg ptx.setmaxnreg_dec ptx.setmaxnreg_inc ptx.pragma ptx.loc ptx.file_ ptx.target ptx.printf ptx.assert_",
     ),
     _family(
         "memory",
@@ -78,6 +78,7 @@ FAMILIES = (
         "synchronisation",
         "Barriers, mbarriers and fences",
         "ptx.bar ptx.named_barrier ptx.NamedBarrier ptx.mbarrier ptx.MbarrierRing ptx.MbarrierSlot ptx.pipeline ptx.PipelineState "
+        "ptx.Pipeline ptx.Producer ptx.Consumer ptx.Stage "
         "ptx.cluster ptx.fence",
     ),
     _family("copies", "Asynchronous copies and TMA", "ptx.cp ptx.tma"),
