@@ -17,8 +17,7 @@ import textwrap
 import warnings
 from pathlib import Path
 
-from pyptx.diagnostics import PTXError, SimulationWarning, TraceWarning
-from pyptx.simulator import SimulationError
+from pyptx.diagnostics import PTXError, SimulationError, SimulationWarning, TraceWarning
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CHAPTERS = sorted((DOCS / "learn").glob("[0-9]*.md"))

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "write PTX in one canonical, readable layout",
     "lsp": "the language server for editors: diagnostics, completion, hover, rename and the rest",
     "info": "versions, tools found, GPU, cache",
+    "puzzle": "small kernels to write, judged by the simulator and its sanitizer",
     "transpile": "turn PTX into Python that gives it back",
 }
 """Subcommand -> one line of help."""
