@@ -17,7 +17,7 @@ from examples.geforce import block_scaled_gemm
 from examples.hopper import fp8_gemm, gemm_highperf, rms_norm
 from pyptx.kernel import Kernel
 from pyptx.numerics.tensor_cores import accumulate
-from pyptx.runtime.call import NUMPY_TYPES
+from pyptx.runtime.arguments import NUMPY_TYPES
 from pyptx.simulator import load
 from pyptx.simulator.jit import available
 

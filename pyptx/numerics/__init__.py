@@ -14,25 +14,20 @@ Conventions, in all modules:
   :func:`quiet` (once around a whole simulation, not per operation: entering it costs as much as an addition).
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    from .floating import quiet
     from .tensor_cores.dot import dot
 
 __all__ = ["dot", "quiet"]
 
-
-def quiet() -> np.errstate:
-    """Context manager that silences NumPy's floating-point warnings."""
-    return np.errstate(all="ignore")
+_WHERE = {"dot": ".tensor_cores.dot", "quiet": ".floating"}
 
 
 def __getattr__(name: str) -> Any:
-    """`dot` is imported when first named: its modules use those of this package."""
-    if name != "dot":
+    """Each is imported when it is first named: their modules are in this package."""
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .tensor_cores.dot import dot
-
-    return dot
+    return getattr(import_module(_WHERE[name], __name__), name)

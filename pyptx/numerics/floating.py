@@ -35,6 +35,11 @@ _MIN_NORMAL32 = np.float32(2.0**-126)
 # ----------------------------------------------------------------------------------------------------------
 
 
+def quiet() -> np.errstate:
+    """Context manager that silences NumPy's floating-point warnings."""
+    return np.errstate(all="ignore")
+
+
 def flush(x: Float32) -> Float32:
     """Subnormals of an f32 array become zeros of the same sign (``.ftz``)."""
     small = np.abs(x) < _MIN_NORMAL32

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..simulator.jit.lane import Lane, Value
+    from .lane import Lane, Value
 
 Native = Callable[..., Any]
 """`(lane, *values) -> value`, or a tuple of values."""

@@ -15,7 +15,7 @@ __all__ = ["parse", "parse_text"]
 
 def parse(source: str | os.PathLike[str], **options: Any) -> ModuleOp:
     """As `pyptx.parse`."""
-    from ..text import parse
+    from .. import parse
 
     return parse(source, **options)
 

@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
-import numpy as np
-
-from ..frontend.kernel.keys import template_key
-from .call import _is_torch, _name, _parameter_names
+from .arguments import is_torch, kernel_name, parameter_names
 
 __all__ = ["DifferentiableKernel", "differentiable_kernel"]
-
-
-_MUTABLE = (list, dict, set, np.ndarray)
-
-
-class Keywords:
-    """The keyword arguments of a call as part of a cache's key (`template_key`: 1 and True differ, lists are fine),
-    with copies of what may change before the gradient is asked for.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {n: deepcopy(v) if isinstance(v, _MUTABLE) else v for n, v in values.items()}
-        self._key = template_key(tuple(sorted(self.values.items(), key=lambda item: item[0])))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keywords) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 class DifferentiableKernel:
@@ -42,20 +19,20 @@ class DifferentiableKernel:
         self._save = save
         self._count = gradients
         self._gradient: Any = None
-        self.__name__ = _name(forward)
+        self.__name__ = kernel_name(forward)
         self.__doc__ = forward.__doc__
 
     def __deepcopy__(self, memo: Any) -> DifferentiableKernel:
         return self  # as a function is its own copy
 
     def __repr__(self) -> str:
-        return f"differentiable_kernel({_name(self.forward)}, {_name(self.backward)})"
+        return f"differentiable_kernel({kernel_name(self.forward)}, {kernel_name(self.backward)})"
 
     def __call__(self, *arrays: Any, **kw: Any) -> Any:
         torch: Any = sys.modules.get("torch", None)
         if torch is not None and torch.compiler.is_dynamo_compiling():
             return _traced(self, arrays, kw)
-        if torch is not None and any(map(_is_torch, arrays)):
+        if torch is not None and any(map(is_torch, arrays)):
             if (torch.is_grad_enabled() and any(a.requires_grad for a in arrays)) or _wrapped(torch, arrays):
                 return _traced(self, arrays, kw)
         elif any(type(a).__module__.partition(".")[0] in ("jax", "jaxlib") for a in arrays):
@@ -79,7 +56,7 @@ class DifferentiableKernel:
         most = inputs if self._count is None else self._count
         if len(found) > inputs or (self._count is not None and len(found) != most):
             raise TypeError(
-                f"{_name(self.backward)} returned {len(found)} gradients; {_name(self.forward)} has {inputs} inputs"
+                f"{kernel_name(self.backward)} returned {len(found)} gradients; {kernel_name(self.forward)} has {inputs} inputs"
                 + (f", of which {self._count} have gradients" if self._count is not None else "")
             )
         return found
@@ -119,14 +96,14 @@ def differentiable_kernel(
         raise TypeError(f"differentiable_kernel needs a kernel as its gradient, not {backward_kernel!r}")
     inputs = len(forward_kernel.in_specs)
     if num_grad_inputs is not None and not 1 <= num_grad_inputs <= inputs:
-        raise TypeError(f"num_grad_inputs is {num_grad_inputs}, and {_name(forward_kernel)} has {inputs} inputs")
+        raise TypeError(f"num_grad_inputs is {num_grad_inputs}, and {kernel_name(forward_kernel)} has {inputs} inputs")
     if save_for_backward is None:
         save: Callable[..., Sequence[Any]] = _all_inputs
     elif callable(save_for_backward):
         save = save_for_backward
     else:
         count = inputs + len(forward_kernel.out_specs)
-        names = _parameter_names(forward_kernel, count)
+        names = parameter_names(forward_kernel, count)
         indices: list[int] = []
         for wanted in save_for_backward:
             if isinstance(wanted, str) and wanted in names:
@@ -135,7 +112,7 @@ def differentiable_kernel(
                 indices.append(wanted)
             else:
                 raise TypeError(
-                    f"save_for_backward: {_name(forward_kernel)} has no {wanted!r}; it has {', '.join(names)}"
+                    f"save_for_backward: {kernel_name(forward_kernel)} has no {wanted!r}; it has {', '.join(names)}"
                 )
 
         def chosen(inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:

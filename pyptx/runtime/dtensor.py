@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .call import _dims, _name
+from .arguments import dims_of, kernel_name
 from .torch_ops import operators_of
 
 __all__ = ["Sharding", "register_sharding"]
@@ -34,7 +34,7 @@ class Sharding:
         from torch.distributed.tensor import Partial, Replicate, Shard
 
         def along(spec: Any, dim: str, otherwise: Any) -> Any:
-            dims = _dims(spec)
+            dims = dims_of(spec)
             return Shard(dims.index(dim)) if dim in dims else otherwise
 
         rest: list[Any] = [None] * extra
@@ -47,6 +47,19 @@ class Sharding:
         for dim in self.summed:
             found.append(([Partial()] * len(outputs), [*(along(s, dim, Replicate()) for s in inputs), *rest]))
         return found
+
+    def apply(self, kernel: Any, name: str) -> None:
+        """Give the operator `torch.ops.pyptx.<name>` of the kernel this rule."""
+        from torch.distributed.tensor.experimental import register_sharding as register
+
+        op = getattr(torch.ops.pyptx, name).default
+        extra = len(op._schema.arguments) - len(kernel.in_specs)
+
+        def acceptable(*args: Any) -> list[tuple[list[Any], list[Any]]]:
+            del args
+            return self.strategies(kernel, extra)
+
+        register(op)(acceptable)
 
 
 def register_sharding(kernel: Any, *, parallel: Sequence[str] = (), summed: Sequence[str] = ()) -> None:
@@ -61,33 +74,22 @@ def register_sharding(kernel: Any, *, parallel: Sequence[str] = (), summed: Sequ
     DTensor. Torch's `torch.distributed.tensor.experimental.register_sharding`.
     """
     rule = Sharding(tuple(parallel), tuple(summed))
-    inside = {d for s in kernel.in_specs for d in _dims(s) if isinstance(d, str)}
-    outputs = [set(_dims(s)) for s in kernel.out_specs or ()]
+    inside = {d for s in kernel.in_specs for d in dims_of(s) if isinstance(d, str)}
+    outputs = [set(dims_of(s)) for s in kernel.out_specs or ()]
     for dim in (*rule.parallel, *rule.summed):
         if dim not in inside:
             known = ", ".join(sorted(inside)) or "none"
-            raise ValueError(f"{_name(kernel)} has no symbolic dimension {dim!r} among its inputs'; it has: {known}")
+            raise ValueError(
+                f"{kernel_name(kernel)} has no symbolic dimension {dim!r} among its inputs'; it has: {known}"
+            )
     for dim in rule.parallel:
         if not all(dim in o for o in outputs):
-            raise ValueError(f"{_name(kernel)}: {dim} is not in every output, so the outputs are not parts along it")
+            raise ValueError(
+                f"{kernel_name(kernel)}: {dim} is not in every output, so the outputs are not parts along it"
+            )
     for dim in rule.summed:
         if any(dim in o for o in outputs):
-            raise ValueError(f"{_name(kernel)}: the outputs have {dim}, so they are not sums over it")
+            raise ValueError(f"{kernel_name(kernel)}: the outputs have {dim}, so they are not sums over it")
     kernel._cubin_handles["sharding"] = rule
     for name in operators_of(kernel):
-        apply(kernel, name)
-
-
-def apply(kernel: Any, name: str) -> None:
-    """Give the operator `torch.ops.pyptx.<name>` the rule of its kernel."""
-    from torch.distributed.tensor.experimental import register_sharding as register
-
-    rule: Sharding = kernel._cubin_handles["sharding"]
-    op = getattr(torch.ops.pyptx, name).default
-    extra = len(op._schema.arguments) - len(kernel.in_specs)
-
-    def acceptable(*args: Any) -> list[tuple[list[Any], list[Any]]]:
-        del args
-        return rule.strategies(kernel, extra)
-
-    register(op)(acceptable)
+        rule.apply(kernel, name)

@@ -40,24 +40,24 @@ from ..simulator.launch.launch import LoadedModule, simulate_entry
 from ..simulator.launch.options import checked_options
 from ..simulator.tensor.tensor_map import TensorArgument, TensorMap
 from ..simulator.tensor.tile_maps import map_of_tile
-from .cache import CacheRefused, cache_directory, make_private
-from .call import (
+from .arguments import (
     NUMPY_TYPES,
-    _dims,
-    _dtype_name,
-    _fake_gpu,
-    _name,
-    _parameter_names,
+    Keywords,
     bind_sizes,
     check_count,
     describe_tile,
-    shape_options,
+    dims_of,
+    dtype_name,
+    fake_gpu,
+    kernel_name,
+    parameter_names,
 )
+from .cache import CacheRefused, cache_directory, make_private
 from .compile import compile_ptx
-from .differentiable import Keywords
 from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
 from .launch import _fixed_scalar, _function
 from .shape import launch_shape, without_ctas
+from .simulated import shape_options
 from .targets import best_target, cubin_arch, refusal
 from .tensor_map import encode
 
@@ -131,13 +131,13 @@ def call_jax(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """
     if "out" in kwargs and "out" not in kernel.template_params:
         raise TypeError(
-            f"{_name(kernel)}: JAX arrays do not change, so there is no out=: use the array that the call returns, and let "
+            f"{kernel_name(kernel)}: JAX arrays do not change, so there is no out=: use the array that the call returns, and let "
             "a kernel that adds to its output write it first"
         )
     for name, value in kwargs.items():
         if isinstance(value, (jax.core.Tracer, jax.Array)):
             raise TypeError(
-                f"{_name(kernel)}: {name} is an array or a traced value; template parameters, dimensions and scalars "
+                f"{kernel_name(kernel)}: {name} is an array or a traced value; template parameters, dimensions and scalars "
                 "are part of the compiled program: give a Python number, or mark it static in jax.jit"
             )
     text, outputs = _specialised(kernel, tuple((tuple(a.shape), str(a.dtype)) for a in args), _frozen(kwargs))
@@ -150,7 +150,7 @@ def call_jax(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     @run.defjvp
     def refuse(primals: Any, tangents: Any) -> Any:
         raise PTXError(
-            f"{_name(kernel)} has no gradient in JAX: give it one with pyptx.differentiable_kernel({_name(kernel)}, "
+            f"{kernel_name(kernel)} has no gradient in JAX: give it one with pyptx.differentiable_kernel({kernel_name(kernel)}, "
             "backward) for reverse mode, or put jax.lax.stop_gradient around its inputs"
         )
 
@@ -179,34 +179,34 @@ def program_of(kernel: Any, inputs: Sequence[tuple[tuple[int, ...], str]], kwarg
     """The program of a kernel on inputs of these (shape, NumPy type name). PTXError where they break its tiles."""
     in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
     specs = (*in_specs, *out_specs)
-    names = _parameter_names(kernel, len(specs))
+    names = parameter_names(kernel, len(specs))
     check_count(kernel, inputs, in_specs, names)
     sizes: dict[str, int] = {}
     for (shape, dtype), spec, name in zip(inputs, in_specs, names, strict=False):
-        tile = f"{_name(kernel)}: {name} must be {describe_tile(spec)}"
-        wanted = _dtype_name(spec)
+        tile = f"{kernel_name(kernel)}: {name} must be {describe_tile(spec)}"
+        wanted = dtype_name(spec)
         legal = np.dtype(NUMPY_TYPES[wanted]).name
         untyped = (
             wanted[0] == "b" and wanted[1:].isdigit() and np.dtype(_numpy_type(dtype)).itemsize * 8 == int(wanted[1:])
         )
         if dtype != legal and not untyped and not (wanted[0] == "u" and dtype == legal[1:]):
             raise PTXError(f"{tile}, so of dtype {legal}, and is {dtype}")
-        if len(shape) != len(_dims(spec)):
-            raise PTXError(f"{tile}, so of rank {len(_dims(spec))}, and has rank {len(shape)} (shape {shape})")
-        for axis, (dim, size) in enumerate(zip(_dims(spec), shape, strict=True)):
+        if len(shape) != len(dims_of(spec)):
+            raise PTXError(f"{tile}, so of rank {len(dims_of(spec))}, and has rank {len(shape)} (shape {shape})")
+        for axis, (dim, size) in enumerate(zip(dims_of(spec), shape, strict=True)):
             known = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
             if known != size:
                 raise PTXError(f"{tile}, so of size {known} along axis {axis}, and has shape {shape}")
     bind_sizes(kernel, kwargs, sizes)
     buffers = [(dtype, tuple(shape)) for shape, dtype in inputs]
     for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
-        missing = [d for d in _dims(spec) if isinstance(d, str) and d not in sizes]
+        missing = [d for d in dims_of(spec) if isinstance(d, str) and d not in sizes]
         if missing:
             raise PTXError(
-                f"{_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
+                f"{kernel_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
             )
-        shape = tuple(sizes[d] if isinstance(d, str) else d for d in _dims(spec))
-        buffers.append((np.dtype(NUMPY_TYPES[_dtype_name(spec)]).name, shape))
+        shape = tuple(sizes[d] if isinstance(d, str) else d for d in dims_of(spec))
+        buffers.append((np.dtype(NUMPY_TYPES[dtype_name(spec)]).name, shape))
     archs = (kernel.arch,) if kernel.archs == ("auto",) else kernel.archs
     first, *others = (_program_for(kernel.variant(a), buffers, sizes, kwargs) for a in archs)
     return replace(first, others=tuple(others))
@@ -217,7 +217,7 @@ def _program_for(
 ) -> Program:
     """The program of a kernel with one target, on buffers that fit its tiles."""
     specs = kernel.specs
-    names = _parameter_names(kernel, len(specs))
+    names = parameter_names(kernel, len(specs))
     accepted: dict[str, Any] = {**sizes, **kwargs}
     traced = kernel.trace(**accepted)
     launch = launch_shape(kernel, sizes, kwargs)
@@ -235,7 +235,7 @@ def _program_for(
                 parameters.append(("t", p.tensor))
                 continue
             strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-            made = map_of_tile(specs[p.tensor], shape, strides, f"{_name(kernel)}: {names[p.tensor]}")
+            made = map_of_tile(specs[p.tensor], shape, strides, f"{kernel_name(kernel)}: {names[p.tensor]}")
             parameters.append(("d", p.tensor, asdict(made)))
         else:
             parameters.append(("c", _fixed_scalar(kernel, p, accepted).hex()))
@@ -257,7 +257,7 @@ def _bind(text: str, outputs: Sequence[Any], args: Sequence[Any]) -> Sequence[An
     native = handlers()
     if native is None:
         return jax.lax.platform_dependent(*args, cpu=_in_python(text, outputs), default=_refused(outputs))
-    target = "pyptx_cuda" if _fake_gpu() else "pyptx_kernel"
+    target = "pyptx_cuda" if fake_gpu() else "pyptx_kernel"
     call = jax.ffi.ffi_call(target, list(outputs), vmap_method="sequential", has_side_effect=False)
     return call(*args, key=np.int64(key_of(text)), program=text)
 

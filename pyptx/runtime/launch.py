@@ -22,7 +22,7 @@ from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
 from ..simulator.tensor.tensor_map import TensorMap
 from ..simulator.tensor.tile_maps import map_of_tile
-from .call import _allocate, _check, _name, _parameter_names, bind_sizes, check_count
+from .arguments import allocate, bind_sizes, check_array, check_count, kernel_name, parameter_names
 from .compile import Compiled, compile_kernel
 from .driver import Driver, Function, LaunchShape, descriptor_store, find_driver
 from .scalars import pack_scalar, pack_scalars
@@ -299,7 +299,7 @@ class Launcher:
                     result = launch(*given)
         if self.sync and result is not NotImplemented:
             index = args[0].device.index if args else 0
-            self._driver.synchronize(index or 0, f"running {_name(self._kernel)}")
+            self._driver.synchronize(index or 0, f"running {kernel_name(self._kernel)}")
         return result
 
     def _plannable(self, args: Sequence[Any]) -> bool:
@@ -318,7 +318,7 @@ class Launcher:
         raw = self._raw
         key = tuple([(n, template_key(kwargs[n])) for n in sorted(kwargs) if n not in raw]) if kwargs else ()
         names = tuple(n for n in raw if n in kwargs)
-        return (key, names), pack_scalars(_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
+        return (key, names), pack_scalars(kernel_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
 
 
 def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -356,22 +356,22 @@ def make_plan(
     """
     in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
     specs = (*in_specs, *out_specs)
-    names = _parameter_names(kernel, len(specs))
+    names = parameter_names(kernel, len(specs))
     check_count(kernel, args, specs if into else in_specs, names)
     sizes: dict[str, int] = {}
     device = args[0].device if args else torch.device("cuda", torch.cuda.current_device())
     for value, spec, name in zip(args, specs, names, strict=False):
         if value.device != device:
             raise PTXError(
-                f"{_name(kernel)}: {name} is on {value.device} and {names[0]} on {device}; all "
+                f"{kernel_name(kernel)}: {name} is on {value.device} and {names[0]} on {device}; all "
                 "tensors must be on one GPU"
             )
-        _check(kernel, value, spec, name, "torch", sizes, on_gpu=True)
+        check_array(kernel, value, spec, name, "torch", sizes, on_gpu=True)
     bind_sizes(kernel, kwargs, sizes)
     tensors = list(args)
     if not into:
         for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
-            tensors.append(_allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
+            tensors.append(allocate(kernel, spec, name, "torch", sizes, device=device, poison=False))
     accepted: dict[str, Any] = {**sizes, **kwargs}
     index = device.index or 0
     kernel, arch = variant_on(kernel, driver.facts(index))
@@ -396,7 +396,7 @@ def make_plan(
         elif p.kind == "tma":
             assert p.tensor is not None
             t = tensors[p.tensor]
-            what = f"{_name(kernel)}: {names[p.tensor]}"
+            what = f"{kernel_name(kernel)}: {names[p.tensor]}"
             if t.numel():
                 maps[p.tensor] = map_of_tile(specs[p.tensor], tuple(t.shape), tuple(t.stride()), what)
             parameters.append(("d", p.tensor))
@@ -412,14 +412,14 @@ def make_plan(
         need = max(alignment, 16 if i in maps else 1)
         if t.data_ptr() % need:
             raise PTXError(
-                f"{_name(kernel)}: {name} starts at an address that is not a multiple of {need} bytes, which "
+                f"{kernel_name(kernel)}: {name} starts at an address that is not a multiple of {need} bytes, which "
                 f"{'its TMA descriptor' if i in maps else 'the vector accesses of the kernel'} need: pass "
                 "a copy (.clone())"
             )
         tensor_shape = tuple(t.shape)
         patterns.append(TensorPattern(t.device, t.dtype, tensor_shape, normalised(tensor_shape, t.stride()), need))
     plan = Plan(
-        _name(kernel), tuple(names), tuple(patterns), len(in_specs), tuple(parameters), tuple(widths), 8 * len(scalars),
+        kernel_name(kernel), tuple(names), tuple(patterns), len(in_specs), tuple(parameters), tuple(widths), 8 * len(scalars),
         shape, function, driver, maps,
     )  # fmt: skip
     return plan, tensors
@@ -448,10 +448,10 @@ def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> b
         what = "is a pointer or an array" if parameter.is_pointer or parameter.array is not None else ""
         if what:
             raise PTXError(
-                f"{_name(kernel)}: the raw parameter {parameter.name} {what}: use {_name(kernel)}.launch(...)"
+                f"{kernel_name(kernel)}: the raw parameter {parameter.name} {what}: use {kernel_name(kernel)}.launch(...)"
             )
-        raise TypeError(f"{_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
-    return pack_scalar(_name(kernel), parameter.name, parameter.dtype.name, value)
+        raise TypeError(f"{kernel_name(kernel)} needs its parameter {parameter.name}: pass {parameter.name}=...")
+    return pack_scalar(kernel_name(kernel), parameter.name, parameter.dtype.name, value)
 
 
 _VECTOR = re.compile(

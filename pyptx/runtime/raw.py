@@ -10,12 +10,13 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, PTXError
 from ..dialects.ptx.types import SCALAR_TYPES
-from .call import _parameter_names, tell
+from .arguments import fake_gpu, parameter_names
 from .compile import compile_ptx
 from .driver import DeviceFacts, Driver, LaunchShape, find_driver
 from .launch import _function
 from .scalars import FORMATS, plain_number
 from .shape import checked_shape
+from .simulated import tell
 from .streams import current_stream, stream_handle
 from .targets import cubin_arch, refusal, runs_on, variant_on
 
@@ -52,7 +53,7 @@ def launch_kernel(
     simulated = _simulated(args, options)
     if not simulated:
         driver = find_driver()
-        names = [*_parameter_names(kernel, len(kernel.specs)), *(n for _, n in kernel.raw_params)]
+        names = [*parameter_names(kernel, len(kernel.specs)), *(n for _, n in kernel.raw_params)]
         index = options["device"] = _device_of(kernel.name, names, args, options.get("device"))
         kernel, _ = variant_on(kernel, driver.facts(index))
     traced = kernel.trace(**dict(template or {}))
@@ -99,8 +100,6 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
         raise TypeError(f"launch has no option {unknown[0]!r}; it has: {', '.join(sorted(_OPTIONS))}")
     import numpy as np
 
-    from .call import _fake_gpu
-
     torch: Any = sys.modules.get("torch")
     tensors = [a for a in args if torch is not None and isinstance(a, torch.Tensor)]
     if (
@@ -109,7 +108,7 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
         or options.get("device") is not None
     ):
         return False
-    return not _fake_gpu() and (bool(tensors) or any(isinstance(a, np.ndarray) for a in args))
+    return not fake_gpu() and (bool(tensors) or any(isinstance(a, np.ndarray) for a in args))
 
 
 def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any], options: Mapping[str, Any]) -> None:

@@ -23,20 +23,20 @@ import torch
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
 from ..types import PtxType
-from .call import (
+from .arguments import (
     TORCH_NAMES,
-    _dims,
-    _dtype_name,
-    _fake_gpu,
-    _name,
-    _parameter_names,
+    Keywords,
     check_count,
     describe_tile,
+    dims_of,
+    dtype_name,
+    fake_gpu,
+    kernel_name,
     no_tangent,
-    run_on_cpu,
+    parameter_names,
     torch_types,
 )
-from .differentiable import Keywords
+from .simulated import run_on_cpu
 
 __all__ = ["call_op", "call_traced", "operator_name", "operators_of"]
 
@@ -91,7 +91,7 @@ def _without_bound(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """The keyword arguments without the dimensions that the inputs say too, which may be symbolic here."""
     bound: dict[str, Any] = {}
     for spec, t in zip(kernel.in_specs, args, strict=False):
-        bound |= {d: n for d, n in zip(_dims(spec), t.shape, strict=False) if isinstance(d, str)}
+        bound |= {d: n for d, n in zip(dims_of(spec), t.shape, strict=False) if isinstance(d, str)}
     return {n: v for n, v in kwargs.items() if n not in bound or n in kernel.template_params or v != bound[n]}
 
 
@@ -126,9 +126,7 @@ def operator_name(
         if found is None:
             found = kernel._cubin_handles[key] = _register(kernel, dict(static), scalars, into, gradient)
             if "sharding" in kernel._cubin_handles and not into:
-                from .dtensor import apply
-
-                apply(kernel, found)
+                kernel._cubin_handles["sharding"].apply(kernel, found)
         return found
 
 
@@ -158,7 +156,7 @@ def _specs(kernel: Any, into: bool) -> tuple[Any, ...]:
 
 
 def _names(kernel: Any) -> list[str]:
-    return _parameter_names(kernel, len(_specs(kernel, True)))
+    return parameter_names(kernel, len(_specs(kernel, True)))
 
 
 class _Library(torch.library.Library):
@@ -242,12 +240,12 @@ def _free_name(
 ) -> str:
     function = getattr(kernel, "_fn", kernel)
     parts = (
-        getattr(function, "__module__", ""), getattr(function, "__qualname__", ""), _name(kernel),
+        getattr(function, "__module__", ""), getattr(function, "__qualname__", ""), kernel_name(kernel),
         *(f"{n}={v!r}" for n, v in sorted(static.items())), *scalars, *map(describe_tile, _specs(kernel, True)),
         *_enclosed(function),
     )  # fmt: skip
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
-    base = f"{_name(kernel)}_{digest}" + ("_diff" if gradient else "") + ("_into" if into else "")
+    base = f"{kernel_name(kernel)}_{digest}" + ("_diff" if gradient else "") + ("_into" if into else "")
     name, number = base, 1
     while name in _owners:  # two kernels of one name, from a factory perhaps
         number += 1
@@ -310,12 +308,12 @@ def _plain(tensor: Any) -> Any:
 
 
 def _execute(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
-    if any(t.device.type == "cuda" for t in tensors) or _fake_gpu():
+    if any(t.device.type == "cuda" for t in tensors) or fake_gpu():
         from .launch import launch_into, launch_torch
 
         result = (launch_into if into else launch_torch)(kernel, tensors, keywords)
         if result is NotImplemented:
-            raise PTXError(f"{_name(kernel)} cannot be launched here: its tensors have no memory of their own")
+            raise PTXError(f"{kernel_name(kernel)} cannot be launched here: its tensors have no memory of their own")
         return result
     return run_on_cpu(kernel, tensors, keywords, into=into)
 
@@ -323,20 +321,20 @@ def _execute(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], i
 def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
     """Outputs without memory, of the right shapes (symbolic, maybe). PTXError as a real call."""
     specs, names = _specs(kernel, into), _names(kernel)
-    sizes: dict[str, Any] = {n: v for n, v in keywords.items() if any(n in _dims(s) for s in _specs(kernel, True))}
+    sizes: dict[str, Any] = {n: v for n, v in keywords.items() if any(n in dims_of(s) for s in _specs(kernel, True))}
     device = tensors[0].device if tensors else None
     for t, spec, name in zip(tensors, specs, names, strict=False):
 
         def wrong(why: str, spec: Any = spec, name: str = name) -> PTXError:
-            return PTXError(f"{_name(kernel)}: {name} must be {describe_tile(spec)}, {why}")
+            return PTXError(f"{kernel_name(kernel)}: {name} must be {describe_tile(spec)}, {why}")
 
         if t.device != device:
             places = ", ".join(f"{n} is on {u.device}" for u, n in zip(tensors, names, strict=False))
-            raise PTXError(f"{_name(kernel)}: all tensors must be on one device; {places}")
-        legal = torch_types(_dtype_name(spec))
+            raise PTXError(f"{kernel_name(kernel)}: all tensors must be on one device; {places}")
+        legal = torch_types(dtype_name(spec))
         if str(t.dtype).removeprefix("torch.") not in legal:
             raise wrong(f"so of dtype {' or '.join(sorted(legal))}, and is {str(t.dtype).removeprefix('torch.')}")
-        dims = _dims(spec)
+        dims = dims_of(spec)
         if t.dim() != len(dims):
             raise wrong(f"so of rank {len(dims)}, and has rank {t.dim()}")
         for axis, dim in enumerate(dims):
@@ -349,13 +347,13 @@ def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into
         return None
     outputs: list[Any] = []
     for spec, name in zip(kernel.out_specs or (), names[len(specs) :], strict=True):
-        missing = [d for d in _dims(spec) if isinstance(d, str) and d not in sizes]
+        missing = [d for d in dims_of(spec) if isinstance(d, str) and d not in sizes]
         if missing:
             raise PTXError(
-                f"{_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
+                f"{kernel_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
             )
-        shape = [sizes[d] if isinstance(d, str) else d for d in _dims(spec)]
-        dtype = getattr(torch, TORCH_NAMES[_dtype_name(spec)])
+        shape = [sizes[d] if isinstance(d, str) else d for d in dims_of(spec)]
+        dtype = getattr(torch, TORCH_NAMES[dtype_name(spec)])
         outputs.append(torch.empty(shape, dtype=dtype, device=device))
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -385,11 +383,11 @@ def _for_each(size: int, call: Callable[[int], Any], kernel: Any, args: Sequence
     if not size:
         sizes: dict[str, int] = {}
         for spec, a in zip(kernel.in_specs, args, strict=False):
-            dims = _dims(spec)
+            dims = dims_of(spec)
             sizes |= {d: n for d, n in zip(reversed(dims), reversed(a.shape), strict=False) if isinstance(d, str)}
         made = [
             args[0].new_empty(
-                (0, *(sizes.get(d, d) for d in _dims(s))), dtype=getattr(torch, TORCH_NAMES[_dtype_name(s)])
+                (0, *(sizes.get(d, d) for d in dims_of(s))), dtype=getattr(torch, TORCH_NAMES[dtype_name(s)])
             )
             for s in kernel.out_specs
         ]
@@ -433,7 +431,7 @@ def _register_gradient(
 
 def _no_gradient(kernel: Any) -> PTXError:
     return PTXError(
-        f"{_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({_name(kernel)}, backward), "
+        f"{kernel_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({kernel_name(kernel)}, backward), "
         "or call it under torch.no_grad()"
     )
 

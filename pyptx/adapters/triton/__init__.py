@@ -111,7 +111,7 @@ def kernel(
 
 
 def _tell(launch: Launch, on_finding: str) -> None:
-    from ...runtime.call import tell
+    from ...runtime.simulated import tell
 
     report = launch.report
     if on_finding == "warn":

@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.parser import UnresolvedOperand
 
 from .attributes import layout_attr, string_attr
+from .instruction import Instruction, slot_properties
 from .syntax import (
     PLACEHOLDERS,
     Address,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
-    from .instruction import Instruction
     from .structure import FunctionOp
 
 _WORD = re.compile(r"[A-Za-z_][\w$.]*").fullmatch
@@ -461,8 +461,6 @@ def _parse_text(parser: Parser) -> str:
 
 def _slot_properties(cls: type[Instruction], modifiers: tuple[str, ...]) -> dict[str, Attribute] | None:
     """The properties that these modifiers give; None where no form takes them."""
-    from .instruction import slot_properties
-
     found = cls.candidates(modifiers)
     return slot_properties(*found[0]) if found else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import makes_ir as makes_ir
+from . import deferred
 
 if TYPE_CHECKING:
     from xdsl.traits import OpTrait
@@ -53,8 +54,6 @@ def traits_of(kind: str) -> OpTraits:
     """The traits of a kind of op class; `traits`, which has them, is imported when a pass first asks."""
 
     def found() -> tuple[OpTrait, ...]:
-        from .traits import TRAITS
-
-        return TRAITS[kind]
+        return deferred.traits.TRAITS[kind]
 
     return OpTraits(found)

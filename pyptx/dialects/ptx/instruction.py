@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from ...diagnostics import suggest
+from . import deferred, opcodes
 from .attributes import LayoutAttr, layout_attr, string_attr
 from .explanation import completions, explain, with_proposals
 from .forms import SPACES, Form, Fragments, Problem, Slots, Use
@@ -33,8 +34,6 @@ from .foundation import Attribute, Operation, StringAttr, UnitAttr, VerifyExcept
 from .lacks import Alternatives, lack
 from .memo import Memo
 from .opcode_problems import instead, misspelled_opcode, scattered_opcode
-from .opcodes import OPCODES as OPCODES
-from .opcodes import find_opcode as find_opcode
 from .opcodes import register, roots
 from .proposals import Admits, Head, Search, advice, hint_of, refuses_all
 from .syntax import Address, Layout, Register, registers, transform
@@ -42,13 +41,18 @@ from .target import Need, TargetAttr, Version, all_met
 from .types import RegType, class_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, MutableMapping
     from typing import Self
 
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
     from .operands import Bound
+
+OPCODES = cast("MutableMapping[str, type[Instruction]]", opcodes.OPCODES)
+"""Every dotted opcode with its op class (`opcodes`)."""
+find_opcode = cast("Callable[[str, Sequence[str]], tuple[type[Instruction], int] | None]", opcodes.find_opcode)
+"""The op class of an opcode and how many modifiers belong to it (`opcodes`)."""
 
 UNIT = UnitAttr()
 
@@ -302,12 +306,10 @@ class Instruction(Operation, Fragments):
         """The operand that the instruction's syntax line calls `name` (`a` of `add.type d, a, b`): a `Value` with its SSA
         value, an `Immediate`, a `Memory`, ...; None where the syntax leaves it out here. KeyError if no form has that name.
         """
-        from .operands import bound_operands
-
         known: dict[str, None] = {}
         for form, _ in self.candidates(self.modifiers):
             specs = form.alternative(self.layout)
-            for spec, bound in zip(specs or (), bound_operands(self), strict=False):
+            for spec, bound in zip(specs or (), deferred.operands.bound_operands(self), strict=False):
                 if spec.name == name:
                     return bound
             known.update((spec.name, None) for specs in form.alternatives for spec in specs)
@@ -322,15 +324,11 @@ class Instruction(Operation, Fragments):
         return [cast(RegType, next(operands if r.role == "$" else results).type) for r in registers(self.layout)]
 
     def print(self, printer: Printer) -> None:
-        from .assembly import print_instruction
-
-        print_instruction(self, printer)
+        deferred.assembly.print_instruction(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        from .assembly import parse_instruction
-
-        return cast("Self", parse_instruction(cls, parser))
+        return cast("Self", deferred.assembly.parse_instruction(cls, parser))
 
     # ---------------------------------------------------------------------------------------------------- verification
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from .instruction import Instruction
+
+class OpClass(Protocol):
+    """What is asked here, and by messages about opcodes, of an op class (`Instruction`)."""
+
+    __module__: str
+
+    @property
+    def opcode(self) -> str: ...
+
+    def candidates(self, modifiers: tuple[str, ...]) -> Any: ...
+
 
 CHAPTERS: dict[str, str] = {
     "movement": "ld ldu st prefetch prefetchu applypriority discard createpolicy cvta isspacep istypep mapa getctarank",
@@ -47,7 +56,7 @@ for _chapter, _words in CHAPTERS.items():
     for _word in _words.split():
         _pending.setdefault(_word, []).append(_chapter)
 _roots: dict[str, None] = dict.fromkeys(_pending)
-_classes: dict[str, type[Instruction]] = {}
+_classes: dict[str, OpClass] = {}
 _longest: dict[str, int] = {}
 """First word -> the most dots in an opcode that starts with it."""
 _all_loaded = False
@@ -74,19 +83,19 @@ def _load_all() -> None:
 _places = {f"{__package__}.{chapter}": i for i, chapter in enumerate(CHAPTERS)}
 
 
-def _place(cls: type[Instruction]) -> int:
+def _place(cls: OpClass) -> int:
     """Where its chapter stands: the order in which chapters were imported says nothing."""
     return _places.get(cls.__module__, len(_places))
 
 
-class _Opcodes(MutableMapping[str, "type[Instruction]"]):
+class _Opcodes(MutableMapping[str, OpClass]):
     """Every dotted opcode with its op class. To look one up imports its chapter, to list them all chapters."""
 
-    def __getitem__(self, opcode: str) -> type[Instruction]:
+    def __getitem__(self, opcode: str) -> OpClass:
         _load(opcode.partition(".")[0])
         return _classes[opcode]
 
-    def __setitem__(self, opcode: str, cls: type[Instruction]) -> None:
+    def __setitem__(self, opcode: str, cls: OpClass) -> None:
         _classes[opcode] = cls
 
     def __delitem__(self, opcode: str) -> None:
@@ -104,7 +113,7 @@ class _Opcodes(MutableMapping[str, "type[Instruction]"]):
 OPCODES = _Opcodes()
 
 
-def register(cls: type[Instruction]) -> None:
+def register(cls: OpClass) -> None:
     """Put an op class under its opcode."""
     opcode = cls.opcode
     root = opcode.partition(".")[0]
@@ -117,7 +126,7 @@ def register(cls: type[Instruction]) -> None:
     _roots[root] = None
 
 
-def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[type[Instruction], int] | None:
+def find_opcode(root: str, modifiers: Sequence[str]) -> tuple[OpClass, int] | None:
     """The op class for `root` + modifiers and how many modifiers belong to its opcode: the longest dotted match."""
     if root in _pending:
         _load(root)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xdsl.ir import SSAValue
 
@@ -12,6 +13,7 @@ from .syntax import (
     Arguments,
     Element,
     Immediate,
+    Layout,
     Not,
     Operand,
     Pair,
@@ -24,9 +26,6 @@ from .syntax import (
     Vector,
     evaluate,
 )
-
-if TYPE_CHECKING:
-    from .instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,20 @@ class Negated:
 Bound = Value | Memory | Group | Negated | Immediate | Symbol | SpecialRegister | Sink | Target
 
 
-def bound_operands(op: Instruction) -> tuple[Bound, ...]:
+class HasLayout(Protocol):
+    """An instruction, as far as its operand list goes."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def operands(self) -> Sequence[SSAValue]: ...
+
+    @property
+    def results(self) -> Sequence[SSAValue]: ...
+
+
+def bound_operands(op: HasLayout) -> tuple[Bound, ...]:
     """The operand list of an instruction, in text order, each register replaced by its SSA value."""
     reads = iter(op.operands)
     results = iter(op.results)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from . import deferred
 from .attributes import string_attr
 from .foundation import (
     ArrayAttr,
@@ -437,15 +438,11 @@ class FunctionOp(Structural):
         return self._text("sym_name")
 
     def print(self, printer: Printer) -> None:
-        from .assembly import print_function
-
-        print_function(self, printer)
+        deferred.assembly.print_function(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        from .assembly import parse_function
-
-        return cast("Self", parse_function(cls, parser))
+        return cast("Self", deferred.assembly.parse_function(cls, parser))
 
     @property
     def is_entry(self) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import floating, formats, quiet
+from .. import floating, formats
+from ..floating import quiet
 from ..formats import FORMATS
 from . import native
 from .rules import Kind, Rule

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...diagnostics import Diagnostic, PTXError
-from .. import formats, quiet
+from .. import formats
+from ..floating import quiet
 from ..formats import FORMATS
 from .accumulate import Bits, Numbers, Scales, accumulate, numbers
 from .rules import Kind, read_kind, rule_for

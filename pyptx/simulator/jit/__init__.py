@@ -1,6 +1,6 @@
 """The second engine's part that is not NumPy: runs of straight-line instructions as native loops over the lanes.
 
-`lane` writes LLVM IR of one lane, `numerics.native` has the arithmetic in it, `parts` makes loops out of instructions,
+`numerics.lane` writes LLVM IR of one lane, `numerics.native` has the arithmetic in it, `parts` makes loops out of instructions,
 `runs` finds the runs and calls them, `numerics.llvm` is all that knows llvmlite.
 """
 

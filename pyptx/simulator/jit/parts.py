@@ -14,15 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from ...numerics.lane import Lane, Value, bits_of
 from ..machine.machine import Machine
 from ..machine.memory import Access
 from ..machine.program import Imm, Inst, Not, Operand, Place, Reg, Sink, Special, Vec
 from ..machine.registry import Meaning, Pure, Step, dtype_of
-from .lane import Lane, Value, bits_of, llvm_type
 
 Array = Any
 LONGEST_PART = 48
 """Instructions in one loop: LLVM needs more than proportional time for long ones, and runs out of vector registers."""
+
+
+def llvm_type(type_name: str) -> str:
+    """The LLVM type in which a PTX scalar type is computed, as `registry.dtype_of` has it in NumPy."""
+    dtype = dtype_of(type_name)
+    if dtype.kind == "b":
+        return "i1"
+    bits = dtype.itemsize * 8
+    return {32: "float", 64: "double"}[bits] if dtype.kind == "f" else f"i{bits}"
 
 
 class Unfit(Exception):

@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from ...diagnostics import SimulationError
 from ...dialects.ptx.structure import ModuleOp
+from ...frontend import deferred
 from ...parser import parse_text
 from ...sources import source_of
 from ..machine.machine import Observer
@@ -65,27 +66,20 @@ class LoadedKernel:
         """
         torch: Any = sys.modules.get("torch")
         if torch is not None and torch.compiler.is_dynamo_compiling():
-            from ...runtime.torch_launch import launch_traced
-
-            return launch_traced(self, grid, block, args, {"stream": stream, **options})
-        from ...runtime.raw import launch_loaded
-
-        launch_loaded(self, grid, block, args, stream=stream, **options)
+            return deferred.torch_launch.launch_traced(self, grid, block, args, {"stream": stream, **options})
+        deferred.raw.launch_loaded(self, grid, block, args, stream=stream, **options)
 
     def op(self, *args: Any) -> Any:
         """The torch operator that launches it with arguments like these, in parameter order, for `torch.library.opcheck` and for graphs
         that are edited: `kernel.op(x, n)(x, n, [grid], [block])`. Every tensor counts as changed.
         """
-        from ...runtime.torch_launch import operator_for
-
-        return operator_for(self, args)
+        return deferred.torch_launch.operator_for(self, args)
 
     def _torch_launch(self, kinds: str) -> str:
         """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
         from ...printer.ptx import print_module
-        from ...runtime.torch_launch import operator_name
 
-        return operator_name(self, print_module(self.module), kinds)
+        return deferred.torch_launch.operator_name(self, print_module(self.module), kinds)
 
     _torch_launch._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 

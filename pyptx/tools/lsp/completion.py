@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...dialects.ptx.directive_facts import WORDS
 from ...dialects.ptx.forms import Form
-from ...dialects.ptx.instruction import Instruction
-from ...dialects.ptx.opcodes import OPCODES, opcodes_of, roots
+from ...dialects.ptx.instruction import OPCODES, Instruction
+from ...dialects.ptx.opcodes import opcodes_of, roots
 from ...dialects.ptx.special_registers import SPECIAL_REGISTERS
 from ...dialects.ptx.target import parse_version
 from .names import Names

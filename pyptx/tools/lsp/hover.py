@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...dialects.ptx.instruction import Instruction
-from ...dialects.ptx.opcodes import find_opcode
+from ...dialects.ptx.instruction import Instruction, find_opcode
 from ...dialects.ptx.special_registers import ELEMENTS, SPECIAL_REGISTERS
 from ..reference import doc_of, need_text
 from .completion import target_of_text

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..machine.registry import dtype_of
-
 
 class Value(NamedTuple):
     """A value of LLVM type `type` (`i1`, `i8` to `i64`, `float`, `double`): its name or its spelling as a constant."""
@@ -23,15 +21,6 @@ _FLOATS = {"float": 32, "double": 64}
 def bits_of(type: str) -> int:
     """The width of an LLVM type."""
     return _FLOATS.get(type) or int(type[1:])
-
-
-def llvm_type(type_name: str) -> str:
-    """The LLVM type in which a PTX scalar type is computed, as `registry.dtype_of` has it in NumPy."""
-    dtype = dtype_of(type_name)
-    if dtype.kind == "b":
-        return "i1"
-    bits = dtype.itemsize * 8
-    return {32: "float", 64: "double"}[bits] if dtype.kind == "f" else f"i{bits}"
 
 
 class Lane:
