@@ -22,6 +22,7 @@ _WHERE = {
     "LoadedKernel": "simulator",
     "Module": "frontend.module.module",
     "PTXError": "diagnostics",
+    "SimulatedDriver": "simulator",
     "SimulationError": "diagnostics",
     "Tile": "frontend.core.tiles",
     "detect_arch": "frontend.kernel.device",
@@ -46,6 +47,7 @@ __all__ = [
     "LoadedKernel",
     "Module",
     "PTXError",
+    "SimulatedDriver",
     "SimulationError",
     "Tile",
     "detect_arch",
@@ -76,7 +78,7 @@ if TYPE_CHECKING:
     from .prediction import predict
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding
-    from .simulator import DeviceMemory, LoadedKernel, load, simulate
+    from .simulator import DeviceMemory, LoadedKernel, SimulatedDriver, load, simulate
     from .text import diagnose, parse, to_ptx
 
 

@@ -18,6 +18,7 @@ from .launch.loaded import LoadedKernel, load
 from .launch.options import Workers
 from .launch.prepared import prepare
 from .launch.report import Line, Report
+from .launch.simulated_driver import SimulatedDriver
 from .machine.endpoint import Endpoint
 from .machine.machine import Observer
 from .machine.texture import Sampler, Surface, Texture
@@ -38,6 +39,7 @@ __all__ = [
     "Profile",
     "Report",
     "Sampler",
+    "SimulatedDriver",
     "Step",
     "Stored",
     "Surface",

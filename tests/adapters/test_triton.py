@@ -120,6 +120,30 @@ def test_findings_have_the_line_of_python() -> None:
         collide[(1,)](torch.zeros(64, dtype=torch.int32), B=64)
 
 
+@triton.jit
+def gather(table, out, B: tl.constexpr):
+    row = tl.program_id(0)
+    source = tl.load(table + row).to(tl.pointer_type(tl.float32))
+    tl.store(out + row * B + tl.arange(0, B), tl.load(source + tl.arange(0, B)))
+
+
+@triton.jit
+def copy_from(address, out, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), tl.load(address.to(tl.pointer_type(tl.float32)) + tl.arange(0, B)))
+
+
+def test_pointers_in_tables_and_as_integers() -> None:
+    rows = [random(64), random(64), random(1000)[100:164]]  # one of them a view
+    out = torch.full((3, 64), torch.nan)
+    with pyptx.triton.simulate():
+        gather[(3,)](torch.tensor([row.data_ptr() for row in rows]), out, B=64)
+        assert torch.equal(out, torch.stack(rows))
+        copy_from[(1,)](rows[2].data_ptr(), out, B=64)
+        assert torch.equal(out[0], rows[2])
+        with pytest.raises(SimulationError, match="out of bounds"):
+            copy_from[(1,)](1 << 40, out, B=64)
+
+
 def test_out_of_bounds_names_the_argument() -> None:
     x, out = random(100), random(1000)
     with pytest.raises(SimulationError, match=r"past the end of x \(400 bytes"), pyptx.triton.simulate():

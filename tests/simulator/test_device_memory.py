@@ -141,3 +141,59 @@ def test_what_the_host_wrote_is_initialised(total: pyptx.LoadedKernel) -> None:
     out = memory.allocate(1, np.uint64)
     out.array[:] = 4
     assert total.simulate(head, out, memory=memory, grid=1, block=1).findings == [] and out.array[0] == 7
+
+
+def test_tables_of_pointers(total: pyptx.LoadedKernel) -> None:
+    """A node is {next, value}: a table of two addresses is one whose value is an address."""
+    memory = DeviceMemory()
+    out, host = memory.copy(np.zeros(1, np.uint64)), np.array([0, 7], np.uint64)
+    table = memory.pointers([host, 5])
+    assert table.numpy().tolist() == [memory.address_of(host), 5]
+    assert memory.pointers([None, out, out + 8, host[1:]]).numpy().tolist() == [
+        0,
+        out.address,
+        out.address + 8,
+        table.numpy()[0] + 8,
+    ]
+    total.simulate(table, out, memory=memory, grid=1, block=1)
+    assert out.numpy()[0] == 5 + 7
+    for wrong, words in (("x", "not str"), (DeviceMemory().allocate(8), "is not allocated in this memory")):
+        with pytest.raises(SimulationError, match=words):
+            memory.pointers([wrong])
+
+
+def test_a_driver(total: pyptx.LoadedKernel) -> None:
+    """Linked nodes and two launches on the same memory, by addresses alone."""
+    driver = pyptx.SimulatedDriver(check=False)
+    function = driver.load(LIST)["total"]
+    out, node, head = (driver.allocate(16) for _ in range(3))
+    host = np.array([node, 30], np.uint64)
+    driver.write(node, np.array([0, 4], np.uint64))
+    driver.write(head, host.tobytes())
+    driver.fill(out, 0, 16)
+    driver.launch(function, (1, 1, 1), (1, 1, 1), 0, [head, out])
+    driver.launch(function, 1, 1, 0, np.array([head, out], np.uint64).tobytes())  # the buffer of all parameters
+    assert np.frombuffer(driver.read(out, 8), np.uint64)[0] == 2 * 34
+    at = host.__array_interface__["data"][0]
+    assert driver.map(at, 16, name="host") == at  # memory of this process, at its own address
+    host[0] = 0
+    driver.launch(function, 1, 1, 0, [at.to_bytes(8, "little"), out])
+    assert int.from_bytes(driver.read(out, 8), "little") == 2 * 34 + 30
+    assert [r.entry for r in driver.launches] == ["total"] * 3
+    driver.free(node)
+    for call, words in (
+        (lambda: driver.free(node), "is not the address of an allocation"),
+        (lambda: driver.free(out + 8), "is not the address of an allocation"),
+        (lambda: driver.read(out, 17), "17 bytes from there are not in one allocation"),
+        (lambda: driver.launch(function, 1, 1, 0, [head, out]), "is out of bounds"),
+        (
+            lambda: driver.launch(function, 1, 1, 0, bytes(15)),
+            "the parameters of total have 16 bytes, and 15 were given",
+        ),
+        (lambda: driver.launch(function, 1, 1, 0, [bytes(4), out]), "has 8 bytes, and 4 were given"),
+        (lambda: driver.map(at, 0), "the size is positive"),
+    ):
+        with pytest.raises(SimulationError, match=words):
+            call()
+    with pytest.raises(TypeError, match="SimulatedDriver has no option 'grid'"):
+        pyptx.SimulatedDriver(grid=1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...diagnostics import SimulationError
 from ...simulator import DeviceMemory, tensor_map
-from ..tensors import address_of
+from ..tensors import address_of, map_pointees
 
 __all__ = ["Arguments", "Unsupported"]
 
@@ -19,6 +19,8 @@ INTEGERS = {
     **{f"{sign}{bits}": f"{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)},
 }
 """Triton's names of integers -> NumPy's."""
+TABLES = ("*i64", "*u64", "*ki64", "*ku64")
+"""What tables of pointers are passed as."""
 FLOATS = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
 SWIZZLES = ("none", "32B", "64B", "128B")
 ELEMENTS = (
@@ -54,6 +56,7 @@ class Arguments:
     def pointer(self, value: Any, name: str) -> np.uint64:
         """The address that a pointer argument stands for: None, an address, a tensor, or an object that wraps one."""
         if value is None or isinstance(value, int):
+            map_pointees(self.memory, value or 0)
             return np.uint64(value or 0)
         base = getattr(value, "base", None)
         tensor = base if not hasattr(value, "untyped_storage") and base is not None else value
@@ -65,12 +68,17 @@ class Arguments:
 
     def _value(self, name: str, kind: str, value: Any) -> list[Any]:
         if kind.startswith("*"):
-            return [self.pointer(value, name)]
+            address = self.pointer(value, name)
+            if kind in TABLES and hasattr(value, "untyped_storage"):
+                map_pointees(self.memory, value)
+            return [address]
         if kind.startswith("tensordesc"):
             return (
                 self._pieces(value, name) if self.on_device else self._descriptor(value, next(self.descriptors), name)
             )
         if kind in INTEGERS:
+            if kind in ("i64", "u64") and not isinstance(value, bool):
+                map_pointees(self.memory, int(value))
             return [_integer(value, INTEGERS[kind])]
         if kind in FLOATS:
             return [FLOATS[kind](value)]

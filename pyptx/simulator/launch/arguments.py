@@ -165,6 +165,10 @@ def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
             raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")
         return bytes(raw)
     scalar = SCALAR_TYPES.get(parameter.type)
+    if scalar is not None and isinstance(value, (bytes, bytearray)):
+        if len(value) != parameter.size:
+            raise SimulationError(f"{what} has {parameter.size} bytes, and {len(value)} were given")
+        return bytes(value)
     if scalar is None:
         wanted = OPAQUE.get(parameter.type)
         hint = f": pass a pyptx.simulator.{wanted.__name__}" if wanted else ", which the simulator does not take yet"

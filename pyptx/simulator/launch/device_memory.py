@@ -122,6 +122,27 @@ class DeviceMemory:
         found = as_array(contiguous() if contiguous else np.asanyarray(array, order="C"), "the array")
         return self.map(np.array(found), name=name)
 
+    def pointers(self, items: Sequence[Any], *, name: str | None = None) -> DeviceBuffer:
+        """Memory with a table of addresses: of buffers, of arrays (mapped here, where they are not), of numbers as they are, and 0 for None."""
+        return self.copy(np.array([self._address(item) for item in items], np.uint64), name=name)
+
+    def _address(self, item: Any) -> int:
+        if item is None:
+            return 0
+        if isinstance(item, DeviceBuffer):
+            if self._buffers.get(item.address) is not item:
+                raise SimulationError(f"{item!r} is not allocated in this memory")
+            return item.address
+        if isinstance(item, (int, np.integer)):
+            return int(item)
+        found = as_array(item, "an item of the table")
+        if found is None:
+            raise SimulationError(
+                f"a table of pointers has buffers, arrays, addresses and None, not {type(item).__name__}"
+            )
+        known = self.address_of(found)
+        return self.map(item).address if known is None else known
+
     def map(
         self, array: Any, *, address: int | None = None, name: str | None = None, read_only: bool = False
     ) -> DeviceBuffer:
