@@ -125,13 +125,40 @@ def _nvrtc(
     status, *_ = call(nvrtc.nvrtcCompileProgram, program, len(given), [o.encode() for o in given])
     if status:
         log = read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).strip() or "NVRTC failed without a message"
-        of_name = "name= is a kernel of the source, as C++ writes it" if "__nv_name_map" in log else None
-        raise PTXError(Diagnostic("error", log, hint=of_name))
+        raise PTXError(Diagnostic("error", log, hint=_hint(log)))
     lowered = {n: call(nvrtc.nvrtcGetLoweredName, program, n.encode()).decode() for n in names}
     made = read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
     if not _is_path(title):  # a text is in no folder, NVRTC puts it into the current one
         made = re.sub(rf'^(\s*\.file\s+\d+ )"[^"\n]*/{re.escape(title)}"', rf'\1"{title}"', made, flags=re.MULTILINE)
     return made, lowered
+
+
+MISSING = re.compile(r'cannot open source file "([^"]+)"')
+BUILT_IN = frozenset(
+    "cstdio stdio.h cassert assert.h cstring string.h cstdlib stdlib.h cmath math.h ctime time.h new".split()
+)
+"""Headers whose device functions (printf, assert, memcpy, malloc, sqrtf, clock) NVRTC knows without a header."""
+IN_LIBCUDACXX = {
+    "stdint.h": "cstdint", "stddef.h": "cstddef", "limits.h": "climits", "float.h": "cfloat",
+    **{n: n for n in "cstdint cstddef climits cfloat type_traits utility tuple array limits complex atomic functional optional span "
+       "variant bit initializer_list iterator numeric ratio chrono concepts ranges".split()},
+}  # fmt: skip
+"""Headers of the standard library -> what libcu++ has of them, under `cuda/std/`."""
+
+
+def _hint(log: str) -> str | None:
+    """What would help where NVRTC, which has no headers of the host, fails."""
+    if "__nv_name_map" in log:
+        return "name= is a kernel of the source, as C++ writes it"
+    missing = MISSING.search(log)
+    if missing is None:
+        return None
+    header = missing[1]
+    if header in BUILT_IN:
+        return f'leave out <{header}>: NVRTC knows the functions that device code may call; or compiler="nvcc"'
+    if header in IN_LIBCUDACXX:
+        return f'NVRTC has no headers of the host: include <cuda/std/{IN_LIBCUDACXX[header]}>; or compiler="nvcc"'
+    return f'give the folder of {header} in options=["-I..."]; a header of the host needs compiler="nvcc"'
 
 
 def _about_name(args: tuple[Any, ...], names: tuple[str, ...]) -> str:

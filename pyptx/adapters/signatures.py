@@ -32,6 +32,11 @@ class CudaKernel(LoadedKernel):
     def __repr__(self) -> str:
         return f"CudaKernel({self.signature})"
 
+    def variable(self, name: str) -> Any:
+        """As of any kernel, also by the name that C++ has: `"a::total"`, `"table<float>"`."""
+        symbols = [s for s in self.loaded.contents if demangled(s).replace(" ", "") == name.replace(" ", "")]
+        return LoadedKernel.variable(self, symbols[0] if len(symbols) == 1 else name)
+
     def simulate(self, *args: object, **options: Any) -> Report:
         """Run it on the CPU. See `pyptx.simulate`; arrays must have elements of the C++ type."""
         types = parameter_types(self.signature)

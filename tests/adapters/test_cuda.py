@@ -152,3 +152,55 @@ def test_pointers_to_pointers() -> None:
     table = np.array([memory.copy(np.array([3], np.float32)).address], np.uint64)
     kernel.simulate(table, y, memory=memory, grid=1, block=1)
     assert y[0] == 3
+
+
+def test_variables_are_set_by_their_names_in_cpp() -> None:
+    source = """
+    __constant__ float w[4];
+    __constant__ int n;
+    namespace a { __device__ int total = 5; }
+    template <typename T> __constant__ T factor;
+    extern "C" __global__ void f(float* x) { x[threadIdx.x] = w[threadIdx.x] * n * factor<float>; atomicAdd(&a::total, 1); }
+    """
+    kernel = pyptx.cuda.compile(source, name="f")
+    kernel.set_variable("w", np.arange(4, dtype=np.float32))
+    kernel.set_variable("w", np.float32(9), offset=4)
+    kernel.set_variable("n", (10).to_bytes(4, "little"))
+    kernel.set_variable("factor<float>", np.float32(0.5))
+    x = np.zeros(4, np.float32)
+    kernel.simulate(x, grid=1, block=4)
+    assert x.tolist() == [0, 45, 10, 15]
+    assert kernel.variable("a::total").view(np.int32)[0] == 9
+    for name, values, words in (
+        ("w", np.zeros(5, np.float32), "w has 16 bytes, and 20 do not fit at byte 0"),
+        ("n", 3, "n has no type in PTX, only 4 bytes: give .*, not int"),
+        ("m", np.int32(1), "the module has no variable m; it has "),
+    ):
+        with pytest.raises(SimulationError, match=words):
+            kernel.set_variable(name, values)
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("cstdio", "hint: leave out <cstdio>"),
+        ("math.h", "hint: leave out <math.h>"),
+        ("cstdint", "hint: NVRTC has no headers of the host: include <cuda/std/cstdint>"),
+        ("stdint.h", "include <cuda/std/cstdint>"),
+        ("vector", 'hint: give the folder of vector in options=.*; a header of the host needs compiler="nvcc"'),
+    ],
+)
+def test_headers_that_nvrtc_does_not_have(header: str, hint: str) -> None:
+    with pytest.raises(PTXError, match=hint):
+        pyptx.cuda.compile(f'#include <{header}>\nextern "C" __global__ void f() {{}}')
+
+
+def test_what_the_hints_about_headers_say_is_so() -> None:
+    """The functions are known without a header; libcu++ has the headers."""
+    from pyptx.adapters.cuda import IN_LIBCUDACXX
+
+    body = 'extern "C" __global__ void f(float* x, char* y) { printf("%f", sqrtf(*x)); assert(*x > 0); memcpy(y, x, 4); free(malloc(4)); *y = clock(); }'
+    there = [f"__has_include(<cuda/std/{name}>)" for name in sorted({*IN_LIBCUDACXX.values()})]
+    some, all_of_them = " || ".join(there), " && ".join(there)
+    # the headers are a wheel of their own, which may not be installed
+    assert pyptx.cuda.compile(f"#if ({some}) && !({all_of_them})\n#error one is missing\n#endif\n{body}", name="f")

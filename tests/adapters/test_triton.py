@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 import warnings
 
 import numpy as np
@@ -13,6 +15,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import pyptx
 from pyptx import PTXError, SimulationError
+from pyptx.adapters.triton.arguments import Arguments
 from pyptx.diagnostics import SimulationWarning
 from pyptx.passes.equivalent import differences
 from pyptx.simulator.launch.options import CHECKS, SHAPE
@@ -103,6 +106,26 @@ def test_scalars() -> None:
     with pyptx.triton.simulate():
         scale[(1,)](x, 2.5, 1, -3, True, B=128)
     assert torch.equal(x, torch.full((128,), 0.5))
+
+
+@pytest.mark.parametrize(
+    "value", [1e300, -1e300, float("nan"), float("inf"), 1 + 2**-8, 1 + 2**-9, 0.1, 65504.0, 1e-45, 0]
+)
+def test_floats_are_passed_as_by_a_launcher_in_c(value: float) -> None:
+    """C's (float) of a double rounds to nearest, to infinity where it is too large; the `bf16` of Triton's launcher are the upper bits."""
+    arguments = Arguments([(kind, kind) for kind in ("fp32", "bf16", "fp64")], [], pyptx.DeviceMemory())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        single, brain, double = arguments.values([value] * 3)
+    bits = struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
+    assert (single.dtype, int(single.view(np.uint32)), brain) == (np.float32, bits, bits >> 16)
+    assert double == value or value != value
+    half = Arguments([("x", "fp16")], [], pyptx.DeviceMemory())
+    if abs(value) < 65520 or value in (float("inf"), float("-inf")) or value != value:
+        assert half.values([value])[0].tobytes() == struct.pack("<e", value)
+    else:
+        with pytest.raises(OverflowError):
+            half.values([value])
 
 
 def test_findings_have_the_line_of_python() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ INTEGERS = {
 """Triton's names of integers -> NumPy's."""
 TABLES = ("*i64", "*u64", "*ki64", "*ku64")
 """What tables of pointers are passed as."""
-FLOATS = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
 SWIZZLES = ("none", "32B", "64B", "128B")
 ELEMENTS = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32", "tf32.ftz", "b4x16", "b4x16_p64",
@@ -34,6 +34,28 @@ TO_DRIVER = {8: 10, 9: 8, 10: 9}
 
 class Unsupported(SimulationError):
     """A launch uses what the simulator or this adapter does not have yet."""
+
+
+def _single(value: float) -> np.float32:
+    """The nearest one; infinity where it is too large, as a conversion in C gives it."""
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
+def _half(value: float) -> np.float16:
+    """The nearest one. OverflowError, as from Triton's launcher, where it is too large."""
+    return np.frombuffer(struct.pack("<e", value), np.float16)[0]
+
+
+def _brain(value: float) -> np.uint16:
+    """The bits of the upper half of the float: Triton's launcher truncates."""
+    return np.uint16(int(_single(value).view(np.uint32)) >> 16)
+
+
+FLOATS: dict[str, Callable[[float], Any]] = {
+    "fp16": _half, "bf16": _brain, "fp32": _single, "f32": _single, "fp64": np.float64,
+}  # fmt: skip
+"""Triton's names of floats -> what its launcher passes."""
 
 
 class Arguments:
@@ -81,10 +103,7 @@ class Arguments:
                 map_pointees(self.memory, int(value))
             return [_integer(value, INTEGERS[kind])]
         if kind in FLOATS:
-            return [FLOATS[kind](value)]
-        if kind == "bf16":
-            bits = np.array(float(value), np.float32).view(np.uint32)
-            return [np.uint16((int(bits) + 0x7FFF + (int(bits) >> 16 & 1)) >> 16 & 0xFFFF)]
+            return [FLOATS[kind](float(value))]
         raise Unsupported(f"{name} has Triton's type {kind}, which cannot be passed to the simulator yet")
 
     def _pieces(self, value: Any, name: str) -> list[Any]:

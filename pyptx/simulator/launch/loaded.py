@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from ...diagnostics import SimulationError
@@ -47,12 +48,27 @@ class LoadedKernel:
         return self.loaded.program(self.name).parameters
 
     def variable(self, name: str) -> Any:
-        """The bytes of a module variable, as a NumPy array that launches read and write."""
+        """The bytes of a module variable, as a NumPy array that launches read and write: `kernel.variable("w").view(np.float32)`."""
         if name not in self.loaded.contents:
             raise SimulationError(
                 f"the module has no variable {name}; it has {', '.join(self.loaded.contents) or 'none'}"
             )
         return self.loaded.contents[name]
+
+    def set_variable(self, name: str, values: Any, offset: int = 0) -> None:
+        """Copy values into a module variable (`.global` or `.const`: `__device__`, `__constant__`), from byte `offset` on, before a launch
+        reads it, as cudaMemcpyToSymbol does: an array, a NumPy scalar, or bytes. SimulationError where they do not fit.
+        """
+        contents = self.variable(name)
+        if not isinstance(values, (bytes, bytearray, np.ndarray, np.generic)):
+            raise SimulationError(
+                f"{name} has no type in PTX, only {contents.size} bytes: give an array or scalar of NumPy (np.int32(4)) or bytes, "
+                f"not {type(values).__name__}"
+            )
+        raw = np.frombuffer(values if isinstance(values, (bytes, bytearray)) else values.tobytes(), np.uint8)
+        if offset < 0 or offset + raw.size > contents.size:
+            raise SimulationError(f"{name} has {contents.size} bytes, and {raw.size} do not fit at byte {offset}")
+        contents[offset : offset + raw.size] = raw
 
     def bind(self, name: str, item: Texture | Surface | Sampler) -> None:
         """Say what a `.texref`, `.samplerref` or `.surfref` variable of the module stands for in simulated launches
