@@ -134,6 +134,21 @@ def refilled_queue() -> None:
         q.append(q.popleft() + 1)
 
 
+def queue_of_one_that_has_a_name() -> None:
+    first = reg.scalar(s32, init=0)
+    q = deque([first])
+    for _ in ptx.range_(4):
+        q.append(q.popleft() + 1)
+    store(q[0])
+
+
+def rotated_list() -> None:
+    q = [reg.scalar(s32, init=0), reg.scalar(s32, init=1)]
+    for _ in ptx.range_(4):
+        q.insert(0, q.pop() + 1)
+    store(q[0])
+
+
 def register_of_a_class() -> None:
     class Local:
         s: Any = reg.scalar(s32, init=0)
@@ -144,7 +159,17 @@ def register_of_a_class() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [method, method_of_method, helper, moved_queue, refilled_queue, register_of_a_class]
+    "function",
+    [
+        method,
+        method_of_method,
+        helper,
+        moved_queue,
+        refilled_queue,
+        queue_of_one_that_has_a_name,
+        rotated_list,
+        register_of_a_class,
+    ],
 )
 def test_registers_bound_anew_out_of_sight(function: Callable[[], None]) -> None:
     assert "the next round of the loop reads the old one" in said(function)[0]
@@ -239,6 +264,14 @@ def unrolled() -> None:
         q.rotate(1)
 
 
+def other_element() -> None:
+    first = reg.scalar(s32, init=0)
+    q = [first, reg.scalar(s32, init=1)]
+    for _ in ptx.range_(4):
+        store(q[1])
+        q[0] = first + 1
+
+
 def both_bound() -> None:
     with ptx.if_(reg.scalar(s32, init=1) > 0):
         v = 1
@@ -248,7 +281,7 @@ def both_bound() -> None:
         store(v)
 
 
-@pytest.mark.parametrize("function", [right_method, list_of_a_round, names, unrolled, both_bound])
+@pytest.mark.parametrize("function", [right_method, list_of_a_round, names, unrolled, both_bound, other_element])
 def test_what_is_meant(function: Callable[[], None]) -> None:
     assert said(function) == ("", [])
 

@@ -434,9 +434,9 @@ def _changed(start: Before) -> Iterator[_Rebound]:
             keys = set[str]()
             for key, path, a, b in changed_pairs(name, name, old, new):
                 first, second = registers_of(a), registers_of(b)
-                if key in keys or not _differ(a, b, first, second):
+                if (key in keys and not first) or not _differ(a, b, first, second):
                     continue
-                if path.endswith("]") and first and _held_elsewhere(was.bound, name, set(first)):
+                if path.endswith("]") and first and _read_by_another_name(was.bound, name, set(first), block):
                     continue
                 keys.add(key)
                 readers = _readers(now, key, _counted(first, second), _globals_of(frame))
@@ -524,11 +524,14 @@ def registers_of(value: Any) -> _Names:
     return registers_of(value.base) if isinstance(value, AddressOperand) else ()
 
 
-def _held_elsewhere(bound: dict[str, Any], name: str, old: set[str]) -> bool:
-    """Whether another name stood for an old register already, by which it may be read on purpose."""
+def _read_by_another_name(bound: dict[str, Any], name: str, old: set[str], block: _Block) -> bool:
+    """Whether another name stood for an old register already, by which the block reads it on purpose."""
     for other, value in bound.items():
         parts = elements(value) or [value]
-        if other != name and any(old & set(registers_of(p)) for p in parts):
+        if other == name or not any(old & set(registers_of(p)) for p in parts):
+            continue
+        end = block.first if block.first == block.end else block.end
+        if reads(block.code, (other,), block.start, end)[0]:
             return True
     return False
 
