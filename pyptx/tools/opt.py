@@ -9,13 +9,15 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
+from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, did_you_mean
 from ..dialects.upstream import DIALECTS, register
 from ..parser.diagnose import diagnose_text
+from ..passes.registry import PASSES
 
 
 class Driver(xDSLOptMain):
@@ -63,6 +65,8 @@ class Driver(xDSLOptMain):
         return "\n".join(d.render() for d in found) or str(error)
 
 
+_UNKNOWN_PASSES = "Unrecognized passes: "
+"""What xDSL's error begins with."""
 _DIRECTIVE = re.compile(rb"(?:\s+|//[^\n]*|/\*.*?\*/)*\.[a-z]", re.S)
 
 
@@ -87,6 +91,9 @@ def main() -> None:
         sys.exit(2)
     except (ValueError, OSError) as error:  # unknown passes, missing options, unreadable files
         print(f"pyptx-opt: {error}", file=sys.stderr)
+        for name in re.findall(r"'([^']+)'", str(error)) if str(error).startswith(_UNKNOWN_PASSES) else ():
+            hint = did_you_mean(name, [*PASSES, *get_all_passes()])
+            print(f"hint: {name}: {hint}" if hint else "hint: pyptx-opt --help lists the passes", file=sys.stderr)
         sys.exit(2)
 
 

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...codegen import ptx_to_python
-from ...diagnostics import PTXError, SimulationError
+from ...diagnostics import Diagnostic, PTXError, SimulationError, did_you_mean
 from ...simulator import LoadedKernel, load
 from ...simulator.launch.options import CHECKS, SHAPE, checked_options, refuse_unknown
 from ..require import required
 from ..targets import number_of
-from .arguments import Unsupported
+from .arguments import INTEGERS, Unsupported
 from .driver import LOWEST, SESSIONS, TESTED, Launch, Session, make_driver
 from .override import Override, override
 
@@ -76,10 +76,30 @@ def ptx(
     missing = [n for n, kind in kinds.items() if kind == "constexpr" and n not in known]
     if missing:
         raise PTXError(f"{function.__name__} has parameters without a type or a constant: {', '.join(missing)}")
+    for name in [*types, *known]:
+        if name not in function.arg_names:
+            near = did_you_mean(name, function.arg_names) or f"it has {', '.join(function.arg_names)}"
+            raise PTXError(Diagnostic("error", f"{function.__name__} has no parameter {name}", hint=near))
+    for name, kind in types.items():
+        _check_type(name, kind)
     source = compiler.ASTSource(
         function, signature=kinds, constexprs={(function.arg_names.index(n),): v for n, v in known.items()}
     )
     return triton.compile(source, target=target, options=options or None).asm["ptx"]
+
+
+_TYPES = [*INTEGERS, "fp16", "fp32", "fp64", "bf16", "fp8e4nv", "fp8e5", "constexpr"]
+
+
+def _check_type(name: str, kind: object) -> None:
+    """PTXError for what Triton does not take as the type of a parameter."""
+    read = getattr(required("triton.language", "triton", TESTED), "str_to_ty", None)
+    try:
+        if read is not None:
+            read(kind, None)
+    except Exception:
+        hint = did_you_mean(str(kind), [*_TYPES, *(f"*{t}" for t in _TYPES)]) or "a type is such as i32, fp32 or *fp32"
+        raise PTXError(Diagnostic("error", f"parameter {name}: {kind!r} is not a type of Triton", hint=hint)) from None
 
 
 def dump(

@@ -173,8 +173,12 @@ class DeviceMemory:
 
     def free(self, buffer: DeviceBuffer) -> None:
         """Give an allocation back; its addresses fault from now on. SimulationError where it is not of this memory."""
+        if not isinstance(buffer, DeviceBuffer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            found = f"free takes what allocate, copy or map returned, not {type(buffer).__name__}"
+            at = self.find(buffer) if isinstance(buffer, int) and buffer >= 0 else None
+            raise SimulationError(found + (f": the address is in {at!r}" if at is not None else ""))
         if self._buffers.get(buffer.address) is not buffer:
-            raise SimulationError(f"{buffer!r} is not allocated in this memory")
+            raise SimulationError(f"{buffer!r} is not allocated in this memory: it is freed, or of another one")
         del self._buffers[buffer.address]
         self._map.remove(buffer.allocation)
 

@@ -32,7 +32,7 @@ DEFAULT = 6
 """Schedules of a checked launch, at most."""
 COST = 1.4
 """What the later schedules of a default launch may cost together, in steps of the first, which are somewhat cheaper."""
-LEAST_STEPS = 150
+LEAST_STEPS = 130
 """Steps that they may take beyond that: what setting up a launch costs."""
 LANES = 1024
 """Threads of the part of a grid that later schedules run."""

@@ -125,6 +125,20 @@ def simulate_entry(
     contents mean nothing: with `check`, reading them before they are written is a finding. `named`: pieces of shared memory by
     the author's names (`Traced.shared`).
     """
+    try:
+        return _simulated(loaded, name, args, options, uninitialised, named)
+    except SimulationError as error:
+        raise error.with_traceback(None)  # the frames inside say nothing of the kernel  # noqa: B904
+
+
+def _simulated(
+    loaded: LoadedModule,
+    name: str,
+    args: Sequence[object],
+    options: Options,
+    uninitialised: Collection[int],
+    named: Sequence[tuple[str, str, int, int, int]],
+) -> Report:
     program = loaded.program(name)
     check, device, seed = options.check, options.memory, options.seed
     first = Schedule(seed, 0) if options.schedule is None else read_schedule(options.schedule, seed)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from ...diagnostics import SimulationError
+from ...diagnostics import PTXError, SimulationError
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend import deferred
 from ...parser import parse_text
+from ...parser.diagnose import diagnose_text
 from ...sources import source_of
 from ..machine.machine import Observer
 from ..machine.program import Parameter
@@ -139,7 +140,10 @@ def load(source: str | os.PathLike[str] | Operation) -> Mapping[str, LoadedKerne
         module = source
     else:
         text, name = source_of(source)
-        module = parse_text(text, name or "<ptx>")
+        try:
+            module = parse_text(text, name or "<ptx>")
+        except PTXError:
+            raise PTXError([d for d in diagnose_text(text, name or "<ptx>") if d.severity == "error"]) from None
     loaded = LoadedModule(module)
     return Entries({name: LoadedKernel(loaded, name) for name in loaded.entries})
 

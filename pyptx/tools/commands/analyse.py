@@ -15,8 +15,9 @@ from ...analysis.loops import Loop
 from ...analysis.mix import CLASSES, spelled
 from ...analysis.operands import line_of, register_class, register_name
 from ...analysis.report import FunctionReport, Shape, analyse, instructions
-from ...diagnostics import Diagnostic, merged
+from ...diagnostics import Diagnostic, PTXError, merged
 from ...dialects.ptx.structure import ModuleOp
+from ...parser.diagnose import diagnose_text
 from ...parser.module import parse_text
 from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs
@@ -48,12 +49,16 @@ def _shape(text: str) -> Shape:
 
 def run(options: argparse.Namespace) -> int:
     text, name = read_argument(options.file)
-    builtin = parse_text(text, name, allow_unknown=True)
+    try:
+        builtin = parse_text(text, name, allow_unknown=True)
+    except PTXError:
+        raise PTXError(_errors(text, name)) from None
     module = next(op for op in builtin.body.block.ops if isinstance(op, ModuleOp))
     assembled = None if options.no_ptxas else with_line_info(text, module.target.target)
     refused: list[Diagnostic] = []
     if assembled is not None and not assembled.ok:
-        refused = [replace(d, message=f"ptxas: {d.message}", filename=name) for d in assembled.diagnostics]
+        refused = _errors(text, name)
+        refused = refused or [replace(d, message=f"ptxas: {d.message}", filename=name) for d in assembled.diagnostics]
         assembled = None
     registers: Mapping[str, int] = {}
     if assembled is not None:
@@ -87,6 +92,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n\n".join(as_text(r, name) for r in reports))
     return _refusal(refused)
+
+
+def _errors(text: str, name: str) -> list[Diagnostic]:
+    return [d for d in diagnose_text(text, name) if d.severity == "error"]
 
 
 def _refusal(refused: Sequence[Diagnostic]) -> int:
