@@ -25,6 +25,8 @@ _WHERE = {
     "SimulatedDriver": "simulator",
     "SimulationError": "diagnostics",
     "Tile": "frontend.core.tiles",
+    "autotune": "tuning",
+    "bench": "runtime.bench",
     "detect_arch": "frontend.kernel.device",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
@@ -50,6 +52,8 @@ __all__ = [
     "SimulatedDriver",
     "SimulationError",
     "Tile",
+    "autotune",
+    "bench",
     "detect_arch",
     "diagnose",
     "differentiable_kernel",
@@ -76,10 +80,12 @@ if TYPE_CHECKING:
     from .frontend.library.debug import intrinsic
     from .frontend.module.module import Module
     from .prediction import predict
+    from .runtime.bench import bench
     from .runtime.differentiable import differentiable_kernel
     from .runtime.dtensor import register_sharding
     from .simulator import DeviceMemory, LoadedKernel, SimulatedDriver, load, simulate
     from .text import diagnose, parse, to_ptx
+    from .tuning import autotune
 
 
 _SUBMODULES = "ptx reg smem types specs codegen draw simulator diagnostics modules passes analysis numerics prediction sass".split()

@@ -228,6 +228,25 @@ def allocate(
     return made
 
 
+def cpu_arguments(
+    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False
+) -> tuple[list[Any], dict[str, int]]:
+    """The outputs of a call on CPU arrays, poisoned (none with `into`: they are at the end of `args`), and the dimensions. PTXError
+    for arrays that do not fit their tiles.
+    """
+    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    specs = (*in_specs, *out_specs)
+    names = parameter_names(kernel, len(specs))
+    check_count(kernel, args, specs if into else in_specs, names)
+    framework = framework_of(kernel, args, names)
+    sizes: dict[str, int] = {}
+    for value, spec, name in zip(args, specs, names, strict=False):
+        check_array(kernel, value, spec, name, framework, sizes)
+    bind_sizes(kernel, kwargs, sizes)
+    made = [] if into else zip(out_specs, names[len(in_specs) :], strict=False)
+    return [allocate(kernel, spec, name, framework, sizes) for spec, name in made], sizes
+
+
 def no_tangent(kernel: Any) -> PTXError:
     """The error for forward-mode derivatives, which no kernel has."""
     return PTXError(

@@ -12,15 +12,7 @@ from ..diagnostics import SimulationError, SimulationWarning
 from ..simulator.launch.launch import load_module, simulate_entry
 from ..simulator.launch.options import checked_options
 from ..simulator.tensor.tile_maps import with_tensor_maps
-from .arguments import (
-    allocate,
-    bind_sizes,
-    check_array,
-    check_count,
-    framework_of,
-    kernel_name,
-    parameter_names,
-)
+from .arguments import cpu_arguments, kernel_name, parameter_names
 from .driver import LaunchShape
 from .scalars import FORMATS, pack_scalar, plain_number
 from .shape import launch_shape, without_ctas
@@ -28,24 +20,13 @@ from .shape import launch_shape, without_ctas
 
 def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Run a kernel on the simulator; with `into`, the outputs are at the end of `args` and None is returned."""
-    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
-    specs = (*in_specs, *out_specs)
-    names = parameter_names(kernel, len(specs))
-    check_count(kernel, args, specs if into else in_specs, names)
-    framework = framework_of(kernel, args, names)
-    sizes: dict[str, int] = {}
-    for value, spec, name in zip(args, specs, names, strict=False):
-        check_array(kernel, value, spec, name, framework, sizes)
-    bind_sizes(kernel, kwargs, sizes)
-    outputs: list[Any] = []
-    if not into:
-        for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
-            outputs.append(allocate(kernel, spec, name, framework, sizes))
-    arrays = [*args, *outputs]
+    outputs, sizes = cpu_arguments(kernel, args, kwargs, into=into)
+    arrays, inputs = [*args, *outputs], len(kernel.in_specs)
+    names = parameter_names(kernel, len(arrays))
     shape = launch_shape(kernel, sizes, kwargs)
-    named = [(n, a.shape) for n, a in zip(names[len(in_specs) :], arrays[len(in_specs) :], strict=False)]
+    named = [(n, a.shape) for n, a in zip(names[inputs:], arrays[inputs:], strict=False)]
     if not without_ctas(kernel_name(kernel), shape, named):
-        fresh = range(len(in_specs), len(arrays)) if outputs else ()
+        fresh = range(inputs, len(arrays)) if outputs else ()
         _simulate(kernel, arrays, shape, {**sizes, **kwargs}, fresh)
     if into:
         return None

@@ -24,7 +24,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, tuple[float, float]]] = {
     "exp": (np.exp, 1.0, (-110.0, 95.0)),
-    "log": (np.log, 2.0, (0.0, 10.0)),
+    "log": (np.log, 1.0, (0.0, 10.0)),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 2.0, (0.0, 10.0)),
     "tanh": (np.tanh, 2.0, (-11.0, 11.0)),
     "sigmoid": (_sigmoid, 3.0, (-110.0, 30.0)),

@@ -207,6 +207,24 @@ class Kernel:
             found = self._variants.setdefault(arch, made)
         return found
 
+    def specialize(self, **template: Any) -> Kernel:
+        """The kernel with other defaults of template parameters, for `simulate` and `predict`, which take none. TypeError for a name
+        that it does not have.
+        """
+        unknown = [name for name in template if name not in self._template]
+        if unknown:
+            known = ", ".join(self._template) or "none"
+            raise TypeError(f"kernel {self.name} has no template parameter {unknown[0]!r}; it has: {known}")
+        made = copy.copy(self)
+        made._template = {**self._template, **template}
+        made._without_default = [name for name in self._without_default if name not in template]
+        made._variants = {
+            arch: each.specialize(**template) for arch, each in self._variants.items() if each is not self
+        }
+        made._cache, made._texts = {}, {}
+        made._forget_launches()
+        return made
+
     @property
     def name(self) -> str:
         """The entry's name: that of the Python function (`kernel` for a lambda)."""

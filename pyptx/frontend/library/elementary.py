@@ -66,7 +66,7 @@ def exp(x: Reg, *, fast: bool = False) -> Reg:
 
 
 def log(x: Reg, *, fast: bool = False) -> Reg:
-    """The natural logarithm of x, in a fresh f32 register. At most 2 ulp off, for subnormal x, too; log(0) is -inf, of
+    """The natural logarithm of x, in a fresh f32 register. At most 1 ulp off, for subnormal x, too; log(0) is -inf, of
     negative numbers and NaN NaN.
 
     fast: `lg2.approx.ftz(x) * ln(2)`, two instructions: error up to 2^-22.5 absolute for x from 0.5 to 2, else 2^-21.4
