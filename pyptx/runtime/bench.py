@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from statistics import median
 from typing import Any, Protocol
 
@@ -107,10 +107,9 @@ class TorchStopwatch:
     """The current GPU of torch."""
 
     def __init__(self) -> None:
-        try:
-            torch: Any = import_module("torch")
-        except ImportError:
-            raise RuntimeError("bench measures on a GPU of torch, and torch is not installed") from None
+        torch: Any = sys.modules.get("torch")
+        if torch is None:
+            raise RuntimeError("bench measures on a GPU of torch, and nothing has imported torch")
         if not torch.cuda.is_available():
             raise RuntimeError("bench measures on a GPU, and torch sees none; pyptx.predict needs none")
         self.torch = torch

@@ -176,7 +176,7 @@ def test_predictions_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_names() -> None:
     for configs, key, message in (
         ([], None, "needs one configuration at least"),
-        ([{"BLOK": 1}], None, "BLOK is not a template parameter of kernel doubled; it has: BLOCK"),
+        ([{"BLOCKS": 1}], None, "BLOCKS is not a template parameter of kernel doubled; it has: BLOCK"),
         ([{"N": 1}], None, "N is not a template parameter of kernel doubled"),
         (CONFIGS, ["M"], "key 'M' is not a dimension or template parameter"),
         (CONFIGS, ["BLOCK"], "BLOCK is in configs and in key"),
@@ -185,8 +185,8 @@ def test_wrong_names() -> None:
             tuned(configs, key=key)
     with pytest.raises(TypeError, match="put it above @kernel"):
         pyptx.autotune(CONFIGS)(lambda x: x)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="no template parameter 'BLOK'; it has: N, BLOCK"):
-        doubling().specialize(BLOK=1)
+    with pytest.raises(TypeError, match="no template parameter 'BLOCKS'; it has: N, BLOCK"):
+        doubling().specialize(BLOCKS=1)
 
 
 def test_a_measurement() -> None:
