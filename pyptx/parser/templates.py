@@ -173,8 +173,8 @@ def find(text: str, registers: int) -> Shape | None:
     """The shape of a statement (its registers left out: so many) that differs from one read before in constants and names."""
     spelled, constants = generalised(text)
     template = _templates.get(spelled) if constants else None
-    if template is None or template.registers != registers:
-        return None
+    if template is None or template.registers != registers or len(template.tokens) != len(constants):
+        return None  # counts differ where the text itself has a character that is a mark
     return template.filled(constants)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,22 @@ def test_garbage_is_an_error_quickly(text: str) -> None:
 @given(st.binary(max_size=300))
 def test_random_bytes_never_crash(data: bytes) -> None:
     pyptx.diagnose(data.decode("utf-8", "surrogateescape") + "\n")
+
+
+@pytest.mark.parametrize(
+    "head", ["add.s32", "sub.s32"]
+)  # one that was read before with other operands, one that was not
+def test_control_characters_are_refused_with_a_place(head: str) -> None:
+    """The reader has such characters in its keys, where registers and constants were."""
+    body = "\tadd.s32 %r1, %r1, 4;\n\tadd.s32 %r1, %r1, %r1;\n"
+    for operands in product(["%r1", "4", "\0", "\1", "\4", "\0f"], repeat=3):
+        line = f"\t{head} {', '.join(operands)};\n"
+        found = pyptx.diagnose(
+            f".version 8.5\n.target sm_90a\n.address_size 64\n.entry k()\n{{\n\t.reg .b32 %r<9>;\n{body}{line}\tret;\n}}\n"
+        )
+        foreign = any(operand[0] < " " for operand in operands)
+        assert bool(found) == (foreign or operands[0] == "4"), (line, found)
+        assert {d.line for d in found} <= {9}
 
 
 SEEDS = [p.read_bytes() for p in sorted(DATA.glob("*.ptx"))]
