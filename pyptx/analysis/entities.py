@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, extents
+from ..dialects.ptx.structure import DeclarationAttr, extents
 from ..dialects.ptx.syntax import Arguments, Immediate, Operand, Register, Sink, Symbol, plain_name
 from ..dialects.ptx.types import ARRAY_TYPES, SCALAR_TYPES, register_fits
 
@@ -185,10 +185,6 @@ def formals(declaration: DeclarationAttr) -> tuple[Formal, ...]:
 
 def signature_of(returns: Sequence[DeclarationAttr], params: Sequence[DeclarationAttr]) -> Signature:
     return Signature(tuple(f for d in returns for f in formals(d)), tuple(f for d in params for f in formals(d)))
-
-
-def function_signature(function: FunctionOp) -> Signature:
-    return signature_of(function.returns, function.parameters)
 
 
 # ------------------------------------------------------------------------------------------------------------ calls

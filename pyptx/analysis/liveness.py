@@ -30,9 +30,6 @@ class Liveness:
             yield self.crossing[low.bit_length() - 1]
             bits ^= low
 
-    def live_in(self, block: int) -> list[SSAValue]:
-        return list(self.values(self.into[block]))
-
     def live_out(self, block: int) -> list[SSAValue]:
         return list(self.values(self.out_of[block]))
 

@@ -80,12 +80,6 @@ def assign_registers(function: FunctionOp) -> bool:
     return changed
 
 
-def returned_registers(function: FunctionOp) -> list[RegType]:
-    """The registers that a device function returns its results in."""
-    registers = [d for d in function.returns if d.space == "reg"]
-    return [RegType((d.register_class, name, 0)) for d in registers for name, _ in d.items]
-
-
 class _Assigner:
     def __init__(self, function: FunctionOp):
         self.function = function

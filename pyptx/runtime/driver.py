@@ -535,11 +535,6 @@ def descriptor_store(driver: Driver, device: int) -> DescriptorStore:
     return DescriptorStore(driver, device)
 
 
-def tensor_map_type(dtype: str) -> int:
-    """CUtensorMapDataType of a PTX type name. KeyError for what TMA cannot move."""
-    return TENSOR_MAP_TYPES[dtype]
-
-
 TENSOR_MAP_TYPES: Mapping[str, int] = {
     "u8": 0, "s8": 0, "b8": 0, "e4m3": 0, "e5m2": 0, "ue8m0": 0, "u16": 1, "s16": 1, "b16": 1, "u32": 2, "b32": 2,
     "s32": 3, "u64": 4, "b64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "tf32": 11,

@@ -749,12 +749,3 @@ def iter_instructions(op: Operation) -> Iterator[Instruction]:
     for nested in op.walk():
         if isinstance(nested, Instruction):
             yield nested
-
-
-def needs_of(op: Instruction) -> list[tuple[str, Need]]:
-    """What the op needs (for version inference and retargeting): the needs of its most available form."""
-    classes = tuple(t.data[0] for t in op.register_types)
-    resolution = type(op).resolve(modifiers_of(type(op), op.properties), plain_roles(op.layout), classes)
-    return min(
-        (u.needs for u in resolution.uses), key=lambda n: max((x.since for _, x in n), default=(1, 0)), default=[]
-    )

@@ -215,7 +215,3 @@ def _place_inner(image: Image, function: FunctionOp) -> None:
                     placed = image.place(key, declaration, index, dict(scopes[-1]))
                     image.variables[key] = image.inner[op, name] = placed
                     scopes[-1][name] = key
-
-
-def missing_entry(name: str, known: Sequence[str]) -> SimulationError:
-    return SimulationError(f"the module has no entry {name}; it has {', '.join(known) or 'none'}")

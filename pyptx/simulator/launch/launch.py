@@ -40,7 +40,6 @@ MAX_THREADS = 1024
 MOST_SMS = 192
 """SMs of the largest GPU (GB202); no product has more."""
 MAX_CLUSTER = 16
-STATIC_SHARED_LIMIT = 48 * 1024
 TARGET_LANES = 8192
 """Threads that run together: enough to amortise NumPy's overhead, few enough for the caches."""
 MOST_LOCAL = 512 << 10

@@ -25,8 +25,6 @@ from ...diagnostics import Origin
 from ...dialects.ptx.instruction import Instruction
 
 T = TypeVar("T")
-POOLS = ("p", "8", "16", "32", "64", "128")
-"""Register pools by width: predicates, then sizes in bits."""
 
 SHARED_BASE = 0x400
 """First address of a CTA's shared memory in the .shared space; the system keeps what lies below, as on
