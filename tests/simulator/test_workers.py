@@ -93,8 +93,8 @@ def test_any_number_of_workers_gives_the_same(what: str, check: bool) -> None:
             shared = run(BODIES[what], workers=threads, **options)
         assert shared[:2] == alone[:2]
         assert str(shared[2].profile) == str(alone[2].profile)
-        assert (shared[2].instructions, shared[2].opcodes, shared[2].output) == (
-            alone[2].instructions, alone[2].opcodes, alone[2].output,
+        assert (shared[2].instructions, shared[2].opcodes, shared[2].prints) == (
+            alone[2].instructions, alone[2].opcodes, alone[2].prints,
         )  # fmt: skip
         assert said(shared[2]) == said(alone[2])
 

@@ -253,7 +253,7 @@ def _gather(pieces: Sequence[Piece], program: Program, report: Report, sanitizer
     _count(report, program, [sum(counts) for counts in zip(*(p.counts for p in pieces), strict=True)])
     if sanitizer is not None:
         report.findings += sanitizer.said
-    report.output = "".join(text for piece in pieces for text in piece.output)
+    report.prints = [printed for piece in pieces for printed in piece.prints]
     report.pieces = len(pieces)
     return sum(piece.steps for piece in pieces)
 

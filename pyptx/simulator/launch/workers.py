@@ -21,6 +21,7 @@ import numpy as np
 
 from ...diagnostics import SimulationError
 from ...numerics import quiet
+from ..machine.machine import Printed
 from ..machine.program import Inst, Program
 from ..machine.texture import Surface
 from ..observers.numerics import Numerics
@@ -63,7 +64,7 @@ class Piece:
     counts: list[int]
     """Executions of each segment."""
     steps: int
-    output: list[str]
+    prints: list[Printed]
     changes: dict[int, Change]
     """By the number of the allocation."""
     wrote: np.ndarray | None = None
@@ -181,7 +182,7 @@ def run_piece(program: bytes, rest: bytes, watch: Watch, first: int, count: int)
         for _ in run_range(engine, first, count):
             pass
     changes = {n: c for n, a, data in before if (c := _change(data, a.data)) is not None}
-    piece = Piece(engine.counts(), machine.clock, machine.output, changes)
+    piece = Piece(engine.counts(), machine.clock, machine.prints, changes)
     if profile is not None:
         piece.profile = Profile(profile.lines)
     if numerics is not None:
