@@ -86,7 +86,12 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.close(sys._getframe(1), error) and self.end:
+        if self.close(sys._getframe(1), error):
+            self.finish()
+
+    def finish(self) -> None:
+        """What is written at the end of the block."""
+        if self.end:
             current().label(self.end)
 
 
@@ -118,11 +123,7 @@ class While(Loop):
         self.place = current().place()
         super().__init__(start)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self.close(sys._getframe(1), error):
-            return
+    def finish(self) -> None:
         trace = current()
         reg = self.pred.reg if isinstance(self.pred, NegPred) else self.pred
         if self.before is not None:
@@ -155,11 +156,7 @@ class If(Block):
         self.note_names(sys._getframe(1))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self.close(sys._getframe(1), error):
-            return
+    def finish(self) -> None:
         trace = current()
         noted = None
         if self.before is not None:
@@ -199,11 +196,7 @@ class Else(Block):
         self.note_names(sys._getframe(1))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self.close(sys._getframe(1), error):
-            return
+    def finish(self) -> None:
         trace = current()
         if self.before is not None:
             assert self.of is not None
@@ -221,8 +214,5 @@ class Scope(Block):
         current().open_scope()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.close(sys._getframe(1), error):
-            current().close_scope()
+    def finish(self) -> None:
+        current().close_scope()
