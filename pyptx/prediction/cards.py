@@ -56,7 +56,9 @@ class Card:
     """The clock that the power limit leaves to dense tensor-core work, where it was measured."""
     tensor_factor: float = 1.0
     """GeForce cards have half the rate of sums in single precision."""
-    dram_fraction: Fact = field(default_factory=lambda: Fact(0.93, "ROWS", "fitted", 0.05))
+    dram_reads: Fact = field(default_factory=lambda: Fact(0.96, "ROWS", "fitted", 0.04))
+    """The share of the bandwidth that kernels reach that read only; and those that write as well."""
+    dram_mixed: Fact = field(default_factory=lambda: Fact(0.91, "ROWS", "fitted", 0.04))
     aliases: tuple[str, ...] = ()
 
     @property
@@ -137,23 +139,25 @@ def _per_sm(sms: int, bytes: float = 48) -> Fact:
     return Fact(sms * bytes, _PER_SM, "assumed", 0.3)
 
 
+GDDR = Fact(0.82, "ROWS", "fitted", 0.06)
+
 CARDS = (
     Card("A100 SXM 80GB", "sm_80", _wp(108), _wp(1.41), _wp(2039), _wp(40), _wp(400), _wp(5120),
-         dram_fraction=Fact(0.9, "ROWS", "fitted", 0.05), aliases=("A100", "A100 80GB")),
-    Card("RTX A6000", "sm_86", _wp(84), _wp(1.80), _wp(768), _wp(6), _wp(300), _per_sm(84), aliases=("A6000",)),
-    Card("RTX 3080", "sm_86", _wp(68), _wp(1.71), _wp(760), _wp(5), _wp(320), _per_sm(68), tensor_factor=0.5),
-    Card("RTX 4090", "sm_89", _wp(128), _wp(2.52), _wp(1008), _wp(72), _wp(450), Fact(1946, "L2ADA", "sourced", 0.2), tensor_factor=0.5),
-    Card("L20", "sm_89", _wp(92), _wp(2.52), _wp(864), _wp(96), _wp(275), Fact(1946, "L2ADA, of the RTX 4090", "assumed", 0.3)),
-    Card("L4", "sm_89", _wp(58), _wp(2.04), _wp(300), _wp(48), _wp(72), Fact(972, "L2ADA, of the RTX 4090", "assumed", 0.3)),
+         aliases=("A100", "A100 80GB")),
+    Card("RTX A6000", "sm_86", _wp(84), _wp(1.80), _wp(768), _wp(6), _wp(300), _per_sm(84), aliases=("A6000",), dram_mixed=GDDR),
+    Card("RTX 3080", "sm_86", _wp(68), _wp(1.71), _wp(760), _wp(5), _wp(320), _per_sm(68), tensor_factor=0.5, dram_mixed=GDDR),
+    Card("RTX 4090", "sm_89", _wp(128), _wp(2.52), _wp(1008), _wp(72), _wp(450), Fact(1946, "L2ADA", "sourced", 0.2), tensor_factor=0.5, dram_mixed=GDDR),
+    Card("L20", "sm_89", _wp(92), _wp(2.52), _wp(864), _wp(96), _wp(275), Fact(1946, "L2ADA, of the RTX 4090", "assumed", 0.3), dram_mixed=GDDR),
+    Card("L4", "sm_89", _wp(58), _wp(2.04), _wp(300), _wp(48), _wp(72), Fact(972, "L2ADA, of the RTX 4090", "assumed", 0.3), dram_mixed=GDDR),
     Card("H100 SXM", "sm_90a", _wp(132), _wp(1.98), _wp(3350), _wp(50), _wp(700), _per_sm(132),
          Fact(1.55, "WAY", "sourced", 0.02), aliases=("H100", "H100 SXM5 80GB", "H100 SXM5")),
     Card("H100 PCIe", "sm_90a", _wp(114), _wp(1.755), _wp(2039), _wp(50), _wp(350), _per_sm(114)),
     Card("H200", "sm_90a", _wp(132), _wp(1.98), _wp(4800), _wp(50), _wp(700), _per_sm(132), Fact(1.55, "WAY, of H100 SXM", "assumed", 0.05)),
     Card("B200", "sm_100a", _wp(148), _wp(1.965), _wp(8000), _wp(126.5), _wp(1000), _per_sm(148)),
     Card("RTX 5090", "sm_120a", _wp(170), _wp(2.407), _wp(1792), _wp(96), _wp(575), Fact(4096, "WAY, of the RTX PRO 6000", "assumed", 0.2),
-         tensor_factor=0.5),
+         tensor_factor=0.5, dram_mixed=Fact(0.73, "ROWS", "fitted", 0.04)),
     Card("RTX PRO 6000 Max-Q", "sm_120a", _wp(188), Fact(2.28, "WAY", "sourced"), _wp(1792), _wp(128), _wp(300),
-         Fact(4096, "WAY", "derived", 0.1), Fact(1.52, "WAY", "sourced", 0.02), aliases=("RTX PRO 6000", "RTX PRO 6000 Blackwell Max-Q")),
+         Fact(4096, "WAY", "derived", 0.1), Fact(1.52, "WAY", "sourced", 0.02), aliases=("RTX PRO 6000", "RTX PRO 6000 Blackwell Max-Q"), dram_mixed=GDDR),
 )  # fmt: skip
 """NVIDIA's numbers, as recalled, but where a fact says otherwise."""
 

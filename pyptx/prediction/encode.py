@@ -312,6 +312,17 @@ def _shift_left(at: Encoder, row: Ints, i: Instruction) -> None:
     row[e.E_X] = 32 if "W" in i.modifiers else 33
 
 
+@family("FCHK")
+def _check_division(at: Encoder, row: Ints, i: Instruction) -> None:
+    """Whether a division needs the slow path for very large and small numbers: taken to be rare."""
+    row[e.E_DO], row[e.E_OP] = e.DO_COMPARE, e.C_FALSE
+    out, _, _ = split(i.operands)
+    predicates(row, out, ())
+    row[e.E_I] = e.TRUE
+    at.source(row, 0, None)
+    at.source(row, 1, None)
+
+
 COMPARISONS = {
     "EQ": e.C_EQ,
     "NE": e.C_NE,

@@ -28,12 +28,20 @@ __all__ = ["LAUNCH_US", "predict_function"]
 
 LAUNCH_US = 1.2
 """Between kernels that follow each other (fitted, docs/prediction.md)."""
-BUDGET = 1_200_000
+BUDGET = 400_000
 """Instructions of warps that one replay should have at most."""
 FEW, MORE = 6, 12
 """Iterations of a loop that is shortened: two replays and a line through them."""
-KEPT_BY_L2 = 0.85
-"""A working set of this share of L2 stays there between launches (fitted: elementwise and softmax rows of L20)."""
+KEPT_BY_L2 = 1.0
+"""A working set of this share of L2 stays there between launches (fitted: elementwise row of L20 with 96 MiB; the prediction's range has both
+where it is near).
+"""
+NEAR_L2 = 0.7, 1.4
+LOADED_MS, LOADED_SHARE = 3.0, 0.15
+MODEL_ERROR = 0.88, 1.25
+"""What the range adds for the model itself (the errors of docs/prediction.md, most of which are too small times)."""
+LIMITED_MS = 1.0
+"""The power limit lowers the clock of kernels that take longer."""
 PER_CLOCK_AND_SM = 64
 """Bytes from L2 to one SM."""
 NAMES = {
@@ -47,19 +55,31 @@ REASONS = {
 }  # fmt: skip
 
 
+_MOVES = (r.LOAD, r.ASYNC_COPY), (r.STORE, r.REDUCTION)
 SAMPLED = 128
 """CTAs of a wave that are looked at for what they share."""
 SECTOR_BITS = 46
 
 
-def _sectors(part: Emulated) -> NDArray[np.int64]:
-    """Each load's number, and each sector that it touches, once."""
-    loads = part.records[np.isin(part.records[:, r.ACCESS], (r.LOAD, r.ASYNC_COPY))].astype(np.int64)
-    counts = loads[:, r.LINES]
-    at = np.arange(int(counts.sum())) + np.repeat(loads[:, r.FIRST_LINE] - np.cumsum(counts) + counts, counts)
-    lines, keys = part.lines[at], np.repeat(loads[:, r.INDEX], counts) << SECTOR_BITS
-    each = [(keys + lines[:, 0] * 4 + s)[lines[:, 1] >> s & 1 == 1] for s in range(4)]
-    return np.unique(np.concatenate(each))
+def _sectors(part: Emulated, kinds: tuple[int, ...], once: bool) -> NDArray[np.int64]:
+    """Instruction and sector of each access of some kinds; `once`: an instruction that touches a sector again does not count."""
+    found = part.records[np.isin(part.records[:, r.ACCESS], kinds)].astype(np.int64)
+    counts = found[:, r.LINES]
+    at = np.arange(int(counts.sum())) + np.repeat(found[:, r.FIRST_LINE] - np.cumsum(counts) + counts, counts)
+    lines, keys = part.lines[at], np.repeat(found[:, r.INDEX], counts) << SECTOR_BITS
+    each = np.concatenate([(keys + lines[:, 0] * 4 + s)[lines[:, 1] >> s & 1 == 1] for s in range(4)])
+    return np.unique(each) if once else each
+
+
+def _first_touches(parts: Sequence[NDArray[np.int64]], share: float) -> float:
+    """For each load, how many CTAs share a sector follows from how often those of a sample meet."""
+    found = np.concatenate(parts)
+    if not len(found):
+        return 0.0
+    every = np.unique(found >> SECTOR_BITS, return_counts=True)[1]
+    distinct = np.unique(np.unique(found) >> SECTOR_BITS, return_counts=True)[1]
+    first = [d / n * _unseen(d / n, share) for n, d in zip(every.tolist(), distinct.tolist(), strict=True)]
+    return min(1.0, float(np.average(first, weights=every)))
 
 
 def _unseen(distinct: float, share: float) -> float:
@@ -76,14 +96,23 @@ def _unseen(distinct: float, share: float) -> float:
 
 
 @dataclass(frozen=True)
-class Replays:
-    """The cycles of the whole launch, and the replay that shows where they go."""
+class Run:
+    """What the busiest SM does in the whole launch."""
 
     cycles: float
-    shown: sm.Replayed
+    out: Reals
+    stalls: NDArray[np.float64]
     extrapolated: bool
-    busy_ctas: int
-    """CTAs that `shown` ran."""
+    """From a few iterations of a loop."""
+
+    def towards(self, other: Run, steps: float, extrapolated: bool) -> Run:
+        """On the line from this to another replay, so many times their distance away."""
+        return Run(
+            self.cycles + steps * (other.cycles - self.cycles),
+            self.out + steps * (other.out - self.out),
+            np.maximum(self.stalls + steps * (other.stalls - self.stalls), 0),
+            extrapolated or self.extrapolated,
+        )
 
 
 class Model:
@@ -107,7 +136,7 @@ class Model:
         self.loop = self._loop()
         self.traces = self._traced(FEW) if self.loop else self._traced(0)
         self.longer = self._traced(MORE) if self.loop else None
-        self.first_touches = self._first_touches()
+        self.first_touches, self.first_writes = self._shares()
 
     def _numbers(self) -> list[int]:
         """CTAs that one SM in the middle of the card gets."""
@@ -126,26 +155,22 @@ class Model:
         room = min(4_000_000, 2 * self.whole.executed + 1000)
         return [self.emulator.run(n, loop=between, kept=kept, records=room) for n in self._numbers()]
 
-    def _first_touches(self) -> float:
-        """Of the sectors that the CTAs of a wave ask L2 for at about the same time, those that no other asked for before. A few CTAs of the
-        wave are drawn at random; for each load the number of CTAs that share a sector follows from how often those meet.
-        """
-        if self.stays_in_l2:
-            return 0.0
+    def _sample(self) -> tuple[list[Emulated], float]:
+        """CTAs of a wave, drawn at random, and which share of it they are."""
         g = self.geometry
         wave = min(g.ctas, self.sms * self.resident)
         chosen = np.random.default_rng(0).choice(wave, min(wave, SAMPLED), replace=False)
-        found = np.concatenate(
-            [_sectors(self.emulator.run(int(n), most=g.warps * 200, records=g.warps * 200)) for n in chosen]
-        )
-        if not len(found):
-            return 0.0
-        loads, all_ = np.unique(found >> SECTOR_BITS, return_counts=True)
-        distinct = np.unique(np.unique(found) >> SECTOR_BITS, return_counts=True)[1]
-        first = [
-            d / n * _unseen(d / n, len(chosen) / wave) for n, d in zip(all_.tolist(), distinct.tolist(), strict=True)
-        ]
-        return min(1.0, float(np.average(first, weights=all_))) if len(loads) else 0.0
+        return [self.emulator.run(int(n), most=g.warps * 200, records=g.warps * 200) for n in chosen], len(
+            chosen
+        ) / wave
+
+    def _shares(self) -> tuple[float, float]:
+        """Of the sectors that a wave reads from L2, and of those that it writes, how many nobody else touches at about the same time."""
+        parts, share = self._sample()
+        loads = _first_touches([_sectors(p, (r.LOAD, r.ASYNC_COPY), True) for p in parts], share)
+        whole = [_sectors(p, (r.STORE, r.REDUCTION), False) for p in self.traces]
+        total, distinct = sum(map(len, whole)), sum(len(np.unique(w & ((1 << SECTOR_BITS) - 1))) for w in whole)
+        return loads, distinct / total if total else 1.0
 
     @property
     def working_set(self) -> int:
@@ -155,6 +180,22 @@ class Model:
     def stays_in_l2(self) -> bool:
         return self.working_set <= KEPT_BY_L2 * self.card.l2_mib.value * 2**20
 
+    def _warm(self, way: int) -> bool:
+        """Whether the arguments are in L2. Where they nearly fit, the fast end of the range has them there, the slow one not."""
+        filled = self.working_set / (self.card.l2_mib.value * 2**20)
+        if way and NEAR_L2[0] <= filled <= NEAR_L2[1]:
+            return way < 0
+        return self.stays_in_l2
+
+    def _dram(self) -> Fact:
+        """The share of the bandwidth that is reached: DRAM loses time between reads and writes."""
+        loads, stores = (
+            sum(int(p.records[np.isin(p.records[:, r.ACCESS], k), r.SECTORS].sum()) for p in self.traces)
+            for k in _MOVES
+        )
+        written = stores * self.first_writes / max(1.0, loads * self.first_touches + stores * self.first_writes)
+        return self.card.dram_mixed if 0.1 <= written else self.card.dram_reads
+
     def parameters(self, way: int = 0) -> Reals:
         """The parameters of the replay; `way`: -1 with all uncertain numbers at their fast end, 1 at their slow end."""
         a, card = self.card.architecture, self.card
@@ -163,8 +204,8 @@ class Model:
         def at(fact: Fact, faster: int) -> float:
             return fact.value * (1 + way * faster * fact.spread)
 
-        dram = at(card.dram_gb_s, -1) * at(card.dram_fraction, -1) / self.clock / active
-        warm = self.stays_in_l2
+        dram = at(card.dram_gb_s, -1) * at(self._dram(), -1) / self.clock / active
+        warm = self._warm(way)
         shared = self.geometry.shared * self.resident
         lines = max(16.0, (a.l1_kib.value * 1024 - shared) / 128)
         return sm.parameters(
@@ -172,36 +213,32 @@ class Model:
             lsu_interval=max(1, WARP / a.lanes.value), shared_latency=at(a.shared_latency, 1), l1_latency=at(a.l1_latency, 1),
             l2_latency=at(a.l2_latency, 1), l2_bytes=min(PER_CLOCK_AND_SM, at(card.l2_bytes, -1) / active),
             dram_latency=max(0.0, at(a.dram_latency, 1) - a.l2_latency.value), dram_bytes=dram,
-            dram_reads=0.0 if warm else self.first_touches, dram_writes=0.0 if warm else 1.0, l1_lines=lines, launch=150,
+            dram_reads=0.0 if warm else self.first_touches, dram_writes=0.0 if warm else self.first_writes, l1_lines=lines, launch=150,
             barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9,
         )  # fmt: skip
 
-    def replays(self, parameters: Reals) -> Replays:
+    def replays(self, parameters: Reals) -> Run:
+        """The whole launch. Where a loop was shortened: a line through replays of two numbers of its iterations."""
         if self.longer is None or self.loop is None:
-            cycles, shown, ctas = self._launch(self.traces, parameters)
-            return Replays(cycles, shown, False, ctas)
-        few, _, _ = self._launch(self.traces, parameters)
-        more, shown, ctas = self._launch(self.longer, parameters)
-        each = (more - few) / (MORE - FEW)
-        cycles = more + each * max(0.0, self.loop.trips - MORE)
-        return Replays(cycles, shown, True, ctas)
+            return self._launch(self.traces, parameters)
+        few, more = self._launch(self.traces, parameters), self._launch(self.longer, parameters)
+        return few.towards(more, max(1.0, (self.loop.trips - FEW) / (MORE - FEW)), True)
 
-    def _launch(self, traces: Sequence[Emulated], parameters: Reals) -> tuple[float, sm.Replayed, int]:
-        """The cycles of all CTAs of the busiest SM: those of two numbers of waves, and a line through them."""
+    def _launch(self, traces: Sequence[Emulated], parameters: Reals) -> Run:
+        """All CTAs of the busiest SM: those of two numbers of waves, and a line through them."""
         joined = join(traces, self.geometry.warps)
         size = max(1, len(joined.records) // joined.ctas)
         affordable = max(self.resident, BUDGET // size)
+
+        def run(ctas: int) -> Run:
+            found = sm.run(self.rows, joined, parameters, ctas, self.resident)
+            return Run(found.cycles, found.out, found.stalls, False)
+
         if self.each <= affordable:
-            found = sm.run(self.rows, joined, parameters, self.each, self.resident)
-            return found.cycles, found, self.each
+            return run(self.each)
         rest = self.each % self.resident or self.resident
-        short = sm.run(self.rows, joined, parameters, rest, self.resident)
-        longer = rest + self.resident
-        if longer + self.resident <= affordable:
-            short, longer = sm.run(self.rows, joined, parameters, longer, self.resident), longer + self.resident
-        found = sm.run(self.rows, joined, parameters, longer, self.resident)
-        waves = (self.each - longer) / self.resident
-        return found.cycles + waves * (found.cycles - short.cycles), found, longer
+        short = rest + self.resident if rest + 2 * self.resident <= affordable else rest
+        return run(short).towards(run(short + self.resident), (self.each - short) / self.resident, False)
 
 
 def predict_function(
@@ -217,22 +254,34 @@ def predict_function(
     model = Model(function, geometry, card, ghz, used)
     middle = model.replays(model.parameters())
     fast, slow = model.replays(model.parameters(-1)).cycles, model.replays(model.parameters(1)).cycles
-    low, high = min(fast, middle.cycles) * 0.9, max(slow, middle.cycles) * 1.1
+    low, high = min(fast, middle.cycles) * MODEL_ERROR[0], max(slow, middle.cycles) * MODEL_ERROR[1]
     notes, factor = _doubts(model)
     low, high = low / factor, high * factor
-    out = middle.shown.out
+    if card.loaded_ghz is not None and clock is None and middle.cycles / ghz / 1e6 >= LIMITED_MS:
+        high *= max(1.0, ghz / card.loaded_ghz.value)
+        notes.append(
+            f"the slow end of the range is at {card.loaded_ghz.value:g} GHz, what the power limit leaves to the heaviest kernels"
+        )
+    out = middle.out
     utilisation = _utilisation(out, model)
     busiest = max(utilisation.values(), default=0.0)
-    loaded = card.loaded_ghz.value if card.loaded_ghz and utilisation.get(NAMES[Unit.TENSOR], 0) > 0.4 else None
-    share = model.each / max(middle.busy_ctas, 1) * min(model.sms, geometry.ctas)
+    loaded = _loaded_clock(card, middle.cycles / ghz / 1e6, utilisation.get(NAMES[Unit.TENSOR], 0))
+    share = min(model.sms, geometry.ctas)
     return Prediction(
         kernel=function.name, card=card.name, cycles=round(middle.cycles), low=low, high=high, clock_ghz=ghz,
-        binds=_binds(utilisation, middle.shown, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
-        stalls=_stalls(middle.shown), lines=_lines(function, middle.shown, model, text), roofline=busiest, launch_us=LAUNCH_US,
+        binds=_binds(utilisation, middle, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
+        stalls=_stalls(middle), lines=_lines(function, middle, model, text), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=used,
         waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
         l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated, notes=notes,
     )  # fmt: skip
+
+
+def _loaded_clock(card: Card, milliseconds: float, tensor: float) -> float | None:
+    """The clock under the power limit, of long kernels that keep the tensor cores busy (fitted: rows of 8192 x 8192, docs/prediction.md)."""
+    if card.loaded_ghz is None or milliseconds < LOADED_MS or tensor < LOADED_SHARE:
+        return None
+    return card.loaded_ghz.value
 
 
 ASYNCHRONOUS = frozenset(
@@ -312,13 +361,13 @@ def _utilisation(out: Reals, model: Model) -> dict[str, float]:
     return {name: min(1.0, share) for name, share in found.items() if share > 0}
 
 
-def _stalls(shown: sm.Replayed) -> dict[str, float]:
+def _stalls(shown: Run) -> dict[str, float]:
     whole = shown.stalls.sum(0)
     total = max(float(whole.sum()), 1.0)
     return {REASONS[Stall(k)]: float(x) / total for k, x in enumerate(whole) if x > 0}
 
 
-def _binds(utilisation: dict[str, float], shown: sm.Replayed, model: Model, us: float) -> str:
+def _binds(utilisation: dict[str, float], shown: Run, model: Model, us: float) -> str:
     name, share = max(utilisation.items(), key=lambda kv: kv[1])
     if us < LAUNCH_US:
         return f"the launch ({us:.2f} us of work)"
@@ -331,7 +380,7 @@ def _binds(utilisation: dict[str, float], shown: sm.Replayed, model: Model, us: 
     return f"latency: warps wait for {reason} ({waits.get(reason, 0):.0%} of their cycles), {name} is {share:.0%} busy{tail}"
 
 
-def _lines(function: Function, shown: sm.Replayed, model: Model, text: Sequence[str]) -> list[LineStalls]:
+def _lines(function: Function, shown: Run, model: Model, text: Sequence[str]) -> list[LineStalls]:
     by_line: dict[int | None, Ints | Reals] = {}
     executed: dict[int | None, int] = {}
     for i, waits, count in zip(function, shown.stalls, model.whole.counts[:, 0], strict=True):

@@ -13,7 +13,7 @@ from .cards import Card
 from .native import Ints
 from .replay import Unit
 
-__all__ = ["Use", "table", "unit_of", "use_of"]
+__all__ = ["ASYNCHRONOUS", "Use", "pipe_of", "table", "unit_of", "use_of"]
 
 WARP, SUBCORES = 32, 4
 
@@ -33,13 +33,13 @@ def _opcodes(text: str) -> frozenset[str]:
 
 UNITS = {
     Unit.BRANCH: _opcodes(
-        "BRA BRX JMP JMX EXIT KILL CALL RET BSSY BSYNC BREAK WARPSYNC NOP YIELD NANOSLEEP BMOV DEPBAR ERRBAR MEMBAR CCTL BPT ACQBULK PREEXIT"
+        "BRA BRX JMP JMX EXIT KILL CALL RET BSSY BSYNC BREAK WARPSYNC NOP YIELD NANOSLEEP BMOV DEPBAR ERRBAR MEMBAR CCTL CCTLL BPT ACQBULK PREEXIT ENDCOLLECTIVE CGAERRBAR FENCE DEPCHK RPCMOV USETMAXREG"
     ),
     Unit.FMA: _opcodes("FFMA FADD FMUL FADD32I FMUL32I FFMA32I FFMA2 FADD2 FMUL2"),
     Unit.IMAD: _opcodes("IMAD IMAD32I IDP"),
     Unit.XU: _opcodes("MUFU I2F F2I F2F FRND I2FP F2IP POPC FLO BREV I2I"),
     Unit.MEMORY: _opcodes(
-        "LDG STG LD ST LDS STS LDL STL LDSM STSM LDGSTS LDGDEPBAR ATOM ATOMG ATOMS RED REDG REDS SHFL BAR MOVM REDUX MATCH"
+        "LDG STG LD ST LDS STS LDL STL LDSM STSM LDGSTS LDGDEPBAR ATOM ATOMG ATOMS RED REDG REDS SHFL BAR MOVM REDUX MATCH TEX TLD TLD4 TMML TXD TXQ SULD SUST SURED SUATOM"
     ),
     Unit.TENSOR: _opcodes("HMMA QMMA OMMA IMMA DMMA BMMA"),
     Unit.HALF: _opcodes("HADD2 HFMA2 HMUL2 HSETP2 HMNMX2 HSET2"),
@@ -47,9 +47,24 @@ UNITS = {
     Unit.UNIFORM: _opcodes("S2UR R2UR LDC LDCU CREDUX VOTEU ELECT"),
     Unit.ALU: _opcodes(
         "IADD3 IADD VIADD VIADDMNMX LEA LOP3 PLOP3 SHF SHL SHR ISETP FSETP SEL FSEL IMNMX VIMNMX VIMNMX3 FMNMX FMNMX3 PRMT IABS BMSK SGXT "
-        "MOV MOV32I CS2R S2R P2R R2P VOTE F2FP FSET FCHK IADD32I LOP32I B2R LEPC I2IP"
+        "MOV MOV32I CS2R S2R P2R R2P VOTE F2FP FSET FCHK IADD32I LOP32I B2R LEPC I2IP VABSDIFF VABSDIFF4 ISCADD BFE BFI R2B CS2UR CSMTEST GETLMEMBASE QSPC"
     ),
 }
+ASYNCHRONOUS = {
+    "TMA": _opcodes("UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UBLKCP UBLKRED UBLKPF"),
+    "mbarrier": _opcodes("SYNCS ARRIVES UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET"),
+    "wgmma": _opcodes("HGMMA QGMMA IGMMA BGMMA WARPGROUP WARPGROUPDEPBAR WARPGROUPSET"),
+    "tcgen05": _opcodes(
+        "LDTM STTM LDT STT UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR UTCCP UTCSHIFT UTCATOMSWS UVIRTCOUNT"
+    ),
+    "work queue": _opcodes("UGETNEXTWORKID"),
+}
+"""What runs by itself, or waits for that: its time is only bounded (`model`)."""
+_ASYNCHRONOUS = {opcode: name for name, opcodes in ASYNCHRONOUS.items() for opcode in opcodes}
+NAMES = {
+    Unit.BRANCH: "branch", Unit.FMA: "fp32", Unit.ALU: "integer", Unit.IMAD: "multiply", Unit.XU: "special", Unit.MEMORY: "memory",
+    Unit.TENSOR: "tensor", Unit.UNIFORM: "uniform", Unit.HALF: "half", Unit.DOUBLE: "fp64",
+}  # fmt: skip
 _OF = {opcode: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
 _KINDS = {"BAR": r.BARRIER, "LDGDEPBAR": r.COMMIT, "LDSM": r.LDMATRIX, "STSM": r.LDMATRIX, "SHFL": r.SHUFFLE}
 
@@ -60,6 +75,14 @@ def unit_of(instruction: Instruction) -> Unit | None:
     if found is None and re.match(r"U(?!T|BLK|GETNEXT|VIRT|SETMAXREG)", instruction.opcode):
         return Unit.UNIFORM
     return found
+
+
+def pipe_of(instruction: Instruction) -> str | None:
+    """The name of the pipe, or of the unit that works by itself; None for an opcode that is not known."""
+    if found := _ASYNCHRONOUS.get(instruction.opcode):
+        return found
+    unit = unit_of(instruction)
+    return None if unit is None else NAMES[unit]
 
 
 def _cycles(rate: float) -> int:

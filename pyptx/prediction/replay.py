@@ -77,8 +77,8 @@ RESULTS = O_BUSY + UNITS
 
 # State of a warp.
 (
-    W_POS, W_END, W_CTA, W_READY, W_SB, W_DONE, W_WAITING, W_LAST, W_SUB, W_GROUPS, W_INFLIGHT, W_AGE, W_WAKE, W_WHY, W_REPEAT, W_RING,
-) = (0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)  # fmt: skip
+    W_POS, W_END, W_CTA, W_READY, W_SB, W_DONE, W_WAITING, W_LAST, W_SUB, W_GROUPS, W_INFLIGHT, W_AGE, W_WAKE, W_WHY, W_REPEAT, W_FROM, W_RING,
+) = (0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21)  # fmt: skip
 RING = 16
 WARP = W_RING + RING
 # State of a sub-core.
@@ -111,6 +111,7 @@ def start_cta(
         warps[w + W_WAKE] = at
         warps[w + W_LAST] = at
         warps[w + W_AGE] = number
+        warps[w + W_FROM] = S_FIXED
         warps[w + W_REPEAT] = cta // int(p[P_TRACED]) % int(p[P_COPIES]) * int(p[P_LINES] - p[P_PRIVATE])
         best = 0
         for s in range(1, subcores):
@@ -145,6 +146,7 @@ def release(bar: int, cta: int, per_cta: int, at: int, warps: Ints) -> int:
             warps[w + W_WAITING] = 0
             warps[w + W_READY] = max(warps[w + W_READY], at)
             warps[w + W_WAKE] = warps[w + W_READY]
+            warps[w + W_FROM] = S_BARRIER
     return 0
 
 
@@ -165,7 +167,7 @@ def earliest(w: int, b: int, ins: Ints, records: Halves, p: Reals, warps: Ints, 
     """
     row = records[warps[w + W_POS] * RECORD + INDEX] * COLUMNS
     at = warps[w + W_READY]
-    why[0] = S_FIXED
+    why[0] = warps[w + W_FROM]
     mask = ins[row + WAIT]
     if mask:
         for k in range(6):
@@ -420,6 +422,7 @@ def attribute(w: int, index: int, t: int, warps: Ints, scratch: Ints, stalls: Re
     stalls[index * REASONS + contended] += t - own
     warps[w + W_LAST] = t + 1
     warps[w + W_WHY] = 0
+    warps[w + W_FROM] = S_FIXED
     return 0
 
 
@@ -451,6 +454,11 @@ def issue(
         if unit == U_MEMORY:
             subs[b + B_AGU] = begin + 1
         scratch[3] = begin + 4
+        if ins[row + KIND] == SHUFFLE:  # through the pipe that loads go through
+            servers[0] = max(float(begin + 4), servers[0]) + p[P_LSU_INTERVAL]
+            out[O_PIPE_CYCLES] += p[P_LSU_INTERVAL]
+            scratch[3] = max(scratch[3], int(servers[0]))
+            scratch[4] = int(servers[0] + p[P_SHARED_LATENCY]) - 4
     if ins[row + KIND] == COMMIT:
         warps[w + W_RING + warps[w + W_GROUPS] % RING] = warps[w + W_INFLIGHT]
         warps[w + W_GROUPS] += 1

@@ -73,16 +73,28 @@ class Prediction:
         return None if found is None else found * 1e6
 
     @property
+    def likely_us(self) -> float:
+        """The predicted time at the clock that the power limit leaves, where that is known; else at this prediction's. NaN where only a bound
+        is known.
+        """
+        found = self.seconds(None, self.loaded_ghz)
+        return float("nan") if found is None else found * 1e6
+
+    @property
     def range_us(self) -> tuple[float, float | None]:
         low, high = self.seconds(self.low), None if self.high is None else self.seconds(self.high)
         assert low is not None
         return low * 1e6, None if high is None else high * 1e6
 
-    def to_json(self) -> str:
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
         data: dict[str, Any] = asdict(self)
         data["predicted"] = True
         data["time_us"], data["range_us"] = self.time_us, self.range_us
-        return json.dumps(data, indent=1)
+        return data
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_json(), indent=1)
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.range_us

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "lsp": "the language server for editors: diagnostics, completion, hover, rename and the rest",
     "info": "versions, tools found, GPU, cache",
     "puzzle": "small kernels to write, judged by the simulator and its sanitizer",
+    "sass": "the machine code of a kernel with control codes, PTX lines, live registers and pipes",
     "transpile": "turn PTX into Python that gives it back",
 }
 """Subcommand -> one line of help."""

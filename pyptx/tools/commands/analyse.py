@@ -21,6 +21,7 @@ from ...parser.diagnose import diagnose_text
 from ...parser.module import parse_text
 from ...sources import read_argument
 from ..ptxas import PtxasResult, ToolNotFound, assemble, supported_archs
+from ..report import timing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dynamic-shared", metavar="BYTES", type=int, default=0, help="shared memory that the launch adds"
     )
     parser.add_argument("--no-ptxas", action="store_true", help="estimate registers; no SASS in the page")
+    timing.add_arguments(parser)
 
 
 def _shape(text: str) -> Shape:
@@ -48,6 +50,9 @@ def _shape(text: str) -> Shape:
 
 
 def run(options: argparse.Namespace) -> int:
+    if (lacking := timing.required(options)) is not None:
+        print(f"pyptx: {lacking}", file=sys.stderr)
+        return 2
     text, name = read_argument(options.file)
     try:
         builtin = parse_text(text, name, allow_unknown=True)
@@ -70,6 +75,9 @@ def run(options: argparse.Namespace) -> int:
         dynamic_shared=options.dynamic_shared,
         registers=registers,
     )
+    predicted = (
+        timing.predictions(text, [r.name for r in reports if r.function.is_entry], options) if options.time else []
+    )
     if options.html:
         from ..report.page import page
 
@@ -85,12 +93,13 @@ def run(options: argparse.Namespace) -> int:
                     "target": module.target.target,
                     "refused": [asdict(d) for d in refused],
                     "functions": [as_json(r) for r in reports],
+                    **({"predicted": [p.as_json() for p in predicted]} if options.time else {}),
                 },
                 indent=1,
             )
         )
     else:
-        print("\n\n".join(as_text(r, name) for r in reports))
+        print("\n\n".join([*(as_text(r, name) for r in reports), *map(str, predicted)]))
     return _refusal(refused)
 
 

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         return 2
     try:
         arguments = [argument(text, seed) for seed, text in enumerate(options.arg)]
-        grid, block, cluster = (_sizes(v) for v in (options.grid, options.block, options.cluster))
+        grid, block, cluster = (sizes(v) for v in (options.grid, options.block, options.cluster))
     except ValueError as error:
         print(f"pyptx debug: {error}", file=sys.stderr)
         return 2
@@ -143,7 +143,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if any(f.severity != "advice" for f in report.findings) else 0
 
 
-def _sizes(text: str | None) -> tuple[int, ...] | None:
+def sizes(text: str | None) -> tuple[int, ...] | None:
     """The numbers of `--grid`, `--block` or `--cluster`. ValueError if it holds anything else."""
     if text is None:
         return None

@@ -1,0 +1,62 @@
+"""`pyptx analyse --time`: predicted times of the kernels of a file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ...diagnostics import PTXError
+from ...prediction import CARDS, Prediction, predict
+from ...runtime.compile import NoCompiler
+from ...sass import SassError
+from ...simulator import load
+from ..ptxas import ToolNotFound
+
+__all__ = ["add_arguments", "predictions", "required"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("predicted time", "needs ptxas, nvdisasm and llvmlite")
+    group.add_argument("--time", action="store_true", help="predict how long a launch takes")
+    names = ", ".join(card.name for card in CARDS)
+    group.add_argument("--card", action="append", default=[], help=f"on this card (several are fine): {names}")
+    group.add_argument("--clock", type=float, help="at this clock in GHz (default: the card's boost clock)")
+    group.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
+    group.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        help="a parameter, in order, as for debug: zeros:f32:1024, u32:5, a .npy file",
+    )
+
+
+def required(options: argparse.Namespace) -> str | None:
+    """What a prediction lacks; None where nothing does."""
+    if not options.time:
+        return "--card, --clock and --arg belong to --time" if options.card or options.clock or options.arg else None
+    if not options.card:
+        return f'--time needs --card, such as --card "{CARDS[6].name}"'
+    return None
+
+
+def predictions(text: str, names: Sequence[str], options: argparse.Namespace) -> list[Prediction]:
+    """One for each kernel of these names and each card. PTXError with what is needed."""
+    from ..commands.debug import argument, sizes
+
+    kernels = load(text)
+    chosen = [n for n in names if n in kernels]
+    if len(chosen) > 1:
+        raise PTXError(f"--time takes one kernel, and the file has {', '.join(chosen)}: choose one by --kernel")
+    try:
+        arguments: list[Any] = [argument(word) for word in options.arg]
+        return [
+            predict(
+                kernels[name], *arguments, card=card, clock=options.clock, grid=sizes(options.grid), block=options.block,
+                smem=options.dynamic_shared,
+            )
+            for name in chosen
+            for card in options.card
+        ]  # fmt: skip
+    except (SassError, ToolNotFound, NoCompiler, ValueError) as error:
+        raise PTXError(f"no predicted time: {error}") from None

@@ -1,0 +1,67 @@
+"""`pyptx sass` and `pyptx analyse --time`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyptx.tools.cli import main
+
+from .test_predict import COPY, has_tools
+
+pytestmark = pytest.mark.skipif(not has_tools(), reason="needs ptxas, nvdisasm and llvmlite")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "copy.ptx"
+    path.write_text(COPY)
+    return str(path)
+
+
+def test_sass_has_what_pyptx_sass_has(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sass", file, "--json", "--arch", "sm_90a"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (function,) = data["functions"]
+    assert (data["arch"], function["name"]) == ("sm_90a", "k")
+    load, store = ([i for i in function["instructions"] if i["opcode"] == opcode] for opcode in ("LDG", "STG"))
+    assert [load[0]["pipe"], store[0]["pipe"]] == ["memory", "memory"]
+    assert "ld.global.v4.f32" in COPY.split("\n")[load[0]["line"] - 1]
+    assert load[0]["control"]["write_barrier"] in store[0]["control"]["wait"]
+    assert {"E", "128"} <= {*load[0]["modifiers"]}
+
+
+def test_sass_as_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sass", file, "--ptx"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("k  (sm_80, ") and "// st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};" in out
+    assert main(["sass", file, "--kernel", "j"]) == 1
+    assert f"there is no function j: {file} has k" in capsys.readouterr().err
+
+
+LAUNCH = ["--grid", "64", "--block", "256", "--arg", "zeros:f32:65536", "--arg", "zeros:f32:65536"]
+
+
+def test_analyse_says_the_predicted_time(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", file, "--time", "--card", "H100", "--card", "L4", *LAUNCH]) == 0
+    out = capsys.readouterr().out
+    assert "k on H100 SXM (predicted, not measured)" in out and "k on L4 (predicted, not measured)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--time"], 2, '--time needs --card, such as --card "H100 SXM"'),
+        (["--card", "H100"], 2, "--card, --clock and --arg belong to --time"),
+        (["--time", "--card", "H100", "--block", "256"], 1, "k takes 2 arguments, not 0"),
+        (["--time", "--card", "H1", *LAUNCH], 1, "'H1' is not a known card"),
+        (["--time", "--card", "H100", "--arg", "x"], 1, "--arg x: write TYPE:VALUE"),
+    ],
+)
+def test_what_a_prediction_lacks(
+    file: str, words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyse", file, "--no-ptxas", *words]) == status
+    assert message in capsys.readouterr().err
