@@ -130,6 +130,12 @@ class Diagnostic:
     def __str__(self) -> str:
         return self.render()
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        from .notebook import finding  # not on the way to a verdict
+
+        return finding(self.render(), self.severity)
+
 
 def origin_lines(origin: tuple[Origin, ...], of: str = "from") -> list[str]:
     """The places in the program that PTX was made from, as a person reads them, each with its line where it is known."""

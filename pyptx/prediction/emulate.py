@@ -91,7 +91,7 @@ def join(k: int, warp: int, pcs: Ints, states: Ints) -> int:
 
 @native
 def next_instruction(warp: int, pcs: Ints, states: Ints) -> int:
-    """Of the lanes of a warp that do not wait for others, the place of those that are furthest behind."""
+    """Of the lanes of a warp that do not wait for others, the place of those that are furthest after."""
     s = warp * STATE
     ready = states[s + T_LIVE] & ~states[s + T_BLOCKED]
     if ready == 0:

@@ -6,7 +6,6 @@ import linecache
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +14,7 @@ from xdsl.ir import Operation
 
 from ...diagnostics import PTXError
 from ...dialects.ptx.instruction import Instruction
+from ...notebook import preformatted
 from .. import deferred
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """How a notebook shows it."""
-        return f"<pre>{escape(self.table())}</pre>"
+        return preformatted(self.table())
 
 
 def _columns(source: str, ptx: str, sass: str) -> str:

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
+from ... import notebook
 from ...diagnostics import Diagnostic, PTXError
 from ...dialects.ptx.attributes import string_attr
 from ...dialects.ptx.structure import (
@@ -302,6 +303,10 @@ class Module:
             with gc_paused():
                 self._built = self._build()
         return self._built
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return notebook.ptx(self.ptx(), "module")
 
     def ptx(self) -> str:
         """The PTX text."""

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from ... import notebook
 from ...diagnostics import PTXError, SimulationError
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend import deferred
 from ...parser import parse_text
 from ...parser.diagnose import diagnose_text
+from ...printer.ptx import print_module
 from ...sources import source_of
 from ..machine.machine import Observer
 from ..machine.program import Parameter
@@ -38,6 +40,10 @@ class LoadedKernel:
 
     def __repr__(self) -> str:
         return f"LoadedKernel({self.name}({', '.join(p.name for p in self.parameters)}))"
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the PTX of its module."""
+        return notebook.ptx(print_module(self.module), self.name)
 
     @property
     def module(self) -> ModuleOp:
@@ -94,7 +100,6 @@ class LoadedKernel:
 
     def _torch_launch(self, kinds: str) -> str:
         """The name of the operator that launches it with arguments of these kinds. TorchDynamo runs this while it traces."""
-        from ...printer.ptx import print_module
 
         return deferred.torch_launch.operator_name(self, print_module(self.module), kinds)
 

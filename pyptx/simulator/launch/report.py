@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ... import notebook
 from ...diagnostics import Diagnostic
 from ..machine.machine import Printed
 from ..observers.numerics import Numerics
@@ -87,6 +88,19 @@ class Report:
             lines.append(str(self.numerics))
         lines += [f.render() for f in self.distinct]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        title = f"{self.entry}: grid {_size(self.grid)}, block {_size(self.block)}, {self.instructions:,} thread instructions"
+        opcodes = notebook.table(("executed", "instruction"), [(n, opcode) for opcode, n in self.opcodes.most_common()])
+        more = [part for part in (self.profile, self.numerics) if part is not None]
+        return "".join(
+            [
+                *(f._repr_html_() for f in self.distinct),
+                notebook.folded(title, opcodes),
+                *(notebook.preformatted(str(part)) for part in more),
+            ]
+        )
 
 
 def _size(size: tuple[int, int, int]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...dialects.ptx.wgmma import WgmmaMmaAsync
+from ...notebook import preformatted
 from ..machine.machine import Action, Machine, Observer
 from ..machine.memory import Access
 from ..machine.pending import Copy
@@ -246,6 +247,10 @@ class Profile(Observer):
             raise ValueError(f"{gpu} is not among {', '.join(GPUS)}")
         bandwidth, peaks = GPUS[gpu]
         return max(self.bytes["global"] / bandwidth, self.flops / peaks[kind])
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return preformatted(str(self))
 
     def __str__(self) -> str:
         rows = ["model, not a measurement", f"{'warps':>10} {'active':>6} {'sect/req':>8} {'ways':>5}  instruction"]

@@ -200,6 +200,10 @@ class Timeline(Observer):
             ]
         )
 
+    def _repr_svg_(self) -> str:
+        """How a notebook shows it."""
+        return self.svg()
+
     def save(self, path: str | Path) -> None:
         """Write the timeline: `.svg` as a drawing, everything else as Chrome-trace JSON."""
         path = Path(path)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...analysis.report import FunctionReport, analyse
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend.kernel.kernel import Launch
+from ...notebook import framed
 from ...parser.module import parse_text
 from ..commands.analyse import as_text, with_line_info
 from ..ptxas import PtxasResult
@@ -39,6 +40,10 @@ class KernelReport:
     def html(self) -> str:
         """A self-contained page."""
         return page(self.text, self.name, self.module, [self.analysis], self.assembled)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return framed(self.html)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page to a file."""
