@@ -9,12 +9,15 @@ import functools
 import inspect
 import subprocess
 import sys
+import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pyptx
 from pyptx import PTXError, Tile, kernel, ptx, reg, simulate, smem
+from pyptx.diagnostics import TraceWarning
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
 from pyptx.runtime import ptxas
 from pyptx.types import bf16, f32, s32, u32, u64
@@ -363,3 +366,27 @@ def test_simulate_refuses_arrays_of_other_elements() -> None:
             pyptx.SimulationError, match=r"argument 1 of scaled has elements of \.f32, and the array's are"
         ):
             simulate(scaled, x, wrong)
+
+
+def test_a_launch_of_one_thread_that_nobody_asked_for() -> None:
+    """One CTA of one thread is what neither grid= nor block= means; a kernel that asks for its index wants more."""
+    out = np.zeros(4, np.uint32)
+
+    def made(**options: Any) -> Any:
+        @kernel(arch="sm_80", in_specs=[], out_specs=[Tile(4, u32)], **options)
+        def numbered(out: Any) -> None:
+            i = ptx.special.tid.x()
+            (base,) = ptx.global_ptrs(out)
+            ptx.inst.st.global_.u32(ptx.addr(base + i * 4), i)
+
+        return numbered
+
+    with pytest.warns(TraceWarning, match=r"numbered reads %tid.x, and one CTA of one thread is launched"):
+        made()()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pyptx.simulate(made(), out, block=4)
+        pyptx.simulate(made(), out, grid=1, block=4)
+        made(block=4)()
+        made(grid=1, block=4)()
+    assert out.tolist() == [0, 1, 2, 3]

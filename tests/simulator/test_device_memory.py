@@ -197,3 +197,58 @@ def test_a_driver(total: pyptx.LoadedKernel) -> None:
             call()
     with pytest.raises(TypeError, match="SimulatedDriver has no option 'grid'"):
         pyptx.SimulatedDriver(grid=1)
+
+
+def test_what_is_not_a_buffer_is_not_freed(total: pyptx.LoadedKernel) -> None:
+    memory = DeviceMemory()
+    out = memory.copy(np.zeros(1, np.uint64))
+    for wrong in (5, None, out.address, np.zeros(1)):
+        with pytest.raises(SimulationError, match="free takes what allocate, copy or map returned"):
+            memory.free(wrong)  # pyright: ignore[reportArgumentType]
+    memory.free(out)
+    with pytest.raises(SimulationError, match="it is freed, or of another one"):
+        memory.free(out)
+    with pytest.raises(SimulationError, match=r"allocation 0 .8 bytes at 0x.* was there, and is freed"):
+        total.simulate(0, out.address, grid=1, block=1, memory=memory)
+
+
+@pytest.mark.parametrize("dtype", ["nosuch", object, 5, "bfloat17", "V0"])
+def test_elements_without_a_fixed_size(dtype: object) -> None:
+    with pytest.raises(SimulationError, match="not a type of elements of a fixed size"):
+        DeviceMemory().allocate(4, dtype)
+
+
+def test_more_memory_than_there_is() -> None:
+    with pytest.raises(SimulationError, match="no memory for it"):
+        DeviceMemory().allocate(1 << 60)
+
+
+def test_an_error_has_no_frames_from_inside(total: pyptx.LoadedKernel) -> None:
+    for call in (
+        lambda: total.simulate(8, np.zeros(1, np.uint64), grid=1, block=1),
+        lambda: pyptx.simulate(total, 8, np.zeros(1, np.uint64), grid=1, block=1),
+    ):
+        with pytest.raises(SimulationError, match="out of bounds") as raised:
+            call()
+        inside = [t for t in raised.traceback if "/pyptx/" in str(t.path) and "/tests/" not in str(t.path)]
+        assert len(inside) <= 2
+
+
+ILLEGAL = """.version 8.5
+.target sm_90a
+.visible .entry k()
+{
+	.reg .b32 %r<4>;
+	rex;
+	mov.u32 %r9, 1;
+	add.s32 %r1, %r2;
+	ret;
+}
+"""
+
+
+def test_load_lists_every_error() -> None:
+    with pytest.raises(pyptx.PTXError) as raised:
+        pyptx.load(ILLEGAL)
+    assert [d.line for d in raised.value.diagnostics] == [6, 7, 8]
+    assert [d.message for d in raised.value.diagnostics] == [d.message for d in pyptx.diagnose(ILLEGAL)]

@@ -206,3 +206,14 @@ def test_boxes_do_not_overlap_and_every_edge_is_drawn(successors: list[list[int]
     for r in drawing.routes:
         if not r.back:
             assert drawing.boxes[r.target].y > drawing.boxes[r.source].y
+
+
+def test_illegal_text_is_told_as_check_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.ptx"
+    head = ".version 8.5\n.target sm_90a\n.visible .entry k()\n{\n\t.reg .b32 %r<4>;\n"
+    for body, lines in (("\tmov.u32 %r9, 1;\n\tadd.s32 %r1, %r2;\n", [6, 7]), ("\tadd.s32 %r1, %r2;\n", [6])):
+        path.write_text(f"{head}{body}\tret;\n}}\n")
+        assert main(["analyse", str(path)]) == 1
+        said = capsys.readouterr().err
+        assert [int(n) for n in re.findall(r"k\.ptx:(\d+):\d+: error", said)] == lines
+        assert "ptxas:" not in said

@@ -89,3 +89,11 @@ def test_printing_for_tests_has_no_comments(
     printed = capsys.readouterr().out
     assert "CHECK" not in printed
     assert "\tret;\n" in printed
+
+
+def test_an_unknown_pass_has_a_proposal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["pyptx-opt", "-p", "ptx-dcee,canonicalise"])
+    with pytest.raises(SystemExit):
+        opt.main()
+    said = capsys.readouterr().err
+    assert "ptx-dcee: did you mean `ptx-dce`" in said and "canonicalise: did you mean `canonicalize`" in said

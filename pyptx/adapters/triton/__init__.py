@@ -14,6 +14,7 @@ from typing import Any
 
 from ...codegen import ptx_to_python
 from ...diagnostics import Diagnostic, PTXError, SimulationError, did_you_mean
+from ...parser import parse_text
 from ...simulator import LoadedKernel, load
 from ...simulator.launch.options import CHECKS, SHAPE, checked_options, refuse_unknown
 from ..require import required
@@ -127,7 +128,9 @@ def kernel(
     **options: Any,
 ) -> LoadedKernel:
     """A `triton.jit` function or compiled kernel as `pyptx.load` gives kernels: to simulate, analyse, transpile, edit or launch. See `ptx`."""
-    return next(iter(load(ptx(function, signature, constants, arch=arch, **options) + "\n").values()))
+    text = ptx(function, signature, constants, arch=arch, **options)
+    name = getattr(function, "__name__", "triton")
+    return next(iter(load(parse_text(text + "\n", f"<{name}>")).values()))
 
 
 def _tell(launch: Launch, on_finding: str) -> None:

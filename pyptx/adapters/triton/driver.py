@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...diagnostics import SimulationError
+from ...parser import parse_text
 from ...simulator import DeviceMemory, LoadedKernel, Report, load
 from ..require import required
 from .arguments import Arguments
@@ -57,7 +58,9 @@ class Session:
         if found is None:
             edit = self.edits.get(metadata.name)
             text = ptx_of(metadata)
-            found = self._loaded[key] = load((edit(text) if edit else text) + "\n")[metadata.name]
+            found = self._loaded[key] = load(parse_text((edit(text) if edit else text) + "\n", f"<{metadata.name}>"))[
+                metadata.name
+            ]
             if len(self._loaded) > KEPT:
                 self._loaded.popitem(last=False)
         self._loaded.move_to_end(key)

@@ -28,7 +28,7 @@ from .build import printed_lines
 from .device import detect_arch
 from .explain import Explanation, explain
 from .keys import PLAIN, keep, template_key
-from .launch_shape import Launch, call_with_dimensions, extents, warn_once
+from .launch_shape import Launch, call_with_dimensions, extents, unsaid_shape, warn_once
 from .limits import launch_problem
 from .options import pair_option, target_option, tile_option, tuple_option, version_option
 from .tracing import Traced, run
@@ -457,7 +457,7 @@ class Kernel:
         traced = self.trace(**{**kw, **{n: v for n, v in env.items() if n in self.symbolic_dims}})
         if not traced.launched:
             traced.launched.append(True)
-            for problem in (*traced.on_launch, *self._spec_problems(traced)):
+            for problem in (*traced.on_launch, *self._spec_problems(traced), *unsaid_shape(self, traced.module)):
                 warn_once(problem, self._fn)
         launch = Launch(
             self._extent("grid", self.grid if self.grid is not None else 1, names, env),

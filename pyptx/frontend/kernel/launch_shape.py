@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
 
 from ...diagnostics import Diagnostic, TraceWarning, suggest
 
-__all__ = ["Launch", "call_with_dimensions", "extents", "warn_once"]
+__all__ = ["Launch", "call_with_dimensions", "extents", "unsaid_shape", "warn_once"]
+
+_INDEX = re.compile(r"%(?:tid|ctaid|laneid)\b(?:\.[xyz])?").search
 
 
 class Launch(NamedTuple):
@@ -82,6 +87,23 @@ def _in_order(parameters: Sequence[str], dims: Sequence[str]) -> bool:
         and not set(parameters) & set(dims)
         and all(p.lower() == d or p.lower() not in lowered for p, d in zip(parameters, lowered, strict=True))
     )
+
+
+def unsaid_shape(kernel: Any, module: ModuleOp) -> Iterator[Diagnostic]:
+    """What is odd about a launch of one thread that nobody asked for: the kernel reads the index of its thread."""
+    if kernel.grid is not None or kernel.block not in (1, (1, 1, 1)):
+        return
+    from ...printer.ptx import print_module
+
+    found = _INDEX(print_module(module))
+    if found is None:
+        return
+    code = kernel.__wrapped__.__code__
+    message = (
+        f"kernel {kernel.name} reads {found[0]}, and one CTA of one thread is launched: nothing says grid= and block="
+    )
+    hint = "give them to @kernel, or to pyptx.simulate"
+    yield Diagnostic("warning", message, code.co_filename, code.co_firstlineno, hint=hint)
 
 
 def warn_once(found: Diagnostic, fn: Callable[..., Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex
 
@@ -95,6 +96,8 @@ class DeviceMemory:
         self._buffers: dict[int, DeviceBuffer] = {}
         self._map = GlobalMemory()
         self._next = DEVICE_BASE
+        self.freed: deque[tuple[str, int, int]] = deque(maxlen=64)
+        """Name, address and size of what was freed last, for messages about accesses of it."""
 
     def __iter__(self) -> Iterator[DeviceBuffer]:
         return iter(self._buffers.values())
@@ -106,13 +109,18 @@ class DeviceMemory:
         self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: Any = np.uint8, *, name: str | None = None
     ) -> DeviceBuffer:
         """Memory whose contents mean nothing yet, aligned to 256 bytes: a checked first launch that reads before it writes is a
-        finding. SimulationError for a shape that is not positive.
+        finding. SimulationError for a shape that is not positive, or elements that have no fixed size.
         """
         sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
         if any(n < 0 for n in sizes):
             raise SimulationError(f"an allocation of shape {sizes}: sizes are not negative")
-        raw = np.full(math.prod(sizes) * np.dtype(dtype).itemsize, 0xCD, np.uint8)  # not zeros, which hide mistakes
-        buffer = self.map(raw.view(dtype).reshape(sizes), name=name)
+        elements = _elements(dtype)
+        size = math.prod(sizes) * elements.itemsize
+        try:
+            raw = np.full(size, 0xCD, np.uint8)  # not zeros, which hide mistakes
+        except MemoryError:
+            raise SimulationError(f"an allocation of {size:,} bytes: this machine has no memory for it") from None
+        buffer = self.map(raw.view(elements).reshape(sizes), name=name)
         buffer.allocation.uninitialised = True
         return buffer
 
@@ -173,13 +181,14 @@ class DeviceMemory:
 
     def free(self, buffer: DeviceBuffer) -> None:
         """Give an allocation back; its addresses fault from now on. SimulationError where it is not of this memory."""
-        if not isinstance(buffer, DeviceBuffer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(buffer, DeviceBuffer):
             found = f"free takes what allocate, copy or map returned, not {type(buffer).__name__}"
             at = self.find(buffer) if isinstance(buffer, int) and buffer >= 0 else None
             raise SimulationError(found + (f": the address is in {at!r}" if at is not None else ""))
         if self._buffers.get(buffer.address) is not buffer:
             raise SimulationError(f"{buffer!r} is not allocated in this memory: it is freed, or of another one")
         del self._buffers[buffer.address]
+        self.freed.appendleft((buffer.allocation.name, buffer.address, buffer.nbytes))
         self._map.remove(buffer.allocation)
 
     def find(self, address: int, size: int = 1) -> DeviceBuffer | None:
@@ -207,3 +216,16 @@ class DeviceMemory:
             if near.base < start + max(size, 1) and start < near.base + max(near.size, 1):
                 return self._buffers[near.base]
         return None
+
+
+def _elements(dtype: Any) -> np.dtype[Any]:
+    """The type of an array's elements. SimulationError where it is none, or one of Python objects."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.hasobject or not found.itemsize:
+        raise SimulationError(
+            f"dtype={dtype!r} is not a type of elements of a fixed size: take NumPy's, such as np.float32"
+        )
+    return found

@@ -144,8 +144,10 @@ def _simulated(
     count = _schedule_count(options)
     launch = checked_launch(program, options)
     memory = GlobalMemory()
-    for buffer in device or ():
-        memory.add(buffer.allocation)
+    if device is not None:
+        memory.freed = device.freed
+        for buffer in device:
+            memory.add(buffer.allocation)
     for variable in loaded.image.variables.values():
         if variable.space in ("global", "const"):
             memory.add(

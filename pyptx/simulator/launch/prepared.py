@@ -50,7 +50,9 @@ def prepare(kernel: Any, args: tuple[object, ...], given: Mapping[str, Any], wha
 def _own_launch(kernel: Any, dims: dict[str, int], options: Options) -> dict[str, Any]:
     """The launch options that a traced kernel says itself, where they are not given."""
     given = {"grid": options.grid, "block": options.block, "cluster": options.cluster}
-    resolve = options.grid is None or any(size is None and callable(getattr(kernel, n)) for n, size in given.items())
+    if options.grid is None and kernel.grid is None and options.block is not None:
+        given["grid"] = (1, 1, 1)
+    resolve = given["grid"] is None or any(size is None and callable(getattr(kernel, n)) for n, size in given.items())
     known = kernel.resolve_launch(dims) if resolve else kernel
     sizes = {name: getattr(known, name) if size is None else size for name, size in given.items()}
     if sizes["cluster"] in (1, (1, 1, 1)):

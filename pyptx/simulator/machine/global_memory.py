@@ -6,7 +6,7 @@ Addresses are made up but behave as on a GPU: allocations are aligned to 256 byt
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,8 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.freed: Sequence[tuple[str, int, int]] = ()
+        """Name, address and size of what was allocated once."""
         self._bases: list[int] = []
         self._spans: tuple[np.ndarray, np.ndarray] | None = None
         """Where each allocation starts, and its size."""
@@ -103,6 +105,9 @@ class GlobalMemory:
         """Where an address lies, relative to the nearest allocation."""
         if address < NULL_PAGE:
             return f"this is {f'{address} bytes past ' if address else ''}a null pointer"
+        for name, base, size in self.freed:
+            if base <= address < base + size:
+                return f"{name} ({size} bytes at 0x{base:x}) was there, and is freed"
         if not self.allocations:
             return "nothing is allocated"
         at = max(0, bisect_right(self._bases, address) - 1)
