@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..analysis.occupancy import most_shared
 from ..dialects.ptx.structure import DeclarationAttr
+from ..dialects.ptx.syntax import SpecialRegister
 from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..types import from_name
@@ -18,7 +19,6 @@ __all__ = [
     "LaunchGuess",
     "array_type",
     "box_of",
-    "dynamic_shared",
     "launch_of",
     "tensors_of_maps",
 ]
@@ -41,6 +41,7 @@ _BLOCKS_WITH_BARRIERS = (128,), (16, 16), (8, 8, 4)
 """Blocks of one, two and three dimensions."""
 _KNOWN = frozenset("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split())
 """What NumPy has arrays of."""
+_GRID = ("%envreg1", "%envreg2")
 _SUFFIX = "_tma_desc"
 """What pyptx's own kernels call the tensor map of a tensor."""
 Size = tuple[int, ...]
@@ -54,15 +55,22 @@ class LaunchGuess:
     block: Size
     cluster: Size | None
     smem: int
+    cooperative: bool = False
 
 
-def launch_of(entry: FunctionSource, found: Guesses, shared: int) -> LaunchGuess:
-    """The smallest launch: one CTA or cluster. `shared`: bytes of dynamic shared memory."""
+def launch_of(entry: FunctionSource, found: Guesses, source: ModuleText) -> LaunchGuess:
+    """The smallest launch: one CTA or cluster, with all the shared memory that arrays without a size may have."""
     directives = tokens(entry, "directives")
     block = _sizes(directives, ".reqntid", ".maxntid") or _block(found)
     required = _sizes(directives, ".reqnctapercluster")
     cluster = (2,) if found.clusters and not required else None
-    return LaunchGuess(required or cluster or (1,), block, cluster, shared)
+    return LaunchGuess(required or cluster or (1,), block, cluster, _dynamic_shared(source), _meets_grid(source))
+
+
+def _meets_grid(source: ModuleText) -> bool:
+    """Whether some function waits for all CTAs (cg::this_grid().sync()): the barrier's address is in %envreg1 and %envreg2."""
+    shapes = {s[0] for item in source.items if isinstance(item, FunctionSource) for s in item.statements}
+    return any(isinstance(o, SpecialRegister) and o.name in _GRID for shape in shapes for o in shape.layout)
 
 
 def _block(found: Guesses) -> Size:
@@ -71,7 +79,7 @@ def _block(found: Guesses) -> Size:
     return (_BLOCKS_WITH_BARRIERS if found.barrier_threads else _BLOCKS)[found.dimensions - 1]
 
 
-def dynamic_shared(source: ModuleText) -> int:
+def _dynamic_shared(source: ModuleText) -> int:
     """Bytes of shared memory for a launch to give: all that is left, if some array's size is for the launch to say."""
     declared: list[DeclarationAttr] = []
     for item in source.items:

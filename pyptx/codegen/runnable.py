@@ -11,7 +11,7 @@ from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..types import from_name
 from .guesses import Guess, Guesses, declarations, guess, tokens
-from .launch_guess import EXTENT, EXTENTS, SIZE, array_type, box_of, dynamic_shared, launch_of, tensors_of_maps
+from .launch_guess import EXTENT, EXTENTS, SIZE, array_type, box_of, launch_of, tensors_of_maps
 from .layout import WIDTH
 from .layout import lines as laid_out
 from .names import NameTable, string
@@ -57,12 +57,11 @@ class Runnable:
     def of(cls, source: ModuleText) -> Runnable:
         """For all entries of the module."""
         made = cls()
-        shared = dynamic_shared(source)
         body: list[str] = []
         rows: list[str] = []
         for item in source.items:
             if isinstance(item, FunctionSource) and item.has_body and ".entry" in tokens(item, "head"):
-                specs, lines = made._entry(item, shared)
+                specs, lines = made._entry(item, source)
                 rows += specs
                 body += lines
         if rows:
@@ -101,7 +100,7 @@ class Runnable:
             made.imports.remove("import numpy as np")
         return made
 
-    def _entry(self, entry: FunctionSource, shared: int) -> tuple[list[str], list[str]]:
+    def _entry(self, entry: FunctionSource, source: ModuleText) -> tuple[list[str], list[str]]:
         """(rows of `SPECS`, lines of `main`) for one kernel."""
         name = cast(StringAttr, entry.properties["sym_name"]).data
         found = guess(entry)
@@ -141,7 +140,7 @@ class Runnable:
             lines.insert(0, f"specs = SPECS[{string(name)}]")
             rows = [f"    {string(name)}: {{", *rows, "    },"]
         lines += [f"kernel = kernels[{string(name)}]", f"arguments = [{', '.join(arguments.values())}]"]
-        run = f"print({string(name)}, pyptx.simulate(kernel, *arguments, {_launch(entry, found, shared)}))"
+        run = f"print({string(name)}, pyptx.simulate(kernel, *arguments, {_launch(entry, found, source)}))"
         failed = f"failed += not_run({string(name)}, error)"
         return rows, [*lines, "try:", *laid_out(8, run), "except pyptx.SimulationError as error:", *laid_out(8, failed)]
 
@@ -208,9 +207,10 @@ def _random(name: str) -> str:
     return f"specs[{string(name)}].random(rng, N={ELEMENTS})"
 
 
-def _launch(entry: FunctionSource, found: Guesses, shared: int) -> str:
+def _launch(entry: FunctionSource, found: Guesses, source: ModuleText) -> str:
     """Grid, block and what else a launch says, as keywords."""
-    shape = launch_of(entry, found, shared)
+    shape = launch_of(entry, found, source)
     text = f"grid={shape.grid}, block={shape.block}"
     text += f", cluster={shape.cluster}" if shape.cluster else ""
-    return text + (f", smem={shape.smem}" if shape.smem else "")
+    text += f", smem={shape.smem}" if shape.smem else ""
+    return text + (", cooperative=True" if shape.cooperative else "")

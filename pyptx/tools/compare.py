@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ..codegen import read_module
 from ..codegen.guesses import Guess, Guesses, declarations, guess
-from ..codegen.launch_guess import EXTENT, EXTENTS, array_type, box_of, dynamic_shared, launch_of
+from ..codegen.launch_guess import EXTENT, EXTENTS, array_type, box_of, launch_of
 from ..diagnostics import PTXError, SimulationError, did_you_mean
 from ..parser.module import parse_text
 from ..parser.module_text import ModuleText
@@ -183,13 +183,14 @@ class _Pair:
         if unknown is not None:
             near = did_you_mean(unknown, self.parameters) or f"it has {', '.join(self.parameters) or 'none'}"
             raise PTXError(f"{first} has no parameter {unknown}: {near}")
-        shared = max(dynamic_shared(v.source) for v in self.versions)
-        shapes = [launch_of(s, g, shared) for s, g in zip(self.sources, self.guesses, strict=True)]
+        parts = zip(self.sources, self.guesses, self.versions, strict=True)
+        shapes = [launch_of(entry, found, version.source) for entry, found, version in parts]
         found = max(shapes, key=lambda s: (np.prod(s.block), s.cluster or ()))
         self.cluster = settings.cluster or found.cluster
         self.grid = settings.grid or tuple(2 * n if i == 0 else n for i, n in enumerate(self.cluster or found.grid))
         self.block = settings.block or found.block
-        self.smem = found.smem if settings.smem is None else settings.smem
+        self.smem = max(s.smem for s in shapes) if settings.smem is None else settings.smem
+        self.cooperative = any(s.cooperative for s in shapes)
 
     @property
     def parameters(self) -> list[str]:
@@ -219,7 +220,7 @@ class _Pair:
         try:
             values = [self._argument(run, case, rng, i) for i in range(len(self.declared))]
             report = kernel.simulate(
-                *values, grid=self.grid, block=self.block, cluster=self.cluster, smem=self.smem, check=False, memory=run.memory,
+                *values, grid=self.grid, block=self.block, cluster=self.cluster, smem=self.smem, check=False, memory=run.memory, cooperative=self.cooperative,
                 max_steps=self.settings.max_steps, observers=watch,
             )  # fmt: skip
             run.output = report.output
@@ -393,7 +394,7 @@ def _unequal(a: Array, b: Array, element: str, relative: float) -> Array:
 
 
 def _floats(bits: Array, element: str) -> Array:
-    from ..runtime.call import NUMPY_TYPES
+    from ..runtime.arguments import NUMPY_TYPES
 
     with np.errstate(all="ignore"):  # NaN
         return bits.view(NUMPY_TYPES[element]).astype(np.float64)

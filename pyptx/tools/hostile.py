@@ -77,7 +77,7 @@ def cases(count: int, seed: int) -> list[Case]:
 
 
 def _random_floats(rng: np.random.Generator, type: str, count: int) -> Array:
-    from ..runtime.call import NUMPY_TYPES
+    from ..runtime.arguments import NUMPY_TYPES
 
     found = rng.standard_normal(count).astype(np.float32 if type != "f64" else np.float64).astype(NUMPY_TYPES[type])
     return found.view(f"u{found.dtype.itemsize}")

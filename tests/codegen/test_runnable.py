@@ -165,6 +165,19 @@ def main_of(text: str, sugar: bool = False) -> tuple[int, dict[str, Any]]:
     return namespace["main"](), namespace
 
 
+def test_kernels_that_wait_for_the_grid_are_launched_cooperatively() -> None:
+    """The address of the grid's barrier is 0 in a launch that is not cooperative; CUDA's own code traps then."""
+    text = (
+        HEAD + ".visible .entry k() {\n.reg .b32 %r<9>; .reg .pred %p;\n"
+        "mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2; or.b32 %r3, %r1, %r2; setp.ne.s32 %p, %r3, 0; @%p bra OK; trap;\nOK: ret; }\n"
+    )
+    failed, program = main_of(text)
+    assert failed == 0
+    with pytest.raises(pyptx.SimulationError, match="trap"):
+        pyptx.simulate(pyptx.load(text)["k"], grid=1, block=32)
+    assert program["m"].ptx() == text
+
+
 def test_pointers_and_numbers_in_structures() -> None:
     """out[i] = in[i] for i < n, all of them members of one structure."""
     text = (
