@@ -28,6 +28,7 @@ _WHERE = {
     "autotune": "tuning",
     "bench": "runtime.bench",
     "detect_arch": "frontend.kernel.device",
+    "dim": "frontend.core.tiles",
     "differentiable_kernel": "runtime.differentiable",
     "diagnose": "text",
     "fat_kernel": "frontend.kernel.kernel",
@@ -57,6 +58,7 @@ __all__ = [
     "detect_arch",
     "diagnose",
     "differentiable_kernel",
+    "dim",
     "fat_kernel",
     "intrinsic",
     "kernel",
@@ -74,7 +76,7 @@ __all__ = [
 if TYPE_CHECKING:
     from . import ptx, reg, smem
     from .diagnostics import Diagnostic, PTXError, SimulationError
-    from .frontend.core.tiles import Layout, Tile
+    from .frontend.core.tiles import Layout, Tile, dim
     from .frontend.kernel.device import detect_arch
     from .frontend.kernel.kernel import Kernel, fat_kernel, kernel
     from .frontend.library.debug import intrinsic

@@ -404,7 +404,7 @@ def make_plan(
             parameters.append(("s", 8 * scalars.index(p.name)))
         else:
             parameters.append(("c", _fixed_scalar(kernel, p, accepted)))
-        widths.append(8 if p.kind != "raw" else max(p.dtype.bits, 8) // 8)
+        widths.append(8 if p.kind in ("tensor", "tma") else max(p.dtype.bits, 8) // 8)
     if 0 not in shape.grid and any(k == "d" and v not in maps for k, v in parameters):
         shape = LaunchShape((0, 1, 1), shape.block)  # a tensor without elements has no descriptor, and nothing to do
     patterns: list[TensorPattern] = []

@@ -17,12 +17,12 @@ from typing import Any
 from .. import ptx, reg, smem
 from ..frontend.core.instructions import InstructionNamespace
 from ..frontend.core.nonvalue import NotAValue, NoTruth
-from ..frontend.core.tiles import Layout, Tile
+from ..frontend.core.tiles import Layout, Tile, dim
 from ..frontend.kernel.kernel import Kernel, kernel
 from ..frontend.library.special import Special
 
 ROOTS: dict[str, Any] = {
-    "kernel": kernel, "Kernel": Kernel, "Tile": Tile, "Layout": Layout, "ptx": ptx, "reg": reg, "smem": smem,
+    "kernel": kernel, "Kernel": Kernel, "Tile": Tile, "dim": dim, "Layout": Layout, "ptx": ptx, "reg": reg, "smem": smem,
 }  # fmt: skip
 
 _OPEN = (InstructionNamespace, Special)
@@ -33,7 +33,7 @@ _OURS = "pyptx.frontend"
 _INTRODUCTION = """\
 # Writing kernels: reference
 
-What `from pyptx import kernel, ptx, reg, smem, Tile, Layout` gives, besides `ptx.inst` (every instruction:
+What `from pyptx import kernel, ptx, reg, smem, Tile, Layout, dim` gives, besides `ptx.inst` (every instruction:
 [index](index.md)). Generated from signatures and docstrings; `python -m pyptx.tools.reference docs/reference` writes it
 again. In Python, `help(ptx.pipeline)` says the same.
 
@@ -56,7 +56,7 @@ def _family(page: str, title: str, names: str) -> Family:
 
 
 FAMILIES = (
-    _family("kernels", "Kernels and their arguments", "kernel Kernel Tile Layout"),
+    _family("kernels", "Kernels and their arguments", "kernel Kernel Tile dim Layout"),
     _family(
         "registers",
         "Registers and arithmetic",

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyptx import Tile, dim, kernel, ptx
 from pyptx.diagnostics import PTXError
 from pyptx.runtime import launch
 from pyptx.runtime.compile import compilers
 from pyptx.runtime.driver import CudaError, LaunchShape, NoDriver, find_driver
 from pyptx.runtime.shape import checked_shape
+from pyptx.types import f32
 
 from .conftest import FakeDriver
 from .kernels import add, described, scaled_sum
@@ -59,6 +61,24 @@ def test_every_call_is_a_launch_with_its_own_arguments(fake: FakeDriver, launche
         assert struct.unpack("<f", fake.parameters()[3]) == (scale,)
     assert len(fake.launches) == 4
     assert fake.lines.count("module sm_90") == 1  # rows are not a part of the code
+
+
+def test_sizes_at_run_time_are_arguments(fake: FakeDriver, launcher: str) -> None:
+    N = dim("N", runtime=True)
+
+    @kernel(in_specs=[Tile(N, f32)], out_specs=[Tile(N, f32)], grid=lambda N: -(-N // 64), block=64)
+    def doubled(x: Any, out: Any, *, N: Any = None) -> None:
+        i = ptx.special.ctaid.x() * 64 + ptx.special.tid.x()
+        with ptx.if_(i < N):
+            (ptx.pointer(out) + i).store((ptx.pointer(x) + i).load() * 2.0)
+
+    for size in (100, 64, 100, 7):
+        x = torch.randn(size)
+        y = doubled(x)
+        assert fake.launches[-1]["grid"] == f"{-(-size // 64)},1,1"
+        px, py, n = fake.parameters()
+        assert (pointer(px), pointer(py), struct.unpack("<i", n)) == (x.data_ptr(), y.data_ptr(), (size,))
+    assert fake.lines.count("module sm_90") == 1  # one cubin for all
 
 
 def test_out(fake: FakeDriver, launcher: str) -> None:

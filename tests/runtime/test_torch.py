@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from pyptx import Tile, dim, kernel, ptx
 from pyptx.diagnostics import PTXError
 from pyptx.runtime.differentiable import differentiable_kernel
+from pyptx.types import f32
 
 from .kernels import add, by_kind, scaled_sum
 
@@ -71,6 +73,30 @@ def test_compile_calls_the_kernel_each_time_and_recompiles_for_other_templates()
     assert len(graphs) == 1
     targets = [str(n.target) for n in graphs[0].graph.nodes if n.op == "call_function"]
     assert any("pyptx.scaled_sum_" in t for t in targets)
+
+
+def test_dynamic_shapes_without_a_new_trace() -> None:
+    """With sizes at run time, one graph and one trace serve all shapes."""
+    N = dim("N", runtime=True)
+
+    @kernel(in_specs=[Tile(N, f32)], out_specs=[Tile(N, f32)], grid=lambda N: -(-N // 64), block=64)
+    def doubled(x: Any, out: Any, *, N: Any = None) -> None:
+        i = ptx.special.ctaid.x() * 64 + ptx.special.tid.x()
+        with ptx.if_(i < N):
+            (ptx.pointer(out) + i).store((ptx.pointer(x) + i).load() * 2.0)
+
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    f = torch.compile(lambda x: doubled(x) + 1, fullgraph=True, dynamic=True, backend=backend)
+    for size in (100, 64, 7):
+        x = torch.randn(size)
+        torch.testing.assert_close(f(x), 2 * x + 1)
+    assert len(graphs) == 1
+    assert len(doubled._cache) == 1
 
 
 def test_dynamic_shapes() -> None:

@@ -5,13 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ...types import _ALL, PtxType
 
-__all__ = ["Layout", "Tile", "unify_envs"]
+__all__ = ["Dim", "Layout", "Tile", "dim", "unify_envs"]
+
+
+class Dim(str):
+    """A named dimension. `runtime`: its size is a parameter of the kernel, whose PTX does not depend on it."""
+
+    runtime: bool
+
+    def __new__(cls, name: str, runtime: bool = False) -> Self:
+        made = super().__new__(cls, name)
+        made.runtime = runtime
+        return made
+
+    def __repr__(self) -> str:
+        return f"dim({str(self)!r}, runtime=True)" if self.runtime else super().__repr__()
+
+    def __getnewargs__(self) -> tuple[str, bool]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return str(self), self.runtime
+
+
+def dim(name: str, *, runtime: bool = False) -> Dim:
+    """A named dimension of a `Tile`. `dim("N")` is `"N"`: a constant of the PTX, which is made anew for each size.
+
+    runtime: the size is a parameter `.param .s32 N` instead, so that one PTX and one cubin serve all sizes. The kernel's function has it as an s32
+    register, if it takes it (`*, N=None`); `grid` and `block` still get it as an int.
+
+        @kernel(in_specs=[Tile(dim("N", runtime=True), f32)], out_specs=[Tile(dim("N", runtime=True), f32)], grid=lambda N: -(-N // 256), block=256)
+        def doubled(x, out, *, N=None): ...
+
+    TypeError where a kernel has the same name with and without `runtime`, ValueError for what is not a name.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+        raise ValueError(f"a dimension is named like a variable, not {name!r}")
+    return Dim(name, runtime)
 
 
 class Layout(Enum):
@@ -32,7 +65,7 @@ class Layout(Enum):
 class Tile:
     """The shape, type and layout of a tensor: `Tile("M", "K", bf16)`, `Tile(128, 64, f32, Layout.TMA_128B)`.
 
-    Dimensions are ints or names that launches bind. `tma_box` is the box that one TMA copy moves (default: the whole
+    Dimensions are ints or names that launches bind (`dim("N", runtime=True)`: sizes that are parameters). `tma_box` is the box that one TMA copy moves (default: the whole
     tensor), `tma_rank=3` describes a 2-D tensor to TMA as (columns/64, rows, 64) and needs `tma_box`, `tma_padding`
     pads the innermost box dimension of stores. ValueError without dimensions or type, TypeError for other arguments.
     """
@@ -104,6 +137,11 @@ class Tile:
     def symbolic_dims(self) -> tuple[str, ...]:
         """The named dimensions, each once, in order."""
         return tuple(dict.fromkeys(d for d in self.dims if isinstance(d, str)))
+
+    @property
+    def runtime_dims(self) -> tuple[str, ...]:
+        """The named dimensions whose sizes are parameters of the kernel, each once, in order."""
+        return tuple(dict.fromkeys(d for d in self.dims if isinstance(d, Dim) and d.runtime))
 
     def resolve_shape(self, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape with the names bound. KeyError for a name that `env` lacks."""

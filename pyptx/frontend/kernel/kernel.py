@@ -118,7 +118,27 @@ class Kernel:
                 f"kernel {fn.__name__} has {len(self.tensor_names)} tensor parameters "
                 f"({', '.join(self.tensor_names)}) and {len(self.specs)} specs"
             )
+        self._check_runtime_dims()
         functools.update_wrapper(self, fn)
+
+    def _check_runtime_dims(self) -> None:
+        """TypeError for a dimension that is a constant in one tile and a parameter in another, or has the name of another parameter."""
+        taken = {*self.tensor_names, *(name for _, name in self.raw_params)}
+        for name in self.runtime_dims:
+            constant = [
+                f"{tensor}: {tile!r}"
+                for tensor, tile in zip(self.tensor_names, self.specs, strict=False)
+                if name in tile.dims and any(d == name and not getattr(d, "runtime", False) for d in tile.dims)
+            ]
+            if constant:
+                raise TypeError(
+                    f"kernel {self._fn.__name__}: dimension {name} is known at run time in one tile and a constant in another ({constant[0]}): "
+                    f'write dim("{name}", runtime=True) in each'
+                )
+            if name in taken:
+                raise TypeError(
+                    f"kernel {self._fn.__name__} has a parameter {name} already: name the dimension otherwise"
+                )
 
     def __repr__(self) -> str:
         arch = self._arch if len(self._archs) == 1 else self._archs
@@ -256,11 +276,20 @@ class Kernel:
         """The named dimensions of the specs, each once, in order."""
         return tuple(dict.fromkeys(d for t in self.specs for d in t.symbolic_dims))
 
+    @property
+    def runtime_dims(self) -> tuple[str, ...]:
+        """The named dimensions whose sizes are parameters, `dim("N", runtime=True)`, each once, in order."""
+        return tuple(dict.fromkeys(d for t in self.specs for d in t.runtime_dims))
+
     # ----------------------------------------------------------------------------------------------------- tracing
 
     def trace(self, **kw: Any) -> Traced:
         """The kernel traced for these template parameters and dimensions (cached)."""
         template, env = self._split(kw)
+        for name in self.runtime_dims:  # the trace does not depend on them
+            env.pop(name, None)
+            if name in template:
+                template[name] = None
         key = (
             self.arch,
             self._version,

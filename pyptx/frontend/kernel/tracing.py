@@ -10,6 +10,9 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 from ...diagnostics import Diagnostic, PTXError
 from ...dialects.ptx.target import Version
+from ...types import s32
+from ..core.instructions import AddressOperand, emit
+from ..core.registers import Reg, temporary
 from ..core.tiles import Tile
 from ..core.trace import Trace, trace_scope
 from ..lint.argument_errors import at_the_kernels_line
@@ -72,6 +75,8 @@ class Traceable(Protocol):
     def specs(self) -> tuple[Tile, ...]: ...
     @property
     def symbolic_dims(self) -> tuple[str, ...]: ...
+    @property
+    def runtime_dims(self) -> tuple[str, ...]: ...
 
 
 def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_given: Sequence[str]) -> Traced:
@@ -89,7 +94,7 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
         trace.warn(f"{kernel.name} needs {needed}: without a default it is None here", "give it, or a default", 0)
     trace.tiles = {t.name: tile for t, tile in zip(tensors, kernel.specs, strict=False)}
     trace.parameters = {name: words for words, name in kernel.raw_params}
-    for parameter in entry_parameters(tensors, kernel.specs, kernel.raw_params, None):
+    for parameter in entry_parameters(tensors, kernel.specs, kernel.raw_params, kernel.runtime_dims, None):
         trace.symbols.add(parameter.name)
         trace.spaces[parameter.name] = "entry"  # as symbol_uses calls a parameter of the kernel
     trace.shared_is_dynamic = kernel.smem > STATIC_LIMIT and not kernel.extern_smem
@@ -99,9 +104,9 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
         trace.spaces[kernel.extern_smem] = "shared"
     with trace_scope(trace):
         try:
-            kernel.__wrapped__(*tensors, **template)
+            kernel.__wrapped__(*tensors, **{**template, **_runtime_sizes(trace, kernel, template)})
         except (PTXError, TypeError, AttributeError, ValueError, IndexError) as error:
-            missing = [d for d in kernel.symbolic_dims if d not in env]
+            missing = [d for d in kernel.symbolic_dims if d not in env and d not in kernel.runtime_dims]
             if missing and isinstance(error, (PTXError, TypeError, AttributeError)):
                 raise _without_dimensions(trace, kernel.name, missing, error) from error
             if not_given:
@@ -117,7 +122,7 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
     copies = tensor_copy_problems(trace, env)
     maps = tensor_map_problems(trace, tensors, copies)
     on_launch = (*uninitialised_barriers(trace), *copies)
-    parameters = entry_parameters(tensors, kernel.specs, kernel.raw_params, trace)
+    parameters = entry_parameters(tensors, kernel.specs, kernel.raw_params, kernel.runtime_dims, trace)
     built = build_module(
         trace,
         kernel.name,
@@ -133,6 +138,16 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
         findings=(*trace.warnings.values(), *on_launch, *maps, *built.findings), on_launch=on_launch, text=[], launched=[],
         shared=author_names(trace.allocations.values(), bool(built.dynamic_bytes)),
     )  # fmt: skip
+
+
+def _runtime_sizes(trace: Trace, kernel: Traceable, template: Mapping[str, Any]) -> dict[str, Reg]:
+    """A register with each size that is a parameter, of those that the function takes."""
+    found: dict[str, Reg] = {}
+    for name in kernel.runtime_dims:
+        if name in template:
+            found[name] = temporary(trace, s32)
+            emit("ld.param.s32", found[name], AddressOperand(name))
+    return found
 
 
 def _launch_problem(kernel: Traceable) -> str | None:

@@ -81,12 +81,12 @@ class TensorSpec(NotAValue):
 class EntryParameter:
     """One parameter of the entry, for whoever packs the arguments.
 
-    `kind`: `tensor` (a pointer to it), `raw` (of `raw_params`) or `tma` (a pointer to the 128-byte descriptor of
+    `kind`: `tensor` (a pointer to it), `raw` (of `raw_params`), `dim` (the size of a dimension at run time) or `tma` (a pointer to the 128-byte descriptor of
     `tensor`, whose box is `tile.tma_box`). `tensor` is the index of the tensor among inputs and outputs.
     """
 
     name: str
-    kind: Literal["tensor", "raw", "tma"]
+    kind: Literal["tensor", "raw", "dim", "tma"]
     declaration: DeclarationAttr
     tensor: int | None = None
     tile: Tile | None = None
@@ -98,7 +98,7 @@ class EntryParameter:
 
     @property
     def is_pointer(self) -> bool:
-        return self.kind != "raw" or ".ptr" in self.declaration.head
+        return self.kind in ("tensor", "tma") or ".ptr" in self.declaration.head
 
     @property
     def array(self) -> int | None:
@@ -155,9 +155,10 @@ def raw_parameter(words: str, name: str) -> DeclarationAttr:
 
 
 def entry_parameters(
-    tensors: Sequence[TensorSpec], specs: Sequence[Tile], raw: Sequence[tuple[str, str]], trace: Trace | None
-) -> list[EntryParameter]:
-    """The parameter list: pointers of the tensors (when there are specs), raw parameters, descriptors in order of
+    tensors: Sequence[TensorSpec], specs: Sequence[Tile], raw: Sequence[tuple[str, str]], dims: Sequence[str],
+    trace: Trace | None,
+) -> list[EntryParameter]:  # fmt: skip
+    """The parameter list: pointers of the tensors (when there are specs), raw parameters, dimensions at run time, descriptors in order of
     first use.
     """
     found: list[EntryParameter] = []
@@ -171,6 +172,7 @@ def entry_parameters(
             EntryParameter(t.name, "tensor", pointer_parameter(t.name), i, tile(i)) for i, t in enumerate(tensors)
         ]
     found += [EntryParameter(name, "raw", raw_parameter(words, name)) for words, name in raw]
+    found += [EntryParameter(name, "dim", raw_parameter("s32", name)) for name in dims]
     for name in trace.descriptors if trace is not None else ():
         full = f"{name}_tma_desc"
         i = index.get(name)

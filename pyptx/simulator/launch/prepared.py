@@ -43,7 +43,7 @@ def prepare(kernel: Any, args: tuple[object, ...], given: Mapping[str, Any], wha
     loaded, name = _find(traced.module, what)
     own = {**given, **_own_launch(kernel, dims, options), "smem": options.smem or traced.dynamic_smem}
     return Prepared(
-        loaded, name, with_tensor_maps(traced.parameters, args), checked_options(own), traced.shared
+        loaded, name, with_tensor_maps(traced.parameters, args, dims), checked_options(own), traced.shared
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...diagnostics import PTXError, SimulationError
@@ -177,8 +177,11 @@ def _argument(tile: Any, array: Any, what: str) -> TensorArgument:
     return TensorArgument(array, map_of_tile(tile, shape, dense, what))
 
 
-def with_tensor_maps(parameters: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """The arguments of a traced kernel with the tensor maps its parameters ask for (`EntryParameter`, kind "tma").
+def with_tensor_maps(
+    parameters: Sequence[Any], args: Sequence[Any], dims: Mapping[str, int] | None = None
+) -> list[Any]:
+    """The arguments of a traced kernel with the tensor maps its parameters ask for (`EntryParameter`, kind "tma"), and the sizes of
+    dimensions at run time (kind "dim"), if `dims` has them.
 
     `args`: tensors and raw parameters in order, without the maps.
     """
@@ -188,6 +191,8 @@ def with_tensor_maps(parameters: Sequence[Any], args: Sequence[Any]) -> list[Any
     for p in parameters:
         if p.kind == "tma" and p.tile is not None and p.tensor in tensors:
             found.append(_argument(p.tile, tensors[p.tensor], p.name.removesuffix("_tma_desc")))
+        elif p.kind == "dim" and dims is not None:
+            found.append(dims[p.name])
         elif rest:
             found.append(rest.pop(0))
             if p.kind == "tensor":
