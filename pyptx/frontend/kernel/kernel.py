@@ -30,7 +30,8 @@ from .explain import Explanation, explain
 from .keys import PLAIN, keep, template_key
 from .launch_shape import Launch, call_with_dimensions, extents, unsaid_shape, warn_once
 from .limits import launch_problem
-from .options import pair_option, target_option, tile_option, tuple_option, version_option
+from .notebook import markdown
+from .options import check_runtime_dims, pair_option, target_option, tile_option, tuple_option, version_option
 from .tracing import Traced, run
 
 if TYPE_CHECKING:
@@ -118,27 +119,8 @@ class Kernel:
                 f"kernel {fn.__name__} has {len(self.tensor_names)} tensor parameters "
                 f"({', '.join(self.tensor_names)}) and {len(self.specs)} specs"
             )
-        self._check_runtime_dims()
+        check_runtime_dims(self.name, self.tensor_names, self.specs, [name for _, name in self.raw_params])
         functools.update_wrapper(self, fn)
-
-    def _check_runtime_dims(self) -> None:
-        """TypeError for a dimension that is a constant in one tile and a parameter in another, or has the name of another parameter."""
-        taken = {*self.tensor_names, *(name for _, name in self.raw_params)}
-        for name in self.runtime_dims:
-            constant = [
-                f"{tensor}: {tile!r}"
-                for tensor, tile in zip(self.tensor_names, self.specs, strict=False)
-                if name in tile.dims and any(d == name and not getattr(d, "runtime", False) for d in tile.dims)
-            ]
-            if constant:
-                raise TypeError(
-                    f"kernel {self._fn.__name__}: dimension {name} is known at run time in one tile and a constant in another ({constant[0]}): "
-                    f'write dim("{name}", runtime=True) in each'
-                )
-            if name in taken:
-                raise TypeError(
-                    f"kernel {self._fn.__name__} has a parameter {name} already: name the dimension otherwise"
-                )
 
     def __repr__(self) -> str:
         arch = self._arch if len(self._archs) == 1 else self._archs
@@ -146,19 +128,7 @@ class Kernel:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: what it takes, gives and is for, without tracing it."""
-        names = [
-            f"{n}: {t.dims} {t.dtype}".replace("'", "") for n, t in zip(self.tensor_names, self.specs, strict=False)
-        ]
-        count = len(self.in_specs or ())
-        rows = [
-            ("inputs", names[:count]),
-            ("outputs", names[count:]),
-            ("template parameters", [f"{n}={v!r}" for n, v in self._template.items()]),
-            ("raw parameters", [f"{n}: {words}" for words, n in self.raw_params]),
-            ("arch", list(self._archs)),
-        ]
-        listed = "\n".join(f"- {what}: {', '.join(f'`{v}`' for v in values)}" for what, values in rows if values)
-        return f"**kernel `{self.name}`**\n\n{listed}"
+        return markdown(self)
 
     # Like a function, a kernel is its own copy, and is pickled by its name where it is found under it.
 

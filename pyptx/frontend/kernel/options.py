@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dialects.ptx.target import FIRST_PTX, Version, parse_version, unknown_target
-from ..core.tiles import Tile
+from ..core.tiles import Dim, Tile
 
-__all__ = ["pair_option", "target_option", "tile_option", "tuple_option", "version_option"]
+__all__ = ["check_runtime_dims", "pair_option", "target_option", "tile_option", "tuple_option", "version_option"]
 
 
 def version_option(version: Any) -> Version | None:
@@ -57,3 +57,16 @@ def target_option(arch: str | Sequence[str]) -> tuple[str, ...]:
         if (wrong := unknown_target(name)) is not None:
             raise ValueError(wrong)
     return archs
+
+
+def check_runtime_dims(kernel: str, tensors: Sequence[str], specs: Sequence[Tile], parameters: Sequence[str]) -> None:
+    """TypeError for a dimension that is a constant in one tile and a parameter in another, or has the name of another parameter."""
+    for name in dict.fromkeys(d for tile in specs for d in tile.runtime_dims):
+        for tensor, tile in zip(tensors, specs, strict=False):
+            if any(d == name and not (isinstance(d, Dim) and d.runtime) for d in tile.dims):
+                raise TypeError(
+                    f"kernel {kernel}: dimension {name} is known at run time in one tile and a constant in another ({tensor}: {tile!r}): "
+                    f'write dim("{name}", runtime=True) in each'
+                )
+        if name in (*tensors, *parameters):
+            raise TypeError(f"kernel {kernel} has a parameter {name} already: name the dimension otherwise")
