@@ -20,6 +20,7 @@ __all__ = [
     "SimulationWarning",
     "TraceWarning",
     "ValidationIssue",
+    "counted",
     "did_you_mean",
     "merged",
     "suggest",
@@ -283,6 +284,13 @@ def suggest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """
     known = tuple(dict.fromkeys(candidates))
     return list(_neighbours(word, known) or _suggest(word, known, limit))
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 thread`, `3 threads`, `0 entries`: for messages."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pyptx.diagnostics import Diagnostic, PTXError, SimulationError, did_you_mean, merged, suggest
+from pyptx.diagnostics import Diagnostic, PTXError, SimulationError, counted, did_you_mean, merged, suggest
 
 
 def test_render_shows_where_what_and_what_would_be_legal():
@@ -128,3 +128,8 @@ def test_equal_diagnostics_are_told_once_with_their_lines() -> None:
     assert len(told.message) < 200
     apart = [Diagnostic("error", "ptxas failed"), Diagnostic("error", "ptxas failed")]
     assert merged(apart) == apart  # nothing says that these are one
+
+
+def test_counts_in_messages() -> None:
+    assert [counted(n, "thread") for n in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
+    assert [counted(n, "entry") for n in (1, 2)] == ["1 entry", "2 entries"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnostics import SimulationError
+from ..diagnostics import SimulationError, counted
 from ..parser import parse_text
 from ..simulator import LoadedKernel, Report, load
 from .require import required
@@ -54,7 +54,7 @@ class NumbaKernel(LoadedKernel):
     def simulate(self, *args: object, **options: Any) -> Report:
         """Run it on the CPU, with NumPy arrays and numbers. See `pyptx.simulate`."""
         if len(args) != len(self.dimensions):
-            raise SimulationError(f"{self.name} takes {len(self.dimensions)} arguments, not {len(args)}")
+            raise SimulationError(f"{self.name} takes {counted(len(self.dimensions), 'argument')}, not {len(args)}")
         values: list[object] = []
         for number, (dimensions, value) in enumerate(zip(self.dimensions, args, strict=True)):
             values += [value] if dimensions is None else _spread(number, dimensions, value)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..diagnostics import counted
 from .arguments import is_torch, kernel_name, parameter_names
 
 __all__ = ["DifferentiableKernel", "differentiable_kernel"]
@@ -56,7 +57,7 @@ class DifferentiableKernel:
         most = inputs if self._count is None else self._count
         if len(found) > inputs or (self._count is not None and len(found) != most):
             raise TypeError(
-                f"{kernel_name(self.backward)} returned {len(found)} gradients; {kernel_name(self.forward)} has {inputs} inputs"
+                f"{kernel_name(self.backward)} returned {counted(len(found), 'gradient')}; {kernel_name(self.forward)} has {counted(inputs, 'input')}"
                 + (f", of which {self._count} have gradients" if self._count is not None else "")
             )
         return found
@@ -96,7 +97,9 @@ def differentiable_kernel(
         raise TypeError(f"differentiable_kernel needs a kernel as its gradient, not {backward_kernel!r}")
     inputs = len(forward_kernel.in_specs)
     if num_grad_inputs is not None and not 1 <= num_grad_inputs <= inputs:
-        raise TypeError(f"num_grad_inputs is {num_grad_inputs}, and {kernel_name(forward_kernel)} has {inputs} inputs")
+        raise TypeError(
+            f"num_grad_inputs is {num_grad_inputs}, and {kernel_name(forward_kernel)} has {counted(inputs, 'input')}"
+        )
     if save_for_backward is None:
         save: Callable[..., Sequence[Any]] = _all_inputs
     elif callable(save_for_backward):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnostics import Diagnostic, PTXError
+from ..diagnostics import Diagnostic, PTXError, counted
 from ..dialects.ptx.types import SCALAR_TYPES
 from .arguments import fake_gpu, parameter_names
 from .compile import compile_ptx
@@ -145,7 +145,7 @@ def launch_entry(
     driver = find_driver()
     if len(args) != len(entry.parameters):
         listed = ", ".join(f"{n} (.{t})" for n, t, _, _ in entry.parameters)
-        raise PTXError(f"{entry.name} takes {len(entry.parameters)} arguments, not {len(args)}: {listed}")
+        raise PTXError(f"{entry.name} takes {counted(len(entry.parameters), 'argument')}, not {len(args)}: {listed}")
     index = _device_of(entry.name, [n for n, _, _, _ in entry.parameters], args, device)
     packed = [_pack(entry, p, a) for p, a in zip(entry.parameters, args, strict=True)]
     shape = checked_shape(

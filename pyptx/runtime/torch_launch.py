@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, counted
 from .torch_ops import _library
 
 __all__ = ["launch_traced", "operator_for", "operator_name"]
@@ -43,7 +43,7 @@ def operator_for(kernel: Any, args: Sequence[Any]) -> Any:
     count = len(known) if known is not None else len(kernel.specs) + len(kernel.raw_params)
     if len(args) != count:
         raise PTXError(
-            f"{kernel.name} takes {count} arguments, and its operator is for arguments like them, not for {len(args)}"
+            f"{kernel.name} takes {counted(count, 'argument')}, and its operator is for arguments like them, not for {len(args)}"
         )
     return getattr(torch.ops.pyptx, kernel._torch_launch(_kinds(args))).default
 

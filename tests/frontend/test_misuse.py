@@ -195,7 +195,7 @@ TMA_RULES = [
     (Tile(64, 64, f32, tma_box=(0, 64)), np.float32, "an empty side"),
     (Tile(64, 63, f32, tma_box=(64, 16)), np.float32, "252 bytes apart, and TMA needs multiples of 16"),
     (Tile(64, 64, f32, tma_box=(64, 3)), np.float32, "rows of its box are 12 bytes, and must be multiples of 16"),
-    (Tile(64, 64, f32, tma_box=(64,)), np.float32, "has 1 dimensions, and the tensor 2"),
+    (Tile(64, 64, f32, tma_box=(64,)), np.float32, "has 1 dimension, and the tensor 2"),
     (Tile(1, 1, 1, 1, 1, 16, u8), np.uint8, "1 to 5 dimensions, not 6"),
 ]
 

@@ -130,7 +130,7 @@ def test_a_bool_is_decided_while_tracing() -> None:
 
 
 REFUSED = [
-    (("%d %d", s32), "has 2 conversions, and 1 values are given"),
+    (("%d %d", s32), "has 2 conversions, and 1 value is given"),
     (("no", s32), "has 0 conversions"),
     (("%d", f32), "%d, which takes an integer register of 16 or 32 bits, a predicate or an int, not a register of f32"),
     (("%d", u64), "%lld"),

@@ -179,7 +179,7 @@ def test_wrong_arguments_say_what_is_needed(changes: dict[str, object], error: t
 
 
 def test_missing_arguments_and_other_architectures() -> None:
-    with pytest.raises(SimulationError, match=r"k takes 1 arguments, not 0: x \(.u64\)"):
+    with pytest.raises(SimulationError, match=r"k takes 1 argument, not 0: x \(.u64\)"):
         pyptx.predict(chains(1, 1), card="H100", grid=1, block=32)
     text = chains(1, 1).replace("sm_80", "sm_90a")
     with pytest.raises(

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
-from ...diagnostics import suggest
+from ...diagnostics import counted, suggest
 from . import deferred, opcodes
 from .attributes import LayoutAttr, layout_attr, string_attr
 from .explanation import completions, explain, with_proposals
@@ -702,7 +702,9 @@ def _miscounted(op: Instruction) -> Problem | None:
     written = sum(1 for r in placed if r.role != "$")
     silent_reads, silent_ties = silent_registers(op)
     if written + silent_ties != len(op.results):
-        return Problem(f"the layout writes {written} registers and the op has {len(op.results)} results")
+        return Problem(
+            f"the layout writes {counted(written, 'register')} and the op has {counted(len(op.results), 'result')}"
+        )
     read = len(placed) - written
     ties = written if op.guard else sum(1 for r in placed if r.role == "~")
     expected = read + silent_reads + bool(op.guard) + ties + silent_ties

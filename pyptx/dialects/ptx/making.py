@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import SSAValue
 
+from ...diagnostics import counted
 from . import all as _all  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every op class)
 from .attributes import layout_attr
 from .instruction import Instruction, find_opcode, slot_properties
@@ -50,7 +51,7 @@ def make_op(
     read = sum(1 for r in registers(layout) if r.role == "$")
     written = len(registers(layout)) - read
     if (read, written) != (len(operands), len(results)):
-        given = f"{len(operands)} operands and {len(results)} results are given"
+        given = f"{counted(len(operands), 'operand')} and {counted(len(results), 'result')} are given"
         raise ValueError(f"{text!r} reads {read} registers and writes {written}, and {given}")
     op = cls.create(
         operands=list(operands),

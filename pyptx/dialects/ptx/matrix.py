@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...diagnostics import counted
 from .forms import Form, Slots, Use, form
 from .instruction import Instruction, instruction
 from .syntax import Immediate, SpecialRegister, Vector, registers
@@ -322,7 +323,7 @@ def _counted_fragment(use: Use) -> str | None:
     """`.v8`, which no manual has, says how many registers the fragment has."""
     count = next((len(o.elements) for o in use.layout if isinstance(o, Vector)), 1)
     said = use.slots.get("vec", f"v{count}")
-    return f"the fragment has {count} registers, not .{said}" if said != f"v{count}" else plain_fragment(use)
+    return f"the fragment has {counted(count, 'register')}, not .{said}" if said != f"v{count}" else plain_fragment(use)
 
 
 def _counted_doubles(use: Use) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 
+from ...diagnostics import counted
 from .operand_specs import SPACES, Fragments, Legal, OperandSpec, Slots, count_in
 from .special_registers import SPECIAL_REGISTERS, own_bits, read_problem
 from .syntax import (
@@ -161,7 +162,7 @@ class OperandMatcher:
         if operand.unified and ("." not in spec.flags or (SPACES - {"global"}) & set(self.slots.values())):
             return f".unified does not go with operand {spec.name}: it is for generic and global loads and atomics"
         if len(operand.rest) != len(wanted):
-            return f"the address in operand {spec.name} takes {len(wanted) + 1} parts, not {len(operand.rest) + 1}"
+            return f"the address in operand {spec.name} takes {counted(len(wanted) + 1, 'part')}, not {len(operand.rest) + 1}"
         if operand.unified and not isinstance(base, Register):
             return f".unified in operand {spec.name} needs the address in a register"
         rest: list[Operand] = []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...diagnostics import PTXError
+from ...diagnostics import PTXError, counted
 from ...dialects.ptx import all as all_chapters
 from ...dialects.ptx.instruction import OPCODES, Instruction, find_opcode
 from ...dialects.ptx.memo import Memo
@@ -439,7 +439,7 @@ def _text_key(trace: Trace, text: str, regs: list[Variable], path: Opcode) -> Ke
     except SyntaxProblem as problem:
         raise trace.error(f"{text!r} is not a PTX operand: {problem}") from None
     if len(layout) != 1:
-        raise trace.error(f"{text!r} is {len(layout)} operands, pass them one by one")
+        raise trace.error(f"{text!r} is {counted(len(layout), 'operand')}, pass them one by one")
     return ("node", layout[0], tuple(classes))
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
+from ...diagnostics import counted
 from ...ssa.statement import Reg as Variable
 from ...ssa.statement import Shape
 from ...types import PtxType, b32, pred
@@ -411,7 +412,7 @@ class RegArray(NotAValue):
         self.key = ("{", *[v.register_class for v in variables])
 
     def described(self) -> tuple[str, str]:
-        return f"{self!r}, {self.count} registers,", "compute with its elements: a[i] + 1, a[i] = b[i] * 2"
+        return f"{self!r}, {counted(self.count, 'register')},", "compute with its elements: a[i] + 1, a[i] = b[i] * 2"
 
     @overload
     def __getitem__(self, index: int) -> Reg: ...
@@ -536,7 +537,7 @@ def _each(values: Any, count: int) -> list[Any]:
         return [values] * count
     listed: list[Any] = list(values)
     if len(listed) != count:
-        raise current().error(f"{len(listed)} values for {count} registers")
+        raise current().error(f"{counted(len(listed), 'value')} for {counted(count, 'register')}")
     return listed
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...diagnostics import counted
 from ...types import _ALL, PtxType
 
 __all__ = ["Dim", "Layout", "Tile", "dim", "unify_envs"]
@@ -151,7 +152,9 @@ class Tile:
         """What a tensor of that shape binds the names to. ValueError if the shape does not fit."""
         sizes = tuple(shape)
         if len(sizes) != len(self.dims):
-            raise ValueError(f"{self!r} has {len(self.dims)} dimensions, and the tensor {sizes} has {len(sizes)}")
+            raise ValueError(
+                f"{self!r} has {counted(len(self.dims), 'dimension')}, and the tensor {sizes} has {len(sizes)}"
+            )
         env: dict[str, int] = {}
         for i, (dim, size) in enumerate(zip(self.dims, sizes, strict=True)):
             known = env.setdefault(dim, size) if isinstance(dim, str) else dim

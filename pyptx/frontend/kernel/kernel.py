@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
-from ...diagnostics import Diagnostic, PTXError, suggest
+from ...diagnostics import Diagnostic, PTXError, counted, suggest
 from ...dialects.ptx.memo import trim
 from ...dialects.ptx.target import Version
 from ...ssa.fastir import gc_paused
@@ -117,7 +117,7 @@ class Kernel:
         if self.specs and len(self.specs) != len(self.tensor_names):
             raise TypeError(
                 f"kernel {fn.__name__} has {len(self.tensor_names)} tensor parameters "
-                f"({', '.join(self.tensor_names)}) and {len(self.specs)} specs"
+                f"({', '.join(self.tensor_names)}) and {counted(len(self.specs), 'spec')}"
             )
         check_runtime_dims(self.name, self.tensor_names, self.specs, [name for _, name in self.raw_params])
         functools.update_wrapper(self, fn)
@@ -493,7 +493,7 @@ class Kernel:
             )
         if len(arrays) < len(self.in_specs):
             raise TypeError(
-                f"kernel {self.name} takes {len(self.in_specs)} tensors "
+                f"kernel {self.name} takes {counted(len(self.in_specs), 'tensor')} "
                 f"({', '.join(self.tensor_names[: len(self.in_specs)])}), not {len(arrays)}"
             )
         torch: Any = sys.modules.get("torch")

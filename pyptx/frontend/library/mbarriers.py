@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from ...diagnostics import counted
 from ...dialects.ptx.target import target_in
 from ...types import b64, u32
 from ..core.instructions import AddressOperand, emit, move
@@ -226,7 +227,7 @@ class MbarrierRing:
         if not isinstance(index, int):
             raise TypeError("a ring is indexed with an int; ring.at(register) takes a register")
         if not 0 <= index < self.count:
-            raise IndexError(f"the ring has {self.count} mbarriers, and [{index}] is not one of them")
+            raise IndexError(f"the ring has {counted(self.count, 'mbarrier')}, and [{index}] is not one of them")
         return MbarrierSlot(self.base, self.byte_offset + 8 * index)
 
     def __iter__(self) -> Iterator[MbarrierSlot]:

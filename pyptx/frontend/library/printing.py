@@ -15,6 +15,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
+from ...diagnostics import counted
 from ...dialects.ptx.structure import DeclarationAttr, FunctionOp, TokensAttr, VariableOp
 from ...ssa.statement import Kind, Shape
 from ...types import PtxType, b8, b32, f32, f64, s32, u32, u64
@@ -58,7 +59,7 @@ def printf(format: str, *values: Any, pred: Guard = None) -> None:
     kinds = _conversions(trace, format)
     if len(kinds) != len(values):
         raise trace.error(
-            f"the format {format!r} has {len(kinds)} conversions, and {len(values)} values are given",
+            f"the format {format!r} has {counted(len(kinds), 'conversion')}, and {counted(len(values), 'value')} {'is' if len(values) == 1 else 'are'} given",
             "each conversion such as %d takes one value; a percent sign is %%",
         )
     if len(values) > _MOST_ARGUMENTS:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from xdsl.dialects.builtin import FileLineColLoc
 
 from ...analysis.occupancy import limits_of
-from ...diagnostics import PTXError
+from ...diagnostics import PTXError, counted
 from ...dialects.ptx.memo import Memo
 from ...dialects.ptx.structure import VariableOp
 from ...dialects.ptx.syntax import Address, Layout, Operand, Symbol, transform
@@ -298,7 +298,7 @@ def _element(
     if len(index) != len(shape):
         parts = ", ".join("ijklm"[: len(shape)]) + ("," if len(shape) == 1 else "")
         raise current().error(
-            f"{alloc.symbol} has {len(shape)} dimensions here, and the index {len(index)}",
+            f"{alloc.symbol} has {counted(len(shape), 'dimension')} here, and the index {len(index)}",
             f"an element is s[{parts}], of {shape}; s[i] alone is the address of a part",
         )
     size = alloc.dtype.bits // 8
@@ -378,7 +378,7 @@ class MbarrierArray(Allocation):
         if not isinstance(index, int):
             raise TypeError(f"an mbarrier is chosen by an int or a register, not {type(index).__name__}")
         if not 0 <= index < self.count:
-            raise IndexError(f"{self.symbol} has {self.count} mbarriers, and [{index}] is not one of them")
+            raise IndexError(f"{self.symbol} has {counted(self.count, 'mbarrier')}, and [{index}] is not one of them")
         return MbarrierRef(self, index)
 
     def __iter__(self) -> Iterator[MbarrierRef]:

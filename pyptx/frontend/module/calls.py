@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...diagnostics import counted
 from ...types import from_name
 from ..core.instructions import AddressOperand, inst, opcode
 from ..core.registers import Reg
@@ -110,7 +111,7 @@ def call(
         raise ValueError(f"call: style is one of {', '.join(CONVENTIONS)}, not {style!r}")
     stored = list(types) if types is not None else [_type_of(a, how) for a in arguments]
     if len(stored) != len(arguments):
-        raise ValueError(f"call: {len(arguments)} arguments and {len(stored)} types")
+        raise ValueError(f"call: {counted(len(arguments), 'argument')} and {counted(len(stored), 'type')}")
     names = [how.name(i) for i in range(len(arguments))]
     found = None
     open_scope()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...diagnostics import counted
 from ..machine.program import Args, Inst, Name, Operand, Place, Reg, Segment, Sink, Vec
 from ..semantics.builtins import call_builtin
 from .batch import Batch
@@ -52,7 +53,9 @@ class Calls:
             self.batch.add(segment.after, mask)
             return
         if len(arguments) != len(function.parameters):
-            machine.fault(inst, f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}")
+            machine.fault(
+                inst, f"{function.name} takes {counted(len(function.parameters), 'argument')}, not {len(arguments)}"
+            )
         caller = next(f for f in self.batch.program.functions if f.number == segment.function)
         values = [self._read(a, f.size, lanes) for a, f in zip(arguments, function.parameters, strict=True)]
         level = self.batch.depth[lanes]

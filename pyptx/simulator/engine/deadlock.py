@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import Diagnostic, SimulationError
+from ...diagnostics import Diagnostic, SimulationError, counted
 from ..machine.binding import meaning_of
 from ..machine.program import Imm, Inst
 from ..machine.registry import Barrier, ClusterBarrier
@@ -143,7 +143,7 @@ class _Waits:
         start = int(lanes[0]) // per * per
         alive = start + np.flatnonzero(machine.executing(None)[start : start + per])
         missing = alive[~engine.cluster_arrived[alive]]
-        text = f"wait for the barrier of the cluster: {alive.size - missing.size} of {alive.size} threads have arrived"
+        text = f"wait for the barrier of the cluster: {alive.size - missing.size} of {counted(alive.size, 'thread')} {'has' if alive.size == 1 else 'have'} arrived"
         unready = lanes[~engine.cluster_arrived[lanes]]
         if unready.size:
             hint = "each thread executes barrier.cluster.arrive before barrier.cluster.wait"

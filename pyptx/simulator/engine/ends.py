@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...diagnostics import counted
 from ..machine.program import Segment
 from .batch import Batch
 from .calls import Calls
@@ -93,7 +94,7 @@ class Ends:
             if value >= len(segment.targets):
                 self.machine.fault(
                     segment.last,
-                    f"index {value} is outside its table of {len(segment.targets)} targets",
+                    f"index {value} is outside its table of {counted(len(segment.targets), 'target')}",
                     int(np.flatnonzero(here)[0]),
                 )
             self.batch.add(segment.targets[int(value)], here)

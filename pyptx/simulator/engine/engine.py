@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...diagnostics import SimulationError
+from ...diagnostics import SimulationError, counted
 from ..machine.binding import Full, Masked, bind
 from ..machine.machine import Machine
 from ..machine.program import Inst, Reg, Segment
@@ -209,7 +209,13 @@ class Engine(Batch):
             other = self._place(at)
             if other is not None:
                 lanes = np.flatnonzero(mask)
-                found.append(self.machine.diagnostic(other, f"{lanes.size} threads were here", int(lanes[0])))
+                found.append(
+                    self.machine.diagnostic(
+                        other,
+                        f"{counted(lanes.size, 'thread')} {'was' if lanes.size == 1 else 'were'} here",
+                        int(lanes[0]),
+                    )
+                )
         for copy in self.machine.pending.held[:1]:
             found.append(self.machine.diagnostic(copy.inst, NOT_SUBMITTED, int(copy.lanes[0]), SUBMIT))
         raise SimulationError(found)

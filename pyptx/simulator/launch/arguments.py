@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ...diagnostics import SimulationError
+from ...diagnostics import SimulationError, counted
 from ...dialects.ptx.types import SCALAR_TYPES
 from ..engine.image import align
 from ..machine.endpoint import Endpoint, Members
@@ -29,7 +29,9 @@ def place_arguments(
     """The parameter buffer; arrays become allocations, except for those that `device` has."""
     if len(args) != len(program.parameters):
         listed = ", ".join(f"{p.name} (.{p.type})" for p in program.parameters)
-        raise SimulationError(f"{program.entry} takes {len(program.parameters)} arguments, not {len(args)}: {listed}")
+        raise SimulationError(
+            f"{program.entry} takes {counted(len(program.parameters), 'argument')}, not {len(args)}: {listed}"
+        )
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
     top = ARGUMENT_BASE
     placed: dict[tuple[int, int], int] = {}

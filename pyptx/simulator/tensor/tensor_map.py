@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ...diagnostics import counted
+
 __all__ = ["ELEMENT_TYPES", "SWIZZLES", "TensorArgument", "TensorMap", "check", "swizzled"]
 
 Array = Any
@@ -189,7 +191,7 @@ def check(m: TensorMap) -> str:
 
 def _check_tiled(m: TensorMap) -> str:
     if len(m.box) != m.rank:
-        return f"the box has {len(m.box)} dimensions and the tensor {m.rank}"
+        return f"the box has {counted(len(m.box), 'dimension')} and the tensor {m.rank}"
     for i, n in enumerate(m.box):
         if not 1 <= n <= 256:
             return f"box size {n} of dimension {i} is outside 1 to 256"
@@ -198,7 +200,7 @@ def _check_tiled(m: TensorMap) -> str:
     if m.interleave == "none":
         inner = m.box[0] * m.bits // 8
         if m.box[0] * m.bits % 128:
-            return f"rows of the box have {m.box[0]} elements, {inner} bytes: they must be a multiple of 16 bytes"
+            return f"rows of the box have {counted(m.box[0], 'element')}, {inner} bytes: they must be a multiple of 16 bytes"
         span = SPANS.get(m.swizzle, 128)
         if span and inner > span:
             return f"rows of the box have {inner} bytes, more than the {span} bytes of the {m.swizzle} swizzle"

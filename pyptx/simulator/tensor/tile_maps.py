@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...diagnostics import PTXError, SimulationError
+from ...diagnostics import PTXError, SimulationError, counted
 from ...frontend.core.tiles import Tile
 from .tensor_map import ELEMENT_TYPES, INTERLEAVES, SPANS, SWIZZLES, TensorArgument, TensorMap, check
 
@@ -129,10 +129,10 @@ def map_of_tile(tile: Any, shape: Sequence[int], strides: Sequence[int], what: s
     if any(not isinstance(b, int) for b in box):
         raise wrong(f"its tma_box {tuple(box)} has symbolic dimensions")
     if len(box) != rank:
-        raise wrong(f"its tma_box {tuple(box)} has {len(box)} dimensions, and the tensor {rank}")
+        raise wrong(f"its tma_box {tuple(box)} has {counted(len(box), 'dimension')}, and the tensor {rank}")
     if tile.tma_rank == 3:
         if rank != 2:
-            raise wrong(f"tma_rank=3 is for matrices, and it has {rank} dimensions")
+            raise wrong(f"tma_rank=3 is for matrices, and it has {counted(rank, 'dimension')}")
         if shape[1] % 64 or box[1] % 64:
             raise wrong(f"tma_rank=3 needs columns in multiples of 64 (shape {tuple(shape)}, box {tuple(box)})")
         dims = [64, shape[0], shape[1] // 64]

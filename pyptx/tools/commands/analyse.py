@@ -15,7 +15,7 @@ from ...analysis.loops import Loop
 from ...analysis.mix import CLASSES, spelled
 from ...analysis.operands import line_of, register_class, register_name
 from ...analysis.report import FunctionReport, Shape, analyse, instructions
-from ...diagnostics import Diagnostic, PTXError, merged
+from ...diagnostics import Diagnostic, PTXError, counted, merged
 from ...dialects.ptx.structure import ModuleOp
 from ...parser.diagnose import diagnose_text
 from ...parser.module import parse_text
@@ -143,7 +143,7 @@ def as_text(report: FunctionReport, filename: str) -> str:
     row("threads", f"{x} x {y} x {z} per CTA{_assumed(report)}")
     row(
         "instructions",
-        f"{report.mix.total} in {len(report.cfg.blocks)} blocks, {len(report.loops.loops)} loops",
+        f"{report.mix.total} in {counted(len(report.cfg.blocks), 'block')}, {counted(len(report.loops.loops), 'loop')}",
     )
     top = f", highest at line {line_of(pressure.top)}" if pressure.top is not None and line_of(pressure.top) else ""
     measured = f", ptxas: {report.registers}" if report.registers_measured else ""

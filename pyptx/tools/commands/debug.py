@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagnostics import PTXError, did_you_mean, origin_lines
+from ...diagnostics import PTXError, counted, did_you_mean, origin_lines
 from ...dialects.ptx.special_registers import is_special_register, own_bits, read_problem
 from ...simulator import Observer, Timeline, load
 from ...simulator.engine.engine import Engine
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
         print(finding.render())
     if report.numerics is not None:
         print(report.numerics)
-    print(f"the kernel ended: {report.instructions:,} thread instructions, {len(report.findings)} findings")
+    print(f"the kernel ended: {report.instructions:,} thread instructions, {counted(len(report.findings), 'finding')}")
     for text, value in zip(options.arg, arguments, strict=True):
         if isinstance(value, np.ndarray):
             print(f"{text}: {value.reshape(-1)[:8]}{' ...' if value.size > 8 else ''}")
@@ -169,7 +169,7 @@ def argument(text: str, seed: int = 0) -> Any:
         return _number(text, words[1], float if dtype.kind == "f" else lambda word: int(word, 0))
     count = int(_number(text, words[2], lambda word: int(word, 0)))
     if not 0 <= count * dtype.itemsize <= MOST_BYTES:
-        raise ValueError(f"--arg {text}: {count} elements are not an array of 0 to {MOST_BYTES >> 30} GiB")
+        raise ValueError(f"--arg {text}: {counted(count, 'element')} are not an array of 0 to {MOST_BYTES >> 30} GiB")
     if words[0] == "random":
         rng = np.random.default_rng(seed)
         return rng.normal(size=count).astype(dtype) if dtype.kind == "f" else rng.integers(0, 100, count).astype(dtype)

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from ...analysis.operands import line_of
 from ...analysis.report import FunctionReport
+from ...diagnostics import counted
 from ...dialects.ptx.structure import ModuleOp
 from ...dialects.ptx.target import version_text
 from ..ptxas import PtxasResult, SassLine, ToolNotFound, sass_with_lines, tool_version
@@ -119,7 +120,7 @@ def _facts(report: FunctionReport) -> str:
     more = f"{x} x {y} x {z}, {'as stated' if report.threads.stated else 'assumed: say --block'}"
     facts.append(("threads per CTA", f"{report.threads.count}", more))
     deepest = max((loop.depth for loop in report.loops.loops), default=0)
-    more = f"{len(report.cfg.blocks)} blocks, {len(report.loops.loops)} loops, {deepest} deep"
+    more = f"{counted(len(report.cfg.blocks), 'block')}, {counted(len(report.loops.loops), 'loop')}, {deepest} deep"
     facts.append(("instructions", f"{report.mix.total:,}", more))
     if t.accesses or t.uncounted:
         more = "per CTA, read / written"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....diagnostics import counted
 from ...machine.binding import meaning_of
 from ...machine.program import Inst
 from ...machine.registry import Barrier
@@ -94,7 +95,7 @@ class BarrierUse(Part):
                 self.report(
                     COUNT,
                     inst,
-                    f"a barrier is for {count} threads here and for {known} elsewhere in the same round",
+                    f"a barrier is for {counted(count, 'thread')} here and for {known} elsewhere in the same round",
                     lane,
                     other=other,
                 )
@@ -138,7 +139,7 @@ def _divergence(count: int, living: int, other: Inst | None) -> str:
         return "threads of one warp execute different barrier instructions"
     if count == living:
         return (
-            f"{count} threads of a warp execute this barrier, and the others have ended without it. A barrier "
+            f"{counted(count, 'thread')} of a warp {'executes' if count == 1 else 'execute'} this barrier, and the others have ended without it. A barrier "
             "does not wait for threads that have exited, but an aligned one is for all threads of a warp"
         )
     return f"{count} of the {living} living threads of a warp execute this barrier: all of them must, together"

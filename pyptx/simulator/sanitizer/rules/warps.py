@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....diagnostics import counted
 from ....dialects.ptx.warp import Shuffle
 from ...machine.binding import meaning_of
 from ...machine.machine import Action
@@ -69,7 +70,7 @@ class Warps(Part):
                 self.report(
                     WARP_INCOMPLETE,
                     inst,
-                    f"{inst.opcode} is executed by {int(np.bitwise_count(here[bad[0]]))} threads of a warp: all 32 "
+                    f"{inst.opcode} is executed by {counted(int(np.bitwise_count(here[bad[0]])), 'thread')} of a warp: all 32 "
                     "must execute it together",
                     32 * bad + np.bitwise_count((here[bad] & -here[bad].astype(np.int64)) - 1),
                 )
