@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple, TextIO
 
 STDIN = "<stdin>"
@@ -43,6 +45,23 @@ def read_file(path: str | os.PathLike[str]) -> str:
 def read_argument(name: str) -> tuple[str, str]:
     """(text, name for messages) of what a command line names: `-` is standard input, everything else a file. Text is never taken for a name."""
     return (_standard_input(), STDIN) if name == "-" else (read_file(name), name)
+
+
+def files_of(names: Iterable[str]) -> Iterator[str]:
+    """The files that arguments of a command line name: of a folder all `.ptx` files in it and below, of a pattern (`*.ptx`, where the
+    shell left it as it is) what it matches. OSError where a folder or a pattern gives none.
+    """
+    for name in names:
+        found = [name]
+        if os.path.isdir(name):
+            found = sorted(os.path.join(at, f) for at, _, files in os.walk(name) for f in files if f.endswith(".ptx"))
+        elif any(c in name for c in "*?[") and not os.path.exists(name):
+            from glob import glob
+
+            found = sorted(glob(name, recursive=True))
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "no PTX file is there", name)
+        yield from found
 
 
 def decoded(data: bytes) -> str:

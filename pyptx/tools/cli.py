@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from importlib import import_module
 
 from .. import __version__, dialects
@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "analyse": "pressure, loops, occupancy, bank conflicts, traffic and suspicious code, as text, JSON or HTML",
     "cache": "what is in the disk cache of compiled kernels; empty it",
     "check": "report what ptxas would refuse, with the place and what would be legal",
+    "completion": "what a shell needs to complete this command line",
     "debug": "run a kernel on the simulator step by step",
     "diff": "compare two PTX files up to the names of registers and labels",
     "fmt": "write PTX in one canonical, readable layout",
@@ -41,16 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the process is ours
         make_output_total()
         dialects.makes_ir = wanted not in TEXT_ONLY
-    parser = argparse.ArgumentParser(
-        prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX."
-    )
-    parser.add_argument("--version", action="version", version=f"pyptx {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="command")
-    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:  # one, or all for the help
-        text = COMMANDS[name]
-        sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        if name == wanted:  # only the command in use is imported
-            _module(name).add_arguments(sub)
+    named = words[:1] if words and words[0] in COMMANDS else list(COMMANDS)  # one, or all for the help
+    parser = make_parser(named, [wanted] if wanted in COMMANDS else [])
     options = parser.parse_args(words)
     if options.command is None:
         parser.print_help()
@@ -75,6 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = f"{error.filename}: " if error.filename else ""
         print(f"pyptx: {name}{error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def make_parser(names: Iterable[str], complete: Container[str]) -> argparse.ArgumentParser:
+    """The parser of the command line with these commands; those in `complete`, which are imported, with their arguments."""
+    parser = argparse.ArgumentParser(
+        prog="pyptx", description="Check, format, compare, analyse, debug and translate PTX."
+    )
+    parser.add_argument("--version", action="version", version=f"pyptx {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="command")
+    for name in names:
+        text = COMMANDS[name]
+        sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name in complete:
+            _module(name).add_arguments(sub)
+    return parser
 
 
 def _module(name: str):

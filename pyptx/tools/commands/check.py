@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from ...analysis.source_map import map_of_text
 from ...diagnostics import Diagnostic, merged
 from ...parser.diagnose import judge_text, unwritten_registers
-from ...sources import read_argument
+from ...sources import files_of, read_argument
+from ..terminal import coloured
 
 if TYPE_CHECKING:
     from ..ptxas import PtxasResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", help="PTX files, or - for standard input")
+    parser.add_argument("files", nargs="+", help="PTX files, folders or patterns, or - for standard input")
     parser.add_argument("--no-ptxas", action="store_true", help="only our own verdict")
     parser.add_argument("--json", action="store_true", help="one JSON object per finding, in a list")
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     findings: list[Diagnostic] = []
     unreadable = False
-    for name in options.files:
+    for name in files_of(options.files):
         try:
             text, label = read_argument(name)
         except OSError as error:  # the other files are judged all the same
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         findings += found
         if not options.json:
             for diagnostic in merged(found):
-                print(diagnostic.render())
+                print(coloured(diagnostic.render()))
             errors = sum(d.severity == "error" for d in found)
             judge = f"pyptx and {ptxas}" if ptxas else "pyptx"
             print(f"{label}: {errors} error{'' if errors == 1 else 's'}" if errors else f"{label}: fine ({judge})")

@@ -13,12 +13,12 @@ from ...parser.module import parse_text
 from ...passes.canonical import canonicalise
 from ...passes.readable_names import rename_readable
 from ...passes.verify import ptx_modules
-from ...sources import encoded, read_argument, write_output
+from ...sources import encoded, files_of, read_argument, write_output
 from ...text import to_ptx
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", help="PTX files, or - for standard input")
+    parser.add_argument("files", nargs="+", help="PTX files, folders or patterns, or - for standard input")
     parser.add_argument("--rename", action="store_true", help="short names for registers and labels")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("-i", "--in-place", action="store_true", help="overwrite the files")
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     different = 0
-    for name in options.files:
+    for name in files_of(options.files):
         text, label = read_argument(name)
         new = format_text(text, label, rename=options.rename)
         if options.check:
