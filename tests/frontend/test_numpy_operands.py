@@ -77,7 +77,7 @@ def test_arrays_are_no_operands(array: Any) -> None:
     ("use", "message"),
     [
         (lambda: ptx.wgmma.mma(1, 2), "mma_async"),
-        (lambda: ptx.mbarrier.wait(smem.mbarrier(1)[0], 0, scope="cta"), "scope"),
+        (lambda: ptx.mbarrier.wait(smem.mbarrier(1)[0], 0, ordering="acquire"), "ordering"),
         (lambda: reg.scalar(f32, init=1).sqrt(), r"sqrt\.rn\.f32"),
     ],
 )

@@ -176,7 +176,7 @@ class Reg:
     def __pow__(self, other: Any) -> Reg:
         raise current().error(
             f"registers have no **, here of {self.dtype} and {other!r}",
-            "multiply: v * v; other powers of f32 are ex2.approx(y * lg2.approx(v))",
+            "multiply: v * v; other powers of f32 are ptx.math.exp(y * ptx.math.log(v))",
         )
 
     __rpow__ = __pow__
@@ -618,9 +618,9 @@ def is_number(value: object) -> bool:
 
 def functions_of(dtype: PtxType) -> str:
     """What to write for a function of `math` or NumPy."""
-    return (
-        f"write PTX instructions: ptx.inst.<opcode>.{dtype}(d, a), such as sqrt.rn.f32, or ex2.approx.f32 for powers of 2: "
-        "exp(v) is that of v * 1.4426950408889634"
+    whole = "ptx.math.exp, log, tanh, rsqrt, sigmoid and erf take f32 registers; " if dtype.name == "f32" else ""
+    return f"{whole}single instructions are ptx.op.<opcode>.{dtype}(v), such as ptx.op.sqrt.rn.{dtype}(v)" + (
+        "" if dtype.name in ("f32", "f64") else ": convert to f32 where there is none for the type"
     )
 
 

@@ -138,6 +138,7 @@ class Trace:
         self.spaces: dict[str, str] = {}  # variable -> its state space
         self.allocations: dict[str, SharedVariable] = {}
         self.shared_bytes = 0
+        self.block: tuple[int, int, int] | None = None  # of every launch, where @kernel says it as numbers
         self.shared_is_dynamic = False  # known beforehand: @kernel(smem=...) asks for more than 48 KiB
         self.externs: list[str] = []  # .extern .shared symbols
         self.used: dict[Shape, int] = {}  # shape -> place of its first use

@@ -97,6 +97,7 @@ def run(kernel: Traceable, template: dict[str, Any], env: dict[str, int], not_gi
     for parameter in entry_parameters(tensors, kernel.specs, kernel.raw_params, kernel.runtime_dims, None):
         trace.symbols.add(parameter.name)
         trace.spaces[parameter.name] = "entry"  # as symbol_uses calls a parameter of the kernel
+    trace.block = _said_block(kernel.block)
     trace.shared_is_dynamic = kernel.smem > STATIC_LIMIT and not kernel.extern_smem
     if kernel.extern_smem:
         trace.symbols.add(kernel.extern_smem)
@@ -148,6 +149,13 @@ def _runtime_sizes(trace: Trace, kernel: Traceable, template: Mapping[str, Any])
             found[name] = temporary(trace, s32)
             emit("ld.param.s32", found[name], AddressOperand(name))
     return found
+
+
+def _said_block(block: Any) -> tuple[int, int, int] | None:
+    """The block that @kernel says in numbers; the default, one thread, may be another in `simulate(block=)`."""
+    if callable(block) or block in (1, (1, 1, 1)):
+        return None
+    return extents("block", block, "")
 
 
 def _launch_problem(kernel: Traceable) -> str | None:

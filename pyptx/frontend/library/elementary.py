@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...diagnostics import did_you_mean
 from ...types import PtxType, f32, s32
 from ..core.instructions import emit
 from ..core.registers import Reg, predicate, temporary
@@ -217,3 +218,11 @@ def _power_of_two(exponent: Reg) -> Reg:
     """2 to the power of an s32 register from -126 to 127, exactly."""
     bits = _op("shl.b32", _op("add.s32", exponent, 127, dtype=s32), 23, dtype=s32)
     return _op("mov.b32", bits)
+
+
+def __getattr__(name: str) -> Any:
+    hint = (
+        did_you_mean(name, __all__)
+        or f"it has {', '.join(__all__)}; single instructions are ptx.op.sqrt.rn.f32(x), ..."
+    )
+    raise AttributeError(f"ptx.math has no {name!r}; {hint}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Literal, get_args
 
 from ...types import u32
@@ -41,7 +42,7 @@ class Pipeline:
 
     bytes: of a stage, or the allocations that it consists of, whose first index is the stage. scope: `"cluster"` where producers or consumers of other
     CTAs take part: waits then acquire what they did. cta_group, multicast_mask: those of `tcgen05.commit`. name: of the barriers, `<name>_full` and
-    `<name>_empty`.
+    `<name>_empty`; by default pipe, pipe1, ...
 
         tiles = smem.alloc(f32, (3, 16, 32))
         pipe = ptx.Pipeline(3, bytes=[tiles], consumers=3)
@@ -72,7 +73,7 @@ class Pipeline:
         *,
         filled_by: FilledBy = "tma",
         emptied_by: EmptiedBy = "threads",
-        bytes: int | Sequence[SharedAlloc] | None = None,
+        bytes: int | SharedAlloc | Sequence[SharedAlloc] | None = None,
         producers: int = 1,
         consumers: int = 1,
         scope: Scope = "cta",
@@ -93,8 +94,9 @@ class Pipeline:
         self.scope: Scope = scope
         self.cta_group, self.multicast_mask = cta_group, multicast_mask
         self.bytes = _bytes_of_stage(trace, bytes, stages, filled_by)
-        self.full = mbarriers(stages, name=name and f"{name}_full")
-        self.empty = mbarriers(stages, name=name and f"{name}_empty")
+        name = name or _fresh_name(trace)
+        self.full = mbarriers(stages, name=f"{name}_full")
+        self.empty = mbarriers(stages, name=f"{name}_empty")
 
     def init(self, *, pred: Guard = None) -> None:
         """`mbarrier.init` of all barriers, by one thread; `ptx.fence.mbarrier_init()` and a barrier (of the cluster, if others take part)
@@ -121,6 +123,9 @@ class Stage:
     def __init__(self, pipeline: Pipeline, index: Reg):
         self.pipeline, self.index = pipeline, index
         self._full: AddressOperand | None = None
+
+    def __repr__(self) -> str:
+        return "a stage of a pipeline (its number is stage.index)"
 
     @property
     def full(self) -> AddressOperand:
@@ -231,13 +236,18 @@ def _barrier(barriers: Any, index: Reg) -> AddressOperand:
     return AddressOperand(address)
 
 
+def _fresh_name(trace: Trace) -> str:
+    names = ("pipe" + (str(n) if n else "") for n in count())
+    return next(n for n in names if not trace.symbols & {f"{n}_full", f"{n}_empty"})
+
+
 def _check_word(trace: Trace, what: str, word: object, known: tuple[str, ...]) -> None:
     if word not in known:
         raise trace.error(f"{what} of a pipeline is one of {', '.join(map(repr, known))}, not {word!r}")
 
 
 def _bytes_of_stage(
-    trace: Trace, given: int | Sequence[SharedAlloc] | None, stages: int, filled_by: FilledBy
+    trace: Trace, given: int | SharedAlloc | Sequence[SharedAlloc] | None, stages: int, filled_by: FilledBy
 ) -> int | None:
     """Bytes that arrive in a stage; None where no barrier counts them."""
     if filled_by != "tma":
@@ -253,7 +263,7 @@ def _bytes_of_stage(
     if given is None or isinstance(given, (str, bool)):
         raise trace.error("a pipeline that TMA fills needs bytes=: those of a stage, or its allocations as a list")
     total = 0
-    for each in given:
+    for each in [given] if isinstance(given, SharedAlloc) else given:
         if not isinstance(each, SharedAlloc):
             raise trace.error(f"bytes are an int or a list of allocations, not one of {type(each).__name__}")
         if each.shape[0] != stages or len(each.shape) < 2:

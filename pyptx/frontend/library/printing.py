@@ -27,6 +27,7 @@ from .control import if_
 
 __all__ = ["assert_", "printf"]
 
+_WORD = re.compile(r"%[a-zA-Z_]\w*(?:\.[xyzw]\b)?")
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?P<precision>\.(?:\*|\d*))?(?P<length>hh|ll|[hlLqjzt]?)(?P<kind>.?)"
 )
@@ -56,6 +57,12 @@ def printf(format: str, *values: Any, pred: Guard = None) -> None:
     trace = current()
     if not isinstance(format, str):
         raise trace.error(f"the format of printf is a str, not {type(format).__name__}", 'ptx.printf("x is %f\\n", x)')
+    named = [] if values else [word for word in _WORD.findall(format) if word in trace.names or "." in word]
+    if named:
+        raise trace.error(
+            f"the format has the name of the register {named[0]}, as an f-string writes it: it has no value while the kernel is traced",
+            'the values follow the format: ptx.printf("thread %d\\n", tid)',
+        )
     kinds = _conversions(trace, format)
     if len(kinds) != len(values):
         raise trace.error(

@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _shape(text: str) -> Shape:
-    numbers = [int(word) for word in text.split(",")]
-    if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
+    words = text.split(",")
+    numbers = [int(word) for word in words if word.strip().isdecimal()]
+    if not 1 <= len(words) <= 3 or len(numbers) < len(words) or any(n < 1 for n in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not up to three positive numbers such as 16,16")
     x, y, z = (*numbers, 1, 1)[:3]
     if x * y * z > 1024:
