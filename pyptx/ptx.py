@@ -39,6 +39,7 @@ from .frontend.library.control import (
 )
 from .frontend.library.copies import cp, tma
 from .frontend.library.debug import file_, intrinsic, loc, pipe, pragma
+from .frontend.library.fragments import partition
 from .frontend.library.matrix import ldmatrix, mma, stmatrix, stmatrix_x4_trans_f32_bf16
 from .frontend.library.mbarriers import MbarrierRing, MbarrierSlot, mbarrier
 from .frontend.library.pipelines import Consumer, Pipeline, Producer, Stage
@@ -77,7 +78,7 @@ __all__ = [
     "Consumer", "MbarrierRing", "MbarrierSlot", "NamedBarrier", "Pipeline", "PipelineState", "Pointer", "Producer", "Stage", "add", "addr", "and_", "assert_", "bar", "block", "bra", "break_", "cluster", "continue_", "cp", "ctaid_x", "ctaid_y", "cvt", "cvta",
     "elect", "elect_sync", "else_", "expr", "fence", "file_", "fresh_label", "global_ptrs", "if_", "inst", "intrinsic", "kloop",
     "label", "ld", "ldmatrix", "loc", "loop", "mad", "math", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "op", "or_",
-    "param", "pipe", "pipeline", "pointer", "pragma", "printf", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
+    "param", "partition", "pipe", "pipeline", "pointer", "pragma", "printf", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
     "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub",
     "target", "tcgen05", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip

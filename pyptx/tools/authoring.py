@@ -72,7 +72,7 @@ FAMILIES = (
     _family(
         "memory",
         "Addresses, pointers and shared memory",
-        "smem ptx.addr ptx.pointer ptx.Pointer ptx.global_ptrs ptx.param ptx.var ptx.ld ptx.st ptx.cvta",
+        "smem ptx.partition ptx.addr ptx.pointer ptx.Pointer ptx.global_ptrs ptx.param ptx.var ptx.ld ptx.st ptx.cvta",
     ),
     _family(
         "synchronisation",

@@ -11,12 +11,13 @@ from ...types import PtxType, b32, u32
 from ..core.instructions import emit
 from ..core.registers import Reg, RegArray, array, checked_type, temporary
 from ..core.trace import current
+from ..memory.shared import SharedAlloc
 from .matrix import extents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Fragment", "mma_frag", "wgmma_frag"]
+__all__ = ["Fragment", "mma_frag", "partition", "wgmma_frag"]
 
 
 class Fragment(RegArray):
@@ -135,3 +136,15 @@ def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None, init:
         raise ValueError(f"a {m}x{n} tile does not spread evenly over the 128 threads of a warpgroup")
     registers = array(dtype, m * n // 128, name, init)
     return Fragment(registers, wgmma_accumulator(n), n, 1) if m == 64 and n % 8 == 0 and dtype.bits == 32 else registers
+
+
+def partition(tensor: SharedAlloc, layout: Any) -> SharedAlloc:
+    """A view of an array in shared memory, indexed by the coordinates of `layout`, which numbers the array's elements (the first index of the array
+    is the fastest, as in tensor_layouts). With the thread-value layout of an atom, `view[thread, value]` are the elements that a thread holds.
+
+    The view has the array's memory, layout and swizzle. PTXError for what is not a layout, one that reaches beyond the array, and where the two
+    layouts have no composition.
+    """
+    if not isinstance(tensor, SharedAlloc):
+        raise current().error(f"partition takes an array of smem.alloc, not {type(tensor).__name__}")
+    return tensor.partition(layout)

@@ -140,6 +140,15 @@ def _memory_problem(copy: TensorCopy, env: Mapping[str, int]) -> _Problem:
         )
     if s.element_place is None:
         return None
+    if s.placement is not None:
+        own = s.placement.hardware_swizzle(max(s.dtype.bits // 8, 1))
+        if own == swizzle:
+            return None
+        return (
+            f"the layout of {s.symbol} has {f'the {own} swizzle' if own else 'no swizzle of TMA'}, and TMA copies it with the {swizzle} swizzle",
+            f"of bytes, the {swizzle} swizzle is Swizzle({_ATOMS[swizzle].bit_length() - 8}, 4, 3)",
+            s.element_place,
+        )
     return (
         f"{s.symbol} is indexed here as rows and columns, and TMA copies it with the {swizzle} swizzle",
         f'address the bytes: smem.apply_swizzle(offset, "{swizzle}"); or take Layout.ROW for the tensor',

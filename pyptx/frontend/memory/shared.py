@@ -11,6 +11,7 @@ import linecache
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -32,6 +33,7 @@ from ..core.instructions import AddressOperand, bits_of, emit, move
 from ..core.nonvalue import NotAValue, NoTruth, as_int
 from ..core.registers import Guard, Reg, checked_type, temporary
 from ..core.trace import OutOfRange, Trace, current, declaration_shape
+from .layouts import Placement, placement, row_major
 
 STATIC_LIMIT = 48 * 1024
 """Bytes of static shared memory that a kernel may declare."""
@@ -177,18 +179,21 @@ class SharedAlloc(Allocation):
         self.dtype, self.shape = checked_type(dtype, "the type of an allocation"), _shape(shape)
         self.swizzle = None if swizzle == "NONE" else swizzle
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
+        self.placement: Placement | None = None
+        """Where its elements lie, if not row-major."""
         self.element_place: int | None = None
         """Where the author first asked for an element, row-major."""
 
     @classmethod
     def declare(
         cls, dtype: PtxType, shape: int | tuple[int, ...], swizzle: str | None, align: int, name: str | None,
-        gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None,
+        gmma_layout: GmmaLayout | None = None, gmma_major: str | None = None, placement: Placement | None = None,
     ) -> Self:  # fmt: skip
         """A new array."""
         made = cls(name or "", dtype, shape, swizzle, gmma_layout, gmma_major)
+        made.placement = placement
         made.element_bytes = max(dtype.bits // 8, 1)
-        size = prod(made.shape) * dtype.bits // 8
+        size = (placement.elements if placement is not None else prod(made.shape)) * dtype.bits // 8
         return made._declare("smem", name, size, align, ".b8", size)
 
     def __repr__(self) -> str:
@@ -197,6 +202,11 @@ class SharedAlloc(Allocation):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple):
             return load(self.dtype, self.element(index))
+        if self.placement is not None:
+            raise current().error(
+                f"{self.symbol} has a layout, in which {self.symbol}[{index!r}] is not one place",
+                f"an element is s[{', '.join('ijklm'[: len(self.shape)])}], of {self.shape}; s.element(...) is its address",
+            )
         return SharedSlice(self, as_int(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -210,6 +220,15 @@ class SharedAlloc(Allocation):
     def element(self, *index: Any) -> AddressOperand:
         """The address of an element, `s.element((row, col))` or `s.element(row, col)`; indices are ints or registers."""
         return _element(self, 0, None, self.shape, _indices(index))
+
+    def partition(self, layout: Any) -> SharedAlloc:
+        """The same memory, indexed as a layout says that chooses its elements: `ptx.partition(s, layout)`."""
+        trace = current()
+        own = self.placement if self.placement is not None else row_major(trace, self.shape)
+        made = own.composed(trace, layout)
+        view = copy(self)
+        view.shape, view.placement = made.shape, made
+        return view
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,15 +325,18 @@ def _element(
         raise current().error(f"elements of type {alloc.dtype} have no address of their own")
     if alloc.element_place is None:
         alloc.element_place = current().place()
+    index = tuple(as_int(position) for position in index)
+    for i, (position, extent) in enumerate(zip(index, shape, strict=True)):
+        if isinstance(position, int) and not 0 <= position < extent:
+            message = f"index {position} is outside dimension {i} of {alloc.symbol}, which has {extent}"
+            raise OutOfRange(current().diagnostic(message))
+    if alloc.placement is not None:
+        return _placed(alloc, alloc.placement, index, size)
     offset = start
     terms: list[tuple[Any, int]] = [scaled] if scaled is not None else []
-    for i, (position, extent) in enumerate(zip(index, shape, strict=True)):
+    for i, position in enumerate(index):
         step = prod(shape[i + 1 :]) * size
-        position = as_int(position)
         if isinstance(position, int):
-            if not 0 <= position < extent:
-                message = f"index {position} is outside dimension {i} of {alloc.symbol}, which has {extent}"
-                raise OutOfRange(current().diagnostic(message))
             offset += position * step
         else:
             terms.append((position, step))
@@ -329,6 +351,18 @@ def _element(
         else:
             emit("mad.lo.u32", address, _index(trace, register), step, address)
     return AddressOperand(address, offset or None)
+
+
+def _placed(alloc: SharedAlloc, placement: Placement, index: tuple[Any, ...], size: int) -> AddressOperand:
+    """Address of an element where the layout has it."""
+    trace = current()
+    constant, rest = placement.offset([i if isinstance(i, int) else _index(trace, i) for i in index], size)
+    if rest is None:
+        return AddressOperand(alloc, constant)
+    address = temporary(trace, u32)
+    move(address, alloc)
+    emit("add.u32", address, address, rest)
+    return AddressOperand(address, constant or None)
 
 
 def _index(trace: Trace, register: Any) -> Any:
@@ -420,15 +454,34 @@ class MbarrierRef(NotAValue):
 
 def alloc(
     dtype: PtxType,
-    shape: int | tuple[int, ...],
+    shape: int | tuple[int, ...] | None = None,
     swizzle: str | None = None,
     align: int | None = None,
     name: str | None = None,
+    *,
+    layout: Any = None,
 ) -> SharedAlloc:
     """An array in shared memory, 128-byte aligned unless `align` says otherwise. `swizzle` ("32B", "64B", "128B") is
     noted, not applied.
+
+    layout: where its elements lie, a `Layout` of the library tensor_layouts or a `Swizzle` composed with one, which is applied: `s[i, j]` and
+    `s.element(i, j)` are at `layout(i, j)`. The shape is then the layout's, and the memory is aligned so that the swizzle is a function of the
+    address. PTXError for a shape that is not the layout's, negative strides, and what is not a layout.
     """
-    return SharedAlloc.declare(dtype, shape, swizzle, align or 128, name)
+    if layout is None:
+        if shape is None:
+            raise current().error("an array needs its shape, or a layout")
+        return SharedAlloc.declare(dtype, shape, swizzle, align or 128, name)
+    trace = current()
+    made = placement(trace, layout)
+    if shape is not None and _shape(shape) != made.shape:
+        raise trace.error(f"the shape is {_shape(shape)}, and that of the layout {made.shape}", "leave the shape out")
+    if swizzle is not None:
+        raise trace.error(
+            f'swizzle="{swizzle}" is only noted, and a layout is applied: compose a Swizzle with the layout'
+        )
+    least = made.alignment(max(dtype.bits // 8, 1))
+    return SharedAlloc.declare(dtype, made.shape, None, max(align or 128, least), name, placement=made)
 
 
 def alloc_with_layout(
