@@ -11,21 +11,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from ..dialects.ptx.async_copy import TensorCopy
 from ..dialects.ptx.barrier import Bar, BarCta
+from ..dialects.ptx.control import Call
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.mbarrier import MbarrierArrive, MbarrierExpectTx
 from ..dialects.ptx.movement import MapAddress
 from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
-from ..dialects.ptx.syntax import Address, Immediate, Operand, SpecialRegister, Symbol, Vector, operand_tokens
+from ..dialects.ptx.syntax import (
+    Address,
+    Arguments,
+    Immediate,
+    Operand,
+    SpecialRegister,
+    Symbol,
+    Vector,
+    operand_tokens,
+)
 from ..dialects.ptx.tensor_map import TensormapCpFenceproxy
 from ..dialects.ptx.types import SCALAR_TYPES
+from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..ssa.statement import Reg, Shape
 
-__all__ = ["Guess", "Guesses", "declarations", "guess", "tokens"]
+__all__ = ["Functions", "Guess", "Guesses", "declarations", "guess", "tokens"]
 
 _THREADS = ("%tid.x", "%tid.y", "%tid.z")
 _PASSES = 2
@@ -60,6 +71,17 @@ class Guess:
     box_bytes: int = 0
     """Of a tensor map: what one copy moves, going by the bytes that its mbarrier is told to expect."""
 
+    def learn(self, other: Guess) -> None:
+        """Take over what a function does with it as its parameter."""
+        for name in ("pointer", "used", "reads", "writes", "workspace"):
+            setattr(self, name, getattr(self, name) or getattr(other, name))
+        self.types += other.types
+        self.elements = max(self.elements, other.elements)
+        self.rank = max(self.rank, other.rank)
+        self.box_bytes = self.box_bytes or other.box_bytes
+        if other.handle:
+            self.handle, self.geometry = other.handle, other.geometry
+
     @property
     def type(self) -> str:
         """The most frequent type; a float where nothing says."""
@@ -83,14 +105,30 @@ class Guesses:
     """Of a block, going by the indices of threads that are read."""
 
 
-def guess(entry: FunctionSource) -> Guesses:
-    """What the entry's parameters are."""
-    return _Reader(entry).read()
+class Functions:
+    """The functions of a module, which say what the arguments of a call are; each is read once, when it is first called."""
+
+    def __init__(self, source: ModuleText):
+        found = (f for f in source.items if isinstance(f, FunctionSource) and f.has_body)
+        self.sources = {cast(StringAttr, f.properties["sym_name"]).data: f for f in found}
+        self.known: dict[str, Guesses | None] = {}
+
+    def guesses(self, name: str) -> Guesses | None:
+        """What a function's parameters are; None where it is not defined here, or is being read (it calls itself)."""
+        if name not in self.known and name in self.sources:
+            self.known[name] = None
+            self.known[name] = _Reader(self.sources[name], self).read()
+        return self.known.get(name)
+
+
+def guess(entry: FunctionSource, functions: Functions) -> Guesses:
+    """What the entry's parameters are, by what it and the functions that it calls do with them."""
+    return _Reader(entry, functions).read()
 
 
 class _Reader:
-    def __init__(self, entry: FunctionSource):
-        self.entry = entry
+    def __init__(self, entry: FunctionSource, functions: Functions):
+        self.entry, self.functions = entry, functions
         declared = declarations(entry, "params")
         self.found = {name: Guess() for d in declared for name, _ in d.items}
         self.structures = {name for d in declared for name, tail in d.items if tail}
@@ -160,6 +198,8 @@ class _Reader:
                 self.dimensions = max(self.dimensions, _THREADS.index(operand.name) + 1)
         if cls.carries_address or (memory is not None and "param" in shape.modifiers):
             self._carry(shape, regs)
+        if issubclass(cls, Call):
+            self._call(shape)
         if memory is not None and len(regs) in (1, 2) and cls.access in ("load", "store"):
             self._spill(cls, shape, memory, regs)
         if issubclass(cls, MbarrierExpectTx) or (issubclass(cls, MbarrierArrive) and "expect_tx" in shape.modifiers):
@@ -223,9 +263,29 @@ class _Reader:
             if place in self.spilled:
                 self.origin[data] = self.spilled[place]
         elif data in self.origin and data is not place[0]:
-            name = self.spilled[place] = self.origin[data]
-            if "param" in shape.modifiers and data.register_class[1:] == "64":
-                self.found[name].pointer = self.found[name].used = True
+            self.spilled[place] = self.origin[data]
+
+    def _call(self, shape: Shape) -> None:
+        """Arguments are what the function's parameters are; 64 bits that nobody knows more of are a pointer."""
+        names = [o.name for o in shape.layout if isinstance(o, Symbol)]  # none where it goes through a register
+        groups = [o for i, o in enumerate(shape.layout) if isinstance(o, Arguments) and i]  # the first may be results
+        called = self.functions.guesses(names[0]) if names else None
+        inner = [] if called is None else list(called.parameters.values())
+        for number, argument in enumerate(groups[0].elements if groups else ()):
+            if not isinstance(argument, Symbol):
+                continue
+            origin = next(
+                (self.spilled[k] for k in ((argument.name, ""), (argument.name, "+0")) if k in self.spilled), None
+            )
+            if origin is not None and number < len(inner):
+                self.found[origin].learn(inner[number])
+            elif origin is not None and not (names and names[0] in self.functions.sources):
+                self.found[origin].pointer = self.found[origin].used = True
+        if called is not None:
+            self.swizzled |= called.swizzled
+            self.clusters |= called.clusters
+            self.threads = max(self.threads, called.barrier_threads) or called.barrier_threads
+            self.dimensions = max(self.dimensions, called.dimensions)
 
     def _parameter(self, address: Address, where: Sequence[Reg]) -> str | None:
         """The parameter that an address comes from."""

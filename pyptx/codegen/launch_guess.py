@@ -10,16 +10,18 @@ from ..dialects.ptx.syntax import SpecialRegister
 from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..types import from_name
-from .guesses import Guess, Guesses, tokens
+from .guesses import Guess, Guesses, declarations, tokens
 
 __all__ = [
     "EXTENT",
     "EXTENTS",
+    "SHARED_ADDRESS",
     "SIZE",
     "LaunchGuess",
     "array_type",
     "box_of",
     "launch_of",
+    "shared_addresses",
     "tensors_of_maps",
 ]
 
@@ -41,6 +43,10 @@ _BLOCKS_WITH_BARRIERS = (128,), (16, 16), (8, 8, 4)
 """Blocks of one, two and three dimensions."""
 _KNOWN = frozenset("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 e4m3 e5m2".split())
 """What NumPy has arrays of."""
+SHARED_ADDRESS = 0x400
+"""Where the shared memory of a launch begins; the system's is before it."""
+SHARED_BYTES = 16 << 10
+"""Of a kernel that gets addresses of shared memory."""
 _GRID = ("%envreg1", "%envreg2")
 _SUFFIX = "_tma_desc"
 """What pyptx's own kernels call the tensor map of a tensor."""
@@ -64,7 +70,15 @@ def launch_of(entry: FunctionSource, found: Guesses, source: ModuleText) -> Laun
     block = _sizes(directives, ".reqntid", ".maxntid") or _block(found)
     required = _sizes(directives, ".reqnctapercluster")
     cluster = (2,) if found.clusters and not required else None
-    return LaunchGuess(required or cluster or (1,), block, cluster, _dynamic_shared(source), _meets_grid(source))
+    by_address = SHARED_BYTES if shared_addresses(entry, found) else 0
+    smem = max(_dynamic_shared(source), by_address)
+    return LaunchGuess(required or cluster or (1,), block, cluster, smem, _meets_grid(source))
+
+
+def shared_addresses(entry: FunctionSource, found: Guesses) -> set[str]:
+    """Parameters of 32 bits that are the base of addresses: those of shared memory."""
+    sizes = {name: d.size(i) for d in declarations(entry, "params") for i, (name, _) in enumerate(d.items)}
+    return {name for name, own in found.parameters.items() if own.pointer and sizes.get(name) == 4}
 
 
 def _meets_grid(source: ModuleText) -> bool:

@@ -10,8 +10,18 @@ from xdsl.dialects.builtin import StringAttr
 from ..parser.module_text import ModuleText
 from ..ssa.builder import FunctionSource
 from ..types import from_name
-from .guesses import Guess, Guesses, declarations, guess, tokens
-from .launch_guess import EXTENT, EXTENTS, SIZE, array_type, box_of, launch_of, tensors_of_maps
+from .guesses import Functions, Guess, Guesses, declarations, guess, tokens
+from .launch_guess import (
+    EXTENT,
+    EXTENTS,
+    SHARED_ADDRESS,
+    SIZE,
+    array_type,
+    box_of,
+    launch_of,
+    shared_addresses,
+    tensors_of_maps,
+)
 from .layout import WIDTH
 from .layout import lines as laid_out
 from .names import NameTable, string
@@ -57,11 +67,12 @@ class Runnable:
     def of(cls, source: ModuleText) -> Runnable:
         """For all entries of the module."""
         made = cls()
+        functions = Functions(source)
         body: list[str] = []
         rows: list[str] = []
         for item in source.items:
             if isinstance(item, FunctionSource) and item.has_body and ".entry" in tokens(item, "head"):
-                specs, lines = made._entry(item, source)
+                specs, lines = made._entry(item, source, functions)
                 rows += specs
                 body += lines
         if rows:
@@ -100,15 +111,16 @@ class Runnable:
             made.imports.remove("import numpy as np")
         return made
 
-    def _entry(self, entry: FunctionSource, source: ModuleText) -> tuple[list[str], list[str]]:
+    def _entry(self, entry: FunctionSource, source: ModuleText, functions: Functions) -> tuple[list[str], list[str]]:
         """(rows of `SPECS`, lines of `main`) for one kernel."""
         name = cast(StringAttr, entry.properties["sym_name"]).data
-        found = guess(entry)
+        found = guess(entry, functions)
         names = NameTable(("rng", "kernels", "kernel", "arguments", "failed", "m", "error", "specs", *NAMES))
         rows: list[str] = []
         lines: list[str] = []
         arguments: dict[str, str] = {}
         tensors = tensors_of_maps(found)
+        shared = shared_addresses(entry, found)
         for declared in declarations(entry, "params"):
             for symbol, tail in declared.items:
                 argument = arguments[symbol] = names.fresh(parameter_name(symbol))
@@ -124,6 +136,8 @@ class Runnable:
                 elif own.pointer and from_name(declared.type).bits == 64:
                     rows += _row(argument, self._tile(own), _comment(own))
                     lines.append(f"{argument} = {_random(argument)}")
+                elif symbol in shared:
+                    lines.append(f"{argument} = 0x{SHARED_ADDRESS:x}  # where shared memory begins")
                 else:
                     lines.append(f"{argument} = {_number(declared.type)}")
         for symbol, own in found.parameters.items():

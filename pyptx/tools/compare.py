@@ -13,8 +13,8 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from ..codegen import read_module
-from ..codegen.guesses import Guess, Guesses, declarations, guess
-from ..codegen.launch_guess import EXTENT, EXTENTS, array_type, box_of, launch_of
+from ..codegen.guesses import Functions, Guess, Guesses, declarations, guess
+from ..codegen.launch_guess import EXTENT, EXTENTS, SHARED_ADDRESS, array_type, box_of, launch_of
 from ..diagnostics import PTXError, SimulationError, did_you_mean
 from ..parser.module import parse_text
 from ..parser.module_text import ModuleText
@@ -169,7 +169,7 @@ class _Pair:
     def __init__(self, a: Version, first: str, b: Version, second: str, settings: Settings):
         self.versions, self.names, self.settings = (a, b), (first, second), settings
         self.sources = a.entries[first], b.entries[second]
-        self.guesses = tuple(guess(s) for s in self.sources)
+        self.guesses = tuple(guess(s, Functions(v.source)) for s, v in zip(self.sources, self.versions, strict=True))
         self.declared = [
             (name, d.type, d.size(i), bool(d.items[i][1]))
             for d in declarations(self.sources[0], "params")
@@ -257,6 +257,8 @@ class _Pair:
             )
         if structure:
             return self._structure(run, case, rng, name, size, self._members(number))
+        if own.pointer and size == 4:
+            return SHARED_ADDRESS
         if own.pointer and size == 8:
             return self._random(run, case, rng, name, own)
         if type in ("f16", "f32", "f64"):

@@ -165,6 +165,39 @@ def main_of(text: str, sugar: bool = False) -> tuple[int, dict[str, Any]]:
     return namespace["main"](), namespace
 
 
+def test_arguments_of_calls_are_what_functions_do_with_them() -> None:
+    """A texture, an array of doubles and a number, passed on twice as unoptimised code does; `f` calls itself."""
+    declared = ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f64 %d<3>; .reg .f32 %f<9>; .reg .pred %p;\n"
+    passed = (
+        "ld.param.u64 %rd1, [{0}0]; ld.param.u64 %rd2, [{0}1]; ld.param.u64 %rd3, [{0}2];\n"
+        "{{ .param .b64 param0; st.param.b64 [param0+0], %rd1; .param .b64 param1; st.param.b64 [param1+0], %rd2;\n"
+        ".param .b64 param2; st.param.b64 [param2], %rd3; call.uni {1}, (param0, param1, param2); }}\n"
+    )
+    parameters = "(.param .b64 {0}0, .param .b64 {0}1, .param .b64 {0}2)"
+    text = (
+        HEAD
+        + f".func f{parameters.format('f')} {{\n{declared}ld.param.u64 %rd4, [f2]; setp.lt.u64 %p, %rd4, 1000; @%p bra OK;\n"
+        f"{passed.format('f', 'f')}OK: ld.param.u64 %rd1, [f0]; ld.param.u64 %rd2, [f1];\n"
+        "mov.f32 %f1, 0f00000000; tex.3d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [%rd1, {%f1, %f1, %f1, %f1}];\n"
+        "cvt.f64.f32 %d1, %f2; st.global.f64 [%rd2], %d1; ret; }\n"
+        f".func g{parameters.format('g')} {{\n{declared}{passed.format('g', 'f')}ret; }}\n"
+        f".visible .entry k{parameters.replace('b64', 'u64').format('k')} {{\n{declared}{passed.format('k', 'g')}ret; }}\n"
+    )
+    failed, program = main_of(text)
+    assert failed == 0
+    assert [tile.dtype.name for tile in program["SPECS"]["k"].values()] == ["f64"], (
+        "one array; the texture and the number are none"
+    )
+
+
+def test_addresses_of_shared_memory_as_parameters() -> None:
+    text = (
+        HEAD + ".visible .entry k(.param .u32 at) {\n.reg .b32 %r<4>;\n"
+        "ld.param.u32 %r1, [at]; mov.u32 %r2, %tid.x; mad.lo.u32 %r1, %r2, 4, %r1; st.shared.u32 [%r1+64], %r2; ret; }\n"
+    )
+    assert main_of(text)[0] == 0
+
+
 def test_kernels_that_wait_for_the_grid_are_launched_cooperatively() -> None:
     """The address of the grid's barrier is 0 in a launch that is not cooperative; CUDA's own code traps then."""
     text = (
