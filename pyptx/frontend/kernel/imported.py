@@ -42,11 +42,11 @@ class ImportedKernel(Kernel):
         if entry is None or entry not in entries:
             raise ValueError(f"{'which entry' if entry is None else f'no entry {entry}'}? it has: {', '.join(entries)}")
         target = module.target
+        self._entry = entry  # the kernel's name, which what follows asks for
         super().__init__(
             _named(entry), arch=target.target, version=version_text(target.version),
             block=_threads(entries[entry].numbers(".reqntid")),
         )  # fmt: skip
-        self._entry = entry
         self._alone: Traced | None = None
 
     @property
@@ -137,10 +137,10 @@ class EntryKernel(ImportedKernel):
     def __init__(self, owner: Owner, function: Defined):
         directives = function.properties["directives"]
         assert isinstance(directives, TokensAttr)
+        self._owner, self._entry = owner, function.name
         Kernel.__init__(
             self, _named(function.name), arch=owner.target, version=owner.version, block=_threads(directive_numbers(directives.data, ".reqntid"))
         )  # fmt: skip
-        self._owner, self._entry = owner, function.name
         self._path = "<ptx>"
         self._text = ""
         self._alone: Traced | None = None
