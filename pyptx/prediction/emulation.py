@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..diagnostics import SimulationError
 from ..sass import Function
+from ..simulator.machine.global_memory import Allocation
 from . import accesses as a
 from . import codes as e
 from .emulate import emulate
@@ -59,6 +60,8 @@ class Geometry:
     block: tuple[int, int, int]
     parameters: bytes
     buffers: Sequence[Buffer] = ()
+    allocations: Sequence[Allocation] = ()
+    """The same as the simulator has them."""
     shared: int = 0
 
     @property

@@ -15,12 +15,13 @@ from ..sass import Function
 from . import codes as e
 from . import replay as r
 from . import sm
+from .bounds import Counted, bound
 from .cards import Card
 from .emulation import Emulated, Emulator, Geometry, join
 from .facts import Fact
 from .loops import Loop, heaviest, loops
 from .native import Ints, Reals
-from .pipes import SUBCORES, WARP, table
+from .pipes import SUBCORES, WARP, asynchronous, table
 from .replay import Stall, Unit
 from .result import LineStalls, Prediction
 
@@ -71,15 +72,15 @@ def _sectors(part: Emulated, kinds: tuple[int, ...], once: bool) -> NDArray[np.i
     return np.unique(each) if once else each
 
 
-def _first_touches(parts: Sequence[NDArray[np.int64]], share: float) -> float:
-    """For each load, how many CTAs share a sector follows from how often those of a sample meet."""
+def _first_touches(parts: Sequence[NDArray[np.int64]], share: float) -> tuple[dict[int, float], float]:
+    """For each load, how many CTAs share a sector follows from how often those of a sample meet; and all loads together."""
     found = np.concatenate(parts)
     if not len(found):
-        return 0.0
-    every = np.unique(found >> SECTOR_BITS, return_counts=True)[1]
+        return {}, 1.0
+    loads, every = np.unique(found >> SECTOR_BITS, return_counts=True)
     distinct = np.unique(np.unique(found) >> SECTOR_BITS, return_counts=True)[1]
-    first = [d / n * _unseen(d / n, share) for n, d in zip(every.tolist(), distinct.tolist(), strict=True)]
-    return min(1.0, float(np.average(first, weights=every)))
+    first = [min(1.0, d / n * _unseen(d / n, share)) for n, d in zip(every.tolist(), distinct.tolist(), strict=True)]
+    return dict(zip(loads.tolist(), first, strict=True)), float(np.average(first, weights=every))
 
 
 def _unseen(distinct: float, share: float) -> float:
@@ -165,9 +166,14 @@ class Model:
         ) / wave
 
     def _shares(self) -> tuple[float, float]:
-        """Of the sectors that a wave reads from L2, and of those that it writes, how many nobody else touches at about the same time."""
+        """Of the sectors that a wave reads from L2, and of those that it writes, how many nobody else touches at about the same time. Those of
+        each load go to its row.
+        """
         parts, share = self._sample()
-        loads = _first_touches([_sectors(p, (r.LOAD, r.ASYNC_COPY), True) for p in parts], share)
+        each, loads = _first_touches([_sectors(p, (r.LOAD, r.ASYNC_COPY), True) for p in parts], share)
+        self.rows[:, r.SHARE] = round(r.WHOLE * loads)
+        for index, part in each.items():
+            self.rows[index, r.SHARE] = round(r.WHOLE * part)
         whole = [_sectors(p, (r.STORE, r.REDUCTION), False) for p in self.traces]
         total, distinct = sum(map(len, whole)), sum(len(np.unique(w & ((1 << SECTOR_BITS) - 1))) for w in whole)
         return loads, distinct / total if total else 1.0
@@ -213,7 +219,7 @@ class Model:
             lsu_interval=max(1, WARP / a.lanes.value), shared_latency=at(a.shared_latency, 1), l1_latency=at(a.l1_latency, 1),
             l2_latency=at(a.l2_latency, 1), l2_bytes=min(PER_CLOCK_AND_SM, at(card.l2_bytes, -1) / active),
             dram_latency=max(0.0, at(a.dram_latency, 1) - a.l2_latency.value), dram_bytes=dram,
-            dram_reads=0.0 if warm else self.first_touches, dram_writes=0.0 if warm else self.first_writes, l1_lines=lines, launch=150,
+            dram_reads=0.0 if warm else 1.0, dram_writes=0.0 if warm else self.first_writes, l1_lines=lines, launch=150,
             barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9,
         )  # fmt: skip
 
@@ -243,14 +249,13 @@ class Model:
 
 def predict_function(
     function: Function, geometry: Geometry, card: Card, *, clock: float | None = None, registers: int | None = None,
-    text: Sequence[str] = (),
+    text: Sequence[str] = (), counted: Counted | None = None,
 ) -> Prediction:  # fmt: skip
-    """The predicted time of a launch; `text` has the lines of the PTX."""
+    """The predicted time of a launch; `text` has the lines of the PTX; `counted`: what asynchronous instructions do."""
     ghz = clock or card.boost_ghz.value
     used = registers or function.registers
-    asynchronous = [i for i in function if i.opcode in ASYNCHRONOUS or i.opcode.startswith(("UTC", "UTMA"))]
-    if asynchronous:
-        return _bound(function, geometry, card, ghz, used, sorted({i.opcode for i in asynchronous}))
+    if asynchronous(function):
+        return bound(function, geometry, card, ghz, counted)
     model = Model(function, geometry, card, ghz, used)
     middle = model.replays(model.parameters())
     fast, slow = model.replays(model.parameters(-1)).cycles, model.replays(model.parameters(1)).cycles
@@ -282,25 +287,6 @@ def _loaded_clock(card: Card, milliseconds: float, tensor: float) -> float | Non
     if card.loaded_ghz is None or milliseconds < LOADED_MS or tensor < LOADED_SHARE:
         return None
     return card.loaded_ghz.value
-
-
-ASYNCHRONOUS = frozenset(
-    "SYNCS UBLKCP UBLKRED UBLKPF HGMMA QGMMA IGMMA BGMMA WARPGROUPDEPBAR LDTM STTM UGETNEXTWORKID".split()
-)
-
-
-def _bound(
-    function: Function, geometry: Geometry, card: Card, ghz: float, registers: int, opcodes: Sequence[str]
-) -> Prediction:
-    """Kernels whose copies and matrix instructions run by themselves: no more than what the arguments need of DRAM."""
-    moved = sum(b.size for b in geometry.buffers)
-    fits = moved <= KEPT_BY_L2 * card.l2_mib.value * 2**20
-    rate = card.l2_bytes.value if fits else card.dram_gb_s.value / ghz
-    note = f"the model does not know {', '.join(opcodes)}: only the time that its arguments need to be read or written once is predicted"
-    return Prediction(
-        kernel=function.name, card=card.name, cycles=None, low=moved / rate, high=None, clock_ghz=ghz,
-        binds="not known", utilisation={}, stalls={}, registers=registers, notes=[note],
-    )  # fmt: skip
 
 
 def _doubts(model: Model) -> tuple[list[str], float]:

@@ -13,7 +13,7 @@ from .cards import Card
 from .native import Ints
 from .replay import Unit
 
-__all__ = ["ASYNCHRONOUS", "Use", "pipe_of", "table", "unit_of", "use_of"]
+__all__ = ["ASYNCHRONOUS", "Use", "asynchronous", "pipe_of", "table", "unit_of", "use_of"]
 
 WARP, SUBCORES = 32, 4
 
@@ -60,6 +60,7 @@ ASYNCHRONOUS = {
     "work queue": _opcodes("UGETNEXTWORKID"),
 }
 """What runs by itself, or waits for that: its time is only bounded (`model`)."""
+WAITS_ONLY = frozenset("UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET ARRIVES UTMACCTL UTMACMDFLUSH".split())
 _ASYNCHRONOUS = {opcode: name for name, opcodes in ASYNCHRONOUS.items() for opcode in opcodes}
 NAMES = {
     Unit.BRANCH: "branch", Unit.FMA: "fp32", Unit.ALU: "integer", Unit.IMAD: "multiply", Unit.XU: "special", Unit.MEMORY: "memory",
@@ -67,6 +68,11 @@ NAMES = {
 }  # fmt: skip
 _OF = {opcode: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
 _KINDS = {"BAR": r.BARRIER, "LDGDEPBAR": r.COMMIT, "LDSM": r.LDMATRIX, "STSM": r.LDMATRIX, "SHFL": r.SHUFFLE}
+
+
+def asynchronous(function: Function) -> list[str]:
+    """The opcodes of a function that run by themselves, or wait for that."""
+    return sorted({i.opcode for i in function if i.opcode in _ASYNCHRONOUS} - WAITS_ONLY)
 
 
 def unit_of(instruction: Instruction) -> Unit | None:

@@ -16,9 +16,11 @@ from ..simulator.launch.loaded import LoadedKernel, load
 from ..simulator.launch.options import whole_number
 from ..simulator.launch.prepared import Prepared, prepare
 from ..simulator.machine.global_memory import Allocation, GlobalMemory
+from .bounds import count
 from .cards import Card, card_of
 from .emulation import Buffer, Geometry
 from .model import predict_function
+from .pipes import asynchronous
 from .result import Prediction
 
 __all__ = ["predict"]
@@ -48,12 +50,14 @@ def predict(
     ghz = _checked_clock(clock)
     options = _register_option(registers)
     given = {"grid": grid, "block": block, "cluster": cluster, "smem": smem}
-    launch = launch_of(prepare(_loaded(kernel), args, given, "predict"))
+    prepared = prepare(_loaded(kernel), args, given, "predict")
+    launch = launch_of(prepared)
     arch = arch_for(launch.target, wanted)
-    listing = assemble(launch.text, arch, options=options)
-    return predict_function(
-        listing[launch.name], launch.geometry(listing[launch.name].shared_bytes), wanted, clock=ghz, text=launch.text.split("\n")
-    )  # fmt: skip
+    function = assemble(launch.text, arch, options=options)[launch.name]
+    geometry = launch.geometry(function.shared_bytes)
+    counted = count(prepared, geometry) if asynchronous(function) else None
+    lines = launch.text.split("\n")
+    return predict_function(function, geometry, wanted, clock=ghz, text=lines, counted=counted)
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,13 @@ class LaunchOf:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     parameters: bytes
-    buffers: tuple[Buffer, ...]
+    allocations: tuple[Allocation, ...]
     dynamic: int
     """Bytes of shared memory that the launch adds."""
 
     def geometry(self, shared: int) -> Geometry:
-        return Geometry(self.grid, self.block, self.parameters, self.buffers, shared + self.dynamic)
+        buffers = [Buffer(a.base, a.size, a.data) for a in self.allocations]
+        return Geometry(self.grid, self.block, self.parameters, buffers, self.allocations, shared + self.dynamic)
 
 
 def launch_of(prepared: Prepared) -> LaunchOf:
@@ -86,10 +91,10 @@ def launch_of(prepared: Prepared) -> LaunchOf:
         contents = loaded.contents[variable.name]
         memory.add(Allocation(variable.name, variable.address, contents, variable.space == "const"))
     parameters = place_arguments(program, prepared.args, memory, (), prepared.options.memory)
-    buffers = tuple(Buffer(a.base, a.size, a.data) for a in memory.allocations if a.size)
+    allocations = tuple(a for a in memory.allocations if a.size)
     text = print_module(loaded.module)
     return LaunchOf(
-        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), buffers, launch.dynamic_shared
+        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), allocations, launch.dynamic_shared
     )  # fmt: skip
 
 

@@ -13,8 +13,12 @@ from enum import IntEnum
 from .native import Halves, Ints, Reals, native, popcount
 
 # Columns of the table of instructions.
-UNIT, INTERVAL, STALL, WRITE_BARRIER, READ_BARRIER, WAIT, KIND, LATENCY, PORTS, REUSE, GROUPS, SOURCE_0 = range(12)
+UNIT, INTERVAL, STALL, WRITE_BARRIER, READ_BARRIER, WAIT, KIND, LATENCY, PORTS, REUSE, GROUPS, SHARE, SOURCE_0 = range(
+    13
+)
 COLUMNS = SOURCE_0 + 3
+WHOLE = 1024
+"""`SHARE`: of the sectors that a load asks L2 for, those that come from DRAM, in parts of this."""
 # Columns of a record: one instruction of one warp.
 INDEX, ACCESS, WAVEFRONTS, SECTORS, LINES, FIRST_LINE, RECORD = 0, 1, 2, 3, 4, 5, 6
 
@@ -276,8 +280,9 @@ def access_memory(
         late = write_through(records[r + SECTORS], begin, kind, p, servers, out, times)
         subs[b + B_QUEUE + tail % QUEUE] = max(subs[b + B_QUEUE + tail % QUEUE], late)
         return 0
+    from_dram = p[P_DRAM_READS] * ins[row + SHARE] / WHOLE
     times[4] = read_through(
-        r, t, begin, kind, warps[w + W_REPEAT], records, touched, p, lines, ring, state, servers, out
+        r, t, begin, kind, from_dram, warps[w + W_REPEAT], records, touched, p, lines, ring, state, servers, out
     )
     if kind == ASYNC_COPY:
         warps[w + W_INFLIGHT] = max(warps[w + W_INFLIGHT], times[4] + int(wavefronts))
@@ -338,7 +343,7 @@ def look_up(r: int, t: int, repeat: int, records: Halves, touched: Ints, p: Real
 
 @native
 def read_through(
-    r: int, t: int, begin: float, kind: int, repeat: int, records: Halves, touched: Ints, p: Reals, lines: Ints, ring: Ints, state: Ints,
+    r: int, t: int, begin: float, kind: int, share: float, repeat: int, records: Halves, touched: Ints, p: Reals, lines: Ints, ring: Ints, state: Ints,
     servers: Reals, out: Reals,
 ) -> int:  # fmt: skip
     """When a load has its sectors from L1, L2 or DRAM; asynchronous copies pass L1 by."""
@@ -356,12 +361,12 @@ def read_through(
     servers[1] = max(servers[1], begin) + bytes / p[P_L2_BYTES]
     out[O_L2_BUSY] += bytes / p[P_L2_BYTES]
     back = servers[1] + p[P_L2_LATENCY]
-    fetched = bytes * p[P_DRAM_READS]
+    fetched = bytes * share
     if fetched > 0:
         servers[2] = max(servers[2], begin) + fetched / p[P_DRAM_BYTES]
         out[O_DRAM_BYTES] += fetched
         out[O_DRAM_BUSY] += fetched / p[P_DRAM_BYTES]
-        back = max(back, servers[2] + p[P_L2_LATENCY] + p[P_DRAM_LATENCY] * p[P_DRAM_READS])
+        back = max(back, servers[2] + p[P_L2_LATENCY] + p[P_DRAM_LATENCY] * share)
     done = max(done, int(back))
     if kind == LOAD:
         for k in range(records[r + LINES]):

@@ -101,7 +101,7 @@ class Prediction:
         upper = "?" if high is None else f"{high:,.2f}"
         rows: list[tuple[str, str]] = []
         if self.time_us is None:
-            rows.append(("predicted time", f"{low:,.2f} us or more at {self.clock_ghz:g} GHz"))
+            rows.append(("predicted time", f"between {low:,.2f} and {upper} us at {self.clock_ghz:g} GHz"))
         else:
             rows.append(
                 (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -188,3 +189,25 @@ def test_missing_arguments_and_other_architectures() -> None:
         pyptx.predict(text, np.zeros(16, np.float32), card="A100", grid=1, block=32)
     with pytest.raises(PTXError, match=r"k does not launch on RTX 4090: an SM has no room for a CTA .* 120,000 bytes"):
         pyptx.predict(chains(1, 1), np.zeros(16, np.float32), card="RTX 4090", grid=1, block=32, smem=120_000)
+
+
+def test_asynchronous_kernels_get_a_range() -> None:
+    """A bf16 `wgmma` GEMM cannot be faster than the dense peak: 4096 operations of a clock and SM (989 TFLOP/s, H100 data sheet)."""
+    import ml_dtypes
+
+    from examples.hopper.gemm import build
+
+    gemm = build(256, 256, 256)
+    arrays = [
+        np.ones((256, 256), ml_dtypes.bfloat16),
+        np.ones((256, 256), ml_dtypes.bfloat16),
+        np.zeros((256, 256), np.float32),
+    ]
+    arrays[2] = np.zeros((256, 256), np.float32 if "f32" in str(gemm.specs[2].dtype) else ml_dtypes.bfloat16)
+    found = pyptx.predict(gemm, *arrays, card="H100 SXM")
+    ctas = math.prod(gemm.resolve_launch({}).grid)
+    assert found.cycles is None and found.high is not None
+    assert found.low >= 2 * 256**3 / (4096 * min(ctas, 132)) * 0.999
+    assert found.high > 2 * found.low
+    assert "HGMMA" in found.notes[0] and "are not replayed" in found.notes[0]
+    assert "predicted time     between" in str(found) and not arrays[2].any()
