@@ -18,6 +18,7 @@ from ...diagnostics import Diagnostic, PTXError
 from ...parser.diagnose import diagnose_text
 from .completion import completions
 from .hover import hover_text, instruction_at
+from .inlay import Inlay, inlay_hints
 from .names import Definition, Names
 
 __all__ = ["make_server"]
@@ -52,17 +53,27 @@ TOKENS = ["comment", "string", "number", "keyword", "function", "modifier", "var
 
 
 class Document:
-    """A text with its names and where its lines begin. Columns of the protocol are UTF-16 code units (LSP 3.17, Position), those of
+    """A text with its names and where its lines begin. Lines of the protocol end with CR, LF or both, those of diagnostics with LF.
+    Columns of the protocol are UTF-16 code units (LSP 3.17, Position), those of
     diagnostics and of the text are characters.
     """
 
     def __init__(self, text: str, version: int | None):
         self.text, self.version = text, version
-        self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.starts = [0, *(m.end() for m in re.finditer("\r\n?|\n", text))]
+        self.lines = [0, *(m.end() for m in re.finditer("\n", text))]
+        """Where the lines of diagnostics begin."""
         self.wide = [m.start() for m in re.finditer("[\U00010000-\U0010ffff]", text)]
         """Characters of two UTF-16 code units."""
         self._names: Names | None = None
         self.found: list[Diagnostic] = []
+        self._hints: list[Inlay] | None = None
+
+    @property
+    def hints(self) -> list[Inlay]:
+        if self._hints is None:
+            self._hints = inlay_hints(self.text) if len(self.text) <= LARGE // 4 else []
+        return self._hints
 
     @property
     def names(self) -> Names:
@@ -90,13 +101,14 @@ class Document:
 
     def place(self, line: int, column: int) -> int:
         """The offset of a line and a column that count from 1, as diagnostics have them."""
-        return self.starts[min(line, len(self.starts)) - 1] + max(column - 1, 0)
+        return self.lines[min(line, len(self.lines)) - 1] + max(column - 1, 0)
 
     def range(self, start: int, end: int) -> lsp.Range:
         return lsp.Range(self.position(start), self.position(end))
 
     def line_end(self, line: int) -> int:
-        return len(self.text) if line + 1 >= len(self.starts) else self.starts[line + 1] - 1
+        """The offset where a line ends, which counts from 1, as diagnostics have it."""
+        return len(self.text) if line >= len(self.lines) else self.lines[line] - 1
 
 
 def safely(default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -145,7 +157,7 @@ class PtxServer(LanguageServer):
 
 def diagnostic_of(document: Document, d: Diagnostic) -> lsp.Diagnostic:
     start = document.place(d.line or 1, d.column or 1)
-    end = document.line_end(min((d.line or 1), len(document.starts)) - 1)
+    end = document.line_end(d.line or 1)
     word = re.compile(r"[%.\w$:]+|.").match(document.text, start)
     if d.column is not None and word is not None and word.end() <= end:
         end = word.end()
@@ -362,6 +374,18 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
                     )
                 )
         return found
+
+    @feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
+    @safely(list)
+    def inlays(parameters: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+        document = server.document(parameters.text_document.uri)
+        first, last = parameters.range.start.line, parameters.range.end.line
+        ends = [(document.position(document.line_end(hint.line)), hint) for hint in document.hints]
+        return [
+            lsp.InlayHint(at, hint.label, tooltip=hint.meaning, padding_left=True)
+            for at, hint in ends
+            if first <= at.line <= last
+        ]
 
     @feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=[",", " "]))
     @safely(None)

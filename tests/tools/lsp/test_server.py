@@ -222,6 +222,7 @@ HOSTILE = [
     "%",
     TEXT[: len(TEXT) // 2],
     TEXT.replace("\n", "\r\n"),
+    TEXT.replace("\n", "\r"),
     "é" * 50,
     "@",
     ".reg .b32 %r<999999999>;",
@@ -242,8 +243,44 @@ async def test_it_never_dies(client: Client) -> None:
         await client.text_document_formatting_async(
             lsp.DocumentFormattingParams(named(), lsp.FormattingOptions(8, False))
         )
+        await client.text_document_inlay_hint_async(lsp.InlayHintParams(named(), whole))
         client.text_document_did_close(lsp.DidCloseTextDocumentParams(named()))
         await client.next_diagnostics()
+
+
+@with_client
+async def test_inlay_hints(client: Client) -> None:
+    """A hint for each block; of the loop, how often it runs."""
+    text = TEXT.replace("setp.eq.u32 %p1, %r1, %one;", "add.u32 %r2, %r2, 1;\n\tsetp.lt.u32 %p1, %r2, 12;").replace(
+        "mov.b32 %one, 1;", "mov.b32 %r2, 0;"
+    )
+    await opened(client, text)
+    whole = lsp.Range(lsp.Position(0, 0), lsp.Position(10**6, 0))
+    hints = await client.text_document_inlay_hint_async(lsp.InlayHintParams(named(), whole))
+    lines = text.split("\n")
+    shown = {lines[h.position.line].strip(): h.label for h in hints}
+    # live in the loop: the pointer (two registers of 32 bits), %r1 and %r2
+    assert shown["$loop:"] == "4 registers, 12 rounds" and len(shown) == 3
+    assert all(h.position.character == len(lines[h.position.line]) for h in hints)
+    first = lsp.Range(lsp.Position(0, 0), lsp.Position(hints[0].position.line, 0))
+    assert len(await client.text_document_inlay_hint_async(lsp.InlayHintParams(named(), first))) == 1
+    await changed(client, 2, lsp.Position(0, 0), lsp.Position(0, 0), "nonsense\n")
+    assert not await client.text_document_inlay_hint_async(lsp.InlayHintParams(named(), whole))
+
+
+@with_client
+async def test_line_ends(client: Client) -> None:
+    """CR alone ends a line of the protocol (LSP 3.17, Text Documents); diagnostics are where the same text with LF has them."""
+    wrong = TEXT.replace("mov.u32 %r1", "mov.u33 %r1").replace("// ", "")
+    [expected] = await opened(client, wrong)
+    for end in ("\r\n", "\r"):
+        text = wrong.replace("\n", end)
+        client.text_document_did_close(lsp.DidCloseTextDocumentParams(named()))
+        await client.next_diagnostics()
+        [found] = await opened(client, text)
+        assert found.range.start == expected.range.start
+        at = place(wrong, "mov.u33")
+        assert await changed(client, 2, at, lsp.Position(at.line, at.character + 7), "mov.u32") == []
 
 
 @with_client
