@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,6 +201,32 @@ def test_an_edit_runs_in_place_of_what_was_compiled() -> None:
         run.edits["add"] = lambda text: text.replace("add.f32", "sub.f32")
         add[(1,)](x, y, out, 128, B=128)
     assert torch.equal(out, x - y)
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"), [(lambda text: None, "returned NoneType"), (str.encode, "returned bytes"), (5, "is int")]
+)
+def test_an_edit_that_gives_no_text(edit: Any, what: str) -> None:
+    x = random(128)
+    with pyptx.triton.simulate() as run:
+        run.edits["add"] = edit
+        with pytest.raises(
+            SimulationError, match=rf"run.edits\['add'\] {what}: an edit is a function that gets the PTX"
+        ):
+            add[(1,)](x, x, torch.full_like(x, torch.nan), 128, B=128)
+
+
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [
+        ({"x": "*fp33", "y": "*fp32", "out": "*fp32", "n": "i32"}, r"parameter x: '\*fp33' is not a type of Triton\nhint: did you mean `\*fp32`"),
+        ({"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i33"}, r"parameter n: 'i33' is not a type of Triton\nhint: did you mean `i32`"),
+        ({"x": "*fp32", "y": "*fp32", "oot": "*fp32", "n": "i32"}, r"add has no parameter oot\nhint: did you mean `out`"),
+    ],
+)  # fmt: skip
+def test_types_that_triton_does_not_have(signature: dict[str, str], said: str) -> None:
+    with pytest.raises(pyptx.PTXError, match=said):
+        pyptx.triton.kernel(add, signature, {"B": 128})
 
 
 SUBTRACT = "add.f32", "sub.f32"

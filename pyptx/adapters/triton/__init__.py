@@ -73,14 +73,14 @@ def ptx(
     compiler = required("triton.compiler", "triton", TESTED)
     target = required("triton.backends.compiler", "triton", TESTED).GPUTarget("cuda", number_of(arch), 32)
     known, types = dict(constants or {}), dict(signature or {})
-    kinds = {name: types.get(name, "constexpr") for name in function.arg_names}
-    missing = [n for n, kind in kinds.items() if kind == "constexpr" and n not in known]
-    if missing:
-        raise PTXError(f"{function.__name__} has parameters without a type or a constant: {', '.join(missing)}")
     for name in [*types, *known]:
         if name not in function.arg_names:
             near = did_you_mean(name, function.arg_names) or f"it has {', '.join(function.arg_names)}"
             raise PTXError(Diagnostic("error", f"{function.__name__} has no parameter {name}", hint=near))
+    kinds = {name: types.get(name, "constexpr") for name in function.arg_names}
+    missing = [n for n, kind in kinds.items() if kind == "constexpr" and n not in known]
+    if missing:
+        raise PTXError(f"{function.__name__} has parameters without a type or a constant: {', '.join(missing)}")
     for name, kind in types.items():
         _check_type(name, kind)
     source = compiler.ASTSource(

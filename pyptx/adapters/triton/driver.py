@@ -56,15 +56,23 @@ class Session:
         key = f"{metadata.hash}.{metadata.name}"
         found = self._loaded.get(key)
         if found is None:
-            edit = self.edits.get(metadata.name)
-            text = ptx_of(metadata)
-            found = self._loaded[key] = load(parse_text((edit(text) if edit else text) + "\n", f"<{metadata.name}>"))[
-                metadata.name
-            ]
+            text = self._edited(ptx_of(metadata), metadata.name)
+            found = self._loaded[key] = load(parse_text(text + "\n", f"<{metadata.name}>"))[metadata.name]
             if len(self._loaded) > KEPT:
                 self._loaded.popitem(last=False)
         self._loaded.move_to_end(key)
         return found
+
+    def _edited(self, text: str, name: str) -> str:
+        """The PTX after the session's edit of this kernel. SimulationError for an edit that gives none."""
+        edit: Any = self.edits.get(name)
+        if edit is None:
+            return text
+        found = edit(text) if callable(edit) else edit
+        if callable(edit) and isinstance(found, str):
+            return found
+        what = f"returned {type(found).__name__}" if callable(edit) else f"is {type(edit).__name__}"
+        raise SimulationError(f"run.edits[{name!r}] {what}: an edit is a function that gets the PTX and returns it")
 
     def run(self, metadata: Any, signature: dict[str, Any], grid: tuple[int, int, int], args: tuple[Any, ...]) -> None:
         memory = DeviceMemory()
