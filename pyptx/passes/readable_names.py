@@ -26,7 +26,7 @@ from .strip_debug import is_debug_directive
 from .trivia import erase
 from .verify import diagnostic_at
 
-_NUMBER = re.compile(r"-?(0x[0-9a-f]+|[1-9][0-9]*|0)", re.IGNORECASE)
+_NUMBER = re.compile(r"(0x[0-9a-f]+|[1-9][0-9]*|0)", re.IGNORECASE)
 
 
 def rename_readable(module: ModuleOp) -> None:
@@ -58,7 +58,8 @@ def _may_name_registers(op: DirectiveOp) -> bool:
     """Whether a debug section may hold a location in a register: DW_OP_regx or DW_OP_bregx (DWARF 4, 7.7.1) and a name."""
     if op.words[0] != ".section" or op.words[1].strip('"') not in (".debug_info", ".debug_loc"):
         return False
-    numbers = (int(w, 0) for w in op.words if _NUMBER.fullmatch(w))
+    words = zip(("", *op.words), op.words, strict=False)
+    numbers = (-int(w, 0) if sign == "-" else int(w, 0) for sign, w in words if _NUMBER.fullmatch(w))
     return any(byte in (0x90, 0x92) for n in numbers for byte in (n & (1 << 64) - 1).to_bytes(8, "little"))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pyptx.dialects.ptx.fragments import fragment, wgmma_accumulator
 from pyptx.dialects.ptx.matrix import Mma
 from tests.dialects.judge import refusal, roles
 
@@ -93,6 +94,46 @@ def test_availability(text: str, version: str, target: str, reason: str):
 def test_roles():
     assert roles("ldmatrix.sync.aligned.m8n8.x2.b16 {%r0,%r1}, [%r2];") == "{=, =}, [$]"
     assert roles(f"mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {SPARSE}, %r10, 0;").endswith("$, 0")
+
+
+PLACES = {
+    # operand, m, n, k, bits -> (group, thread of it, value) -> (row, column), as PTX ISA 9.7.16.5 has them
+    ("A", 16, 8, 16, 16): lambda g, t, i: (g + 8 * (i in (2, 3, 6, 7)), 2 * t + i % 2 + 8 * (i >= 4)),
+    ("B", 16, 8, 16, 16): lambda g, t, i: (2 * t + i % 2 + 8 * (i >= 2), g),
+    ("A", 16, 8, 32, 8): lambda g, t, i: (g + 8 * (4 <= i < 8 or i >= 12), 4 * t + i % 4 + 16 * (i >= 8)),
+    ("B", 16, 8, 32, 8): lambda g, t, i: (4 * t + i % 4 + 16 * (i >= 4), g),
+    ("A", 16, 8, 64, 4): lambda g, t, i: (g + 8 * (8 <= i < 16 or i >= 24), 8 * t + i % 8 + 32 * (i >= 16)),
+    ("B", 16, 8, 64, 4): lambda g, t, i: (8 * t + i % 8 + 32 * (i >= 8), g),
+    ("A", 16, 8, 8, 32): lambda g, t, i: (g + 8 * (i % 2), t + 4 * (i >= 2)),
+    ("B", 16, 8, 8, 32): lambda g, t, i: (t + 4 * i, g),
+    ("A", 8, 8, 4, 64): lambda g, t, i: (g, t),
+    ("B", 8, 8, 4, 64): lambda g, t, i: (t, g),
+    ("C", 16, 8, 16, 32): lambda g, t, i: (g + 8 * (i >= 2), 2 * t + i % 2),
+    ("C", 8, 8, 4, 64): lambda g, t, i: (g, 2 * t + i % 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", PLACES, ids=lambda w: f"{w[0]} of m{w[1]}n{w[2]}k{w[3]}, {w[4]} bits")
+def test_elements_are_where_the_manual_has_them(which):
+    operand, m, n, k, _ = which
+    found = fragment(*which)
+    columns = k if operand == "A" else n
+    rows = {"A": m, "B": k, "C": m}[operand]
+    assert sorted(found.ravel().tolist()) == list(range(rows * columns))
+    for lane in range(32):
+        places = [PLACES[which](lane // 4, lane % 4, i) for i in range(found.shape[1])]
+        assert [divmod(x, columns) for x in found[lane].tolist()] == places, lane
+
+
+@pytest.mark.parametrize("n", [8, 24, 256])
+def test_elements_of_a_wgmma_accumulator(n):
+    """PTX ISA 9.7.17.5.1.1: a warp has 16 rows, a row of a matrix of 8 columns is in four threads, the next 8 rows come after it."""
+    found = wgmma_accumulator(n)
+    assert sorted(found.ravel().tolist()) == list(range(64 * n))
+    for thread in range(128):
+        row, column = 16 * (thread // 32) + thread % 32 // 4, 2 * (thread % 4)
+        places = [(row + 8 * low, column + 8 * j + i) for j in range(n // 8) for low in (0, 1) for i in (0, 1)]
+        assert [divmod(x, n) for x in found[thread].tolist()] == places
 
 
 def test_fragments_follow_from_the_shape():

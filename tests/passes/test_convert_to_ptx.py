@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.context import Context
@@ -13,6 +14,7 @@ from xdsl.context import Context
 import pyptx
 from pyptx.passes.convert_to_ptx import ConvertToPTX
 from pyptx.passes.lowering import LoweringError
+from pyptx.passes.lowering.values import BF16, F16, Constant
 
 from .from_mlir import NUMPY, applied, lowered, parsed
 
@@ -238,6 +240,29 @@ def test_bits() -> None:
     assert zeros.tolist() == [32 if v == 0 else (int(v) & -int(v)).bit_length() - 1 for v in x]
 
 
+def test_constants_of_16_bits_are_rounded_to_nearest_even() -> None:
+    """As ml_dtypes and NumPy round, ties and the largest numbers included."""
+    edges = [
+        1 + 2.0**-8,
+        1 + 3 * 2.0**-8,
+        -(1 + 2.0**-9),
+        3.38e38,
+        3.4e38,
+        65504.0,
+        1e-40,
+        0.0,
+        -0.0,
+        math.inf,
+        -math.inf,
+    ]
+    for value in (*edges, *RNG.normal(size=100).tolist()):
+        assert Constant(value, BF16).bits == int(np.float32(value).astype(ml_dtypes.bfloat16).view(np.uint16)), value
+        if abs(value) < 65520 or math.isinf(value):
+            assert Constant(value, F16).bits == int(np.float16(value).view(np.uint16)), value
+    assert Constant(math.nan, BF16).bits & 0x7F80 == 0x7F80
+    assert Constant(math.nan, BF16).bits & 0x7F
+
+
 def test_block_arguments_that_swap() -> None:
     body = """      %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
@@ -297,6 +322,8 @@ ALLOCATED = """      %t = memref.{op}() : memref<4xf32{space}>
     ("body", "kind", "message"),
     [
         ("      %r = math.exp %x0 : f64", "f64", "math.exp is not supported for f64"),
+        ("      %r = math.ctlz %x0 : i16", "i16", "math.ctlz is for 32 and 64 bits; extend first"),
+        ("      %r = math.cttz %x0 : i16", "i16", "math.cttz is for 32 and 64 bits; extend first"),
         ("      %r = math.cbrt %x0 : f32", "f32", "math.cbrt has no lowering to PTX; of math there are: math.absf"),
         (
             ALLOCATED.format(op="alloc", space=""),

@@ -88,7 +88,14 @@ def test_crlf_and_missing_newline_become_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bytes_", "named"), [(".b8 5,144,177,228,149,1", True), (".b8 0x90", True), (".b8 156,1", False)]
+    ("bytes_", "named"),
+    [
+        (".b8 5,144,177,228,149,1", True),
+        (".b8 0x90", True),
+        (".b8 -112", True),
+        (".b8 156,1", False),
+        (".b8 -1", False),
+    ],
 )
 def test_rename_and_debug_sections(bytes_: str, named: bool) -> None:
     """DW_OP_regx is 0x90 (DWARF 4, figure 24): nvcc -G writes `%r1` as 144,177,228,149,1."""
