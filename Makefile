@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lit lint typecheck bench mutants docs clean
+.PHONY: help demo test pytest lit lint typecheck types bench mutants docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,13 @@ lint: $(VENV)/.stamp-test ## ruff: rules and formatting; codespell
 
 typecheck: $(VENV)/.stamp-test ## basedpyright, strict, on pyptx/
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+types: $(VENV)/.stamp-test ## mypy and pyright on the README's kernel and the examples (tests/test_types.py asks basedpyright)
+	$(PIP) mypy 'pyright[nodejs]'
+	mkdir -p build
+	sed -n '/^```python$$/,/^```$$/{/^```/!p;/^```$$/q}' README.md > build/readme_kernel.py
+	MYPYPATH=. $(BIN)/mypy --check-untyped-defs --ignore-missing-imports --follow-imports silent --explicit-package-bases build/readme_kernel.py examples
+	$(BIN)/pyright --pythonpath $(BIN)/python build/readme_kernel.py examples
 
 bench: $(VENV)/.stamp-test ## every benchmark that needs no GPU, each a table with its budgets
 	@for file in $(filter-out benchmarks/mutant%,$(wildcard benchmarks/[!_]*.py)); do \

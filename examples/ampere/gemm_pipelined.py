@@ -101,8 +101,8 @@ def build(M: int, N: int, K: int, *, arch: str = "sm_80") -> Kernel:
                     at = s * stage_bytes + k * 2
                     for i in range(2):
                         for h in range(4):
-                            row = 16 * i + 8 * (h & 1)
-                            ptx.inst.ld.shared.b32(fa[i][h], ptx.addr(from_a, at + row * PITCH + (h >> 1) * 16))
+                            below = 16 * i + 8 * (h & 1)
+                            ptx.inst.ld.shared.b32(fa[i][h], ptx.addr(from_a, at + below * PITCH + (h >> 1) * 16))
                     for j in range(8):
                         for h in range(2):
                             ptx.inst.ld.shared.b32(fb[j][h], ptx.addr(from_b, at + 8 * j * PITCH + h * 16))

@@ -77,13 +77,14 @@ def plan(
         stages_a = smem.alloc(bf16, (stages, ROWS, DEPTH), align=1024, name="stages_a")
         stages_b = smem.alloc(bf16, (stages, WIDTH // ctas, DEPTH), align=1024, name="stages_b")
         staged_c = smem.alloc(bf16, (2, ROWS, PANEL), align=1024, name="staged_c")
-        scope, both = ("cluster", 3) if pair else ("cta", None)
+        both = 3 if pair else None
         tiles_pipe = ptx.Pipeline(
-            stages, bytes=ctas * (stage_a + stage_b), emptied_by="tcgen05", scope=scope, cta_group=ctas,
-            multicast_mask=both, name="tiles",
+            stages, bytes=ctas * (stage_a + stage_b), emptied_by="tcgen05", scope="cluster" if pair else "cta",
+            cta_group=ctas, multicast_mask=both, name="tiles",
         )  # fmt: skip
         sums_pipe = ptx.Pipeline(
-            2, filled_by="tcgen05", consumers=4 * ctas, scope=scope, cta_group=ctas, multicast_mask=both, name="sums",
+            2, filled_by="tcgen05", consumers=4 * ctas, scope="cluster" if pair else "cta", cta_group=ctas,
+            multicast_mask=both, name="sums",
         )  # fmt: skip
         slot = smem.alloc(b32, (1,), name="slot")
 

@@ -104,8 +104,10 @@ def check(tokens: int, heads: int, d: int, *, arch: str = "sm_90a") -> float:
 
 
 def main() -> int:
-    sizes = {"size": (37, 4, 64), "names": ("tokens", "heads", "d")}
-    return run("Rotary position embedding", check, build, **sizes, arch="sm_90a", limit=LIMIT[bf16])
+    return run(
+        "Rotary position embedding", check, build, size=(37, 4, 64), names=("tokens", "heads", "d"), arch="sm_90a",
+        limit=LIMIT[bf16],
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -90,7 +90,10 @@ def simulated(report: Callable[[str, float, Any], object], **options: Any) -> Ru
     import torch
 
     def run(kernel: Kernel, *inputs: Any) -> Any:
-        outs = [torch.empty(tile.dims, dtype=getattr(torch, _NAMES[str(tile.dtype)])) for tile in kernel.out_specs]
+        outs = [
+            torch.empty([int(n) for n in tile.dims], dtype=getattr(torch, _NAMES[str(tile.dtype)]))
+            for tile in kernel.out_specs or ()
+        ]
         start = time.perf_counter()
         done = pyptx.simulate(kernel, *inputs, *outs, **options)
         report(kernel.name, time.perf_counter() - start, done)

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +17,10 @@ import numpy as np
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
 from .driver import find_driver
+
+if TYPE_CHECKING:
+    from ..frontend.core.tiles import Tile
+    from ..frontend.kernel.kernel import Kernel
 
 NUMPY_TYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -49,24 +53,24 @@ TORCH_NAMES = {
 }
 
 
-def kernel_name(kernel: Any) -> str:
+def kernel_name(kernel: Kernel) -> str:
     return getattr(kernel, "__name__", None) or repr(kernel)
 
 
-def dims_of(spec: Any) -> tuple[Any, ...]:
-    return tuple(spec.dims if hasattr(spec, "dims") else spec.shape)
+def dims_of(spec: Tile) -> tuple[Any, ...]:
+    return tuple(spec.dims)
 
 
-def describe_tile(spec: Any) -> str:
+def describe_tile(spec: Tile) -> str:
     """A `Tile` as its author wrote it: `Tile(B, 128, f32)`."""
     return f"Tile({', '.join(map(str, dims_of(spec)))}, {dtype_name(spec)})"
 
 
-def dtype_name(spec: Any) -> str:
+def dtype_name(spec: Tile) -> str:
     return getattr(spec.dtype, "name", str(spec.dtype)).lstrip(".")
 
 
-def parameter_names(kernel: Any, count: int) -> list[str]:
+def parameter_names(kernel: Kernel, count: int) -> list[str]:
     function = getattr(kernel, "__wrapped__", None) or getattr(kernel, "_fn", None)
     names: list[str] = []
     if function is not None:
@@ -80,7 +84,7 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def framework_of(kernel: Any, args: Sequence[Any], names: Sequence[str]) -> str:
+def framework_of(kernel: Kernel, args: Sequence[Any], names: Sequence[str]) -> str:
     """`numpy` or `torch`, the same for all inputs."""
     kinds: dict[str, str] = {}
     for value, name in zip(args, names, strict=False):
@@ -118,7 +122,7 @@ def torch_types(wanted: str) -> set[str]:
     return legal
 
 
-def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: Sequence[str]) -> None:
+def check_count(kernel: Kernel, args: Sequence[Any], specs: Sequence[Tile], names: Sequence[str]) -> None:
     """TypeError unless there is one argument per spec."""
     if len(args) != len(specs):
         listed = ", ".join(f"{n}: {describe_tile(s)}" for n, s in zip(names, specs, strict=False))
@@ -130,9 +134,9 @@ def check_count(kernel: Any, args: Sequence[Any], specs: Sequence[Any], names: S
         )
 
 
-def bind_sizes(kernel: Any, kwargs: Mapping[str, Any], sizes: dict[str, int]) -> None:
+def bind_sizes(kernel: Kernel, kwargs: Mapping[str, Any], sizes: dict[str, int]) -> None:
     """Take dimensions that are given by name into `sizes`. PTXError where the arrays say otherwise."""
-    specs = (*kernel.in_specs, *(kernel.out_specs or ()))
+    specs = (*(kernel.in_specs or ()), *(kernel.out_specs or ()))
     for name, value in kwargs.items():
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if sizes.get(name, value) != value:
@@ -142,7 +146,7 @@ def bind_sizes(kernel: Any, kwargs: Mapping[str, Any], sizes: dict[str, int]) ->
 
 
 def check_array(
-    kernel: Any, value: Any, spec: Any, name: str, framework: str, sizes: dict[str, int], *, on_gpu: bool = False
+    kernel: Kernel, value: Any, spec: Tile, name: str, framework: str, sizes: dict[str, int], *, on_gpu: bool = False
 ) -> None:
     """Hold one input to its tile; binds symbolic dimensions in `sizes`."""
     tile = describe_tile(spec)
@@ -185,8 +189,8 @@ def check_array(
 
 
 def allocate(
-    kernel: Any,
-    spec: Any,
+    kernel: Kernel,
+    spec: Tile,
     name: str,
     framework: str,
     sizes: Mapping[str, int],
@@ -229,12 +233,12 @@ def allocate(
 
 
 def cpu_arguments(
-    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False
+    kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False
 ) -> tuple[list[Any], dict[str, int]]:
     """The outputs of a call on CPU arrays, poisoned (none with `into`: they are at the end of `args`), and the dimensions. PTXError
     for arrays that do not fit their tiles.
     """
-    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    in_specs, out_specs = tuple(kernel.in_specs or ()), tuple(kernel.out_specs or ())
     specs = (*in_specs, *out_specs)
     names = parameter_names(kernel, len(specs))
     check_count(kernel, args, specs if into else in_specs, names)
@@ -247,7 +251,7 @@ def cpu_arguments(
     return [allocate(kernel, spec, name, framework, sizes) for spec, name in made], sizes
 
 
-def no_tangent(kernel: Any) -> PTXError:
+def no_tangent(kernel: Kernel) -> PTXError:
     """The error for forward-mode derivatives, which no kernel has."""
     return PTXError(
         f"{kernel_name(kernel)} has no forward-mode derivative: use reverse mode (backward, torch.func.grad or vjp, jax.grad), "

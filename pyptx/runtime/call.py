@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,13 @@ from ..diagnostics import PTXError
 from .arguments import fake_gpu, framework_of, kernel_name, no_tangent, parameter_names
 from .simulated import run_on_cpu
 
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
+
 __all__ = ["call_eager", "call_kernel"]
 
 
-def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run a kernel on its input arrays and return its outputs, one array or a tuple.
 
     `args` are the inputs, one per `in_specs`: contiguous NumPy arrays, torch tensors or JAX arrays, all of one kind;
@@ -42,7 +45,7 @@ def call_kernel(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     return call_eager(kernel, args, kwargs, torch)
 
 
-def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
+def call_eager(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
     """`call_kernel` outside of torch.compile; `torch` is the module, or None if it is not imported."""
     if kernel.in_specs is None:
         raise NotImplementedError(
@@ -67,7 +70,7 @@ def call_eager(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torc
     return into[0] if len(into) == 1 else into
 
 
-def _out(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def _out(kernel: Kernel, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """The outputs to write into that `out=` names, and the other arguments."""
     if "out" not in kwargs or "out" in kernel.template_params:
         return (), kwargs
@@ -76,7 +79,7 @@ def _out(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mappi
     return () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,), rest
 
 
-def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
+def _call_torch(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], torch: Any) -> Any:
     """Plain GPU tensors go straight to the launcher, plain CPU tensors to the simulator, all else through the op that
     torch sees: subclasses, functorch's wrappers, FakeTensor, dispatch modes, inputs that need gradients.
     """
@@ -103,7 +106,7 @@ def _call_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tor
     return result
 
 
-def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any) -> None:
+def _check_out(kernel: Kernel, args: Sequence[Any], into: Sequence[Any], torch: Any) -> None:
     """PTXError for outputs that cannot be written to as they lie, or that lose a gradient."""
     if any(t.is_neg() for t in into):
         raise PTXError(
@@ -118,7 +121,7 @@ def _check_out(kernel: Any, args: Sequence[Any], into: Sequence[Any], torch: Any
         )
 
 
-def _check_overlap(kernel: Any, spans: Sequence[tuple[int, int]], outputs: int) -> None:
+def _check_overlap(kernel: Kernel, spans: Sequence[tuple[int, int]], outputs: int) -> None:
     """PTXError for an output that shares memory with another, or a part of it with an input: what the kernel reads there
     would depend on which threads come first. `spans` are (address, bytes) of all arrays, the last ones of outputs; an
     output in place of an input is the author's choice.
@@ -134,7 +137,7 @@ def _check_overlap(kernel: Any, spans: Sequence[tuple[int, int]], outputs: int) 
                 raise PTXError(f"{kernel_name(kernel)}: out= for {names[i]} is {what} {names[j]}: pass a copy")
 
 
-def _check_tangents(kernel: Any, args: Sequence[Any], torch: Any) -> None:
+def _check_tangents(kernel: Kernel, args: Sequence[Any], torch: Any) -> None:
     """PTXError for tensors of forward-mode AD, whose tangents would be lost."""
     forward_ad = torch.autograd.forward_ad
     if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in args):

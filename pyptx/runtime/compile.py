@@ -19,11 +19,14 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic, PTXError
 from .cache import CacheRefused, DiskCache, Entry, default_cache
 from .ptxas import PtxasResult, ResourceUsage, ToolNotFound, _read_diagnostics, _read_usage, assemble, tool_version
+
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
 
 __all__ = ["Compiled", "NoCompiler", "compile_kernel", "compile_ptx", "compiler_version", "compilers"]
 
@@ -102,7 +105,7 @@ def _run(
         return _COMPILERS["ptxas"](ptx, arch, options, filename)
 
 
-def compile_kernel(kernel: Any, arch: str | None = None, *, options: Sequence[str] = (), **kw: Any) -> Compiled:
+def compile_kernel(kernel: Kernel, arch: str | None = None, *, options: Sequence[str] = (), **kw: Any) -> Compiled:
     """Compile a traced `Kernel` for its arch (or another); `kw` as for `Kernel.ptx`.
 
     PTXError where the compiler refuses it, at the lines of the kernel's Python source.

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .arguments import dims_of, kernel_name
 from .torch_ops import operators_of
+
+if TYPE_CHECKING:
+    from ..frontend.core.tiles import Tile
+    from ..frontend.kernel.kernel import Kernel
 
 __all__ = ["Sharding", "register_sharding"]
 
@@ -27,18 +31,18 @@ class Sharding:
     parallel: tuple[str, ...]
     summed: tuple[str, ...]
 
-    def strategies(self, kernel: Any, extra: int) -> list[tuple[list[Any], list[Any]]]:
+    def strategies(self, kernel: Kernel, extra: int) -> list[tuple[list[Any], list[Any]]]:
         """What DTensor may choose from: (placements of the outputs, of the inputs and `extra` scalars). Everything on
         every rank; or one dimension shared out, along the axis it has in each tensor.
         """
         from torch.distributed.tensor import Partial, Replicate, Shard
 
-        def along(spec: Any, dim: str, otherwise: Any) -> Any:
+        def along(spec: Tile, dim: str, otherwise: Any) -> Any:
             dims = dims_of(spec)
             return Shard(dims.index(dim)) if dim in dims else otherwise
 
         rest: list[Any] = [None] * extra
-        inputs, outputs = kernel.in_specs, kernel.out_specs or ()
+        inputs, outputs = kernel.in_specs or (), kernel.out_specs or ()
         found = [([Replicate()] * len(outputs), [*[Replicate()] * len(inputs), *rest])]
         for dim in self.parallel:
             found.append(
@@ -48,12 +52,12 @@ class Sharding:
             found.append(([Partial()] * len(outputs), [*(along(s, dim, Replicate()) for s in inputs), *rest]))
         return found
 
-    def apply(self, kernel: Any, name: str) -> None:
+    def apply(self, kernel: Kernel, name: str) -> None:
         """Give the operator `torch.ops.pyptx.<name>` of the kernel this rule."""
         from torch.distributed.tensor.experimental import register_sharding as register
 
         op = getattr(torch.ops.pyptx, name).default
-        extra = len(op._schema.arguments) - len(kernel.in_specs)
+        extra = len(op._schema.arguments) - len(kernel.in_specs or ())
 
         def acceptable(*args: Any) -> list[tuple[list[Any], list[Any]]]:
             del args
@@ -62,7 +66,7 @@ class Sharding:
         register(op)(acceptable)
 
 
-def register_sharding(kernel: Any, *, parallel: Sequence[str] = (), summed: Sequence[str] = ()) -> None:
+def register_sharding(kernel: Kernel, *, parallel: Sequence[str] = (), summed: Sequence[str] = ()) -> None:
     """Tell DTensor how `kernel` may be run on parts of its tensors.
 
     parallel: names of dimensions along which each part of the outputs follows from the same part of those inputs that
@@ -74,7 +78,7 @@ def register_sharding(kernel: Any, *, parallel: Sequence[str] = (), summed: Sequ
     DTensor. Torch's `torch.distributed.tensor.experimental.register_sharding`.
     """
     rule = Sharding(tuple(parallel), tuple(summed))
-    inside = {d for s in kernel.in_specs for d in dims_of(s) if isinstance(d, str)}
+    inside = {d for s in (kernel.in_specs or ()) for d in dims_of(s) if isinstance(d, str)}
     outputs = [set(dims_of(s)) for s in kernel.out_specs or ()]
     for dim in (*rule.parallel, *rule.summed):
         if dim not in inside:

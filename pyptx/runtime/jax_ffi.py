@@ -28,7 +28,7 @@ from ctypes import CFUNCTYPE, POINTER, c_int, c_int64, c_size_t, c_ubyte, c_uint
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
@@ -60,6 +60,9 @@ from .shape import launch_shape, without_ctas
 from .simulated import shape_options
 from .targets import best_target, cubin_arch, refusal
 from .tensor_map import encode
+
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
 
 __all__ = ["Program", "call_differentiable", "call_jax", "handlers", "program_of"]
 
@@ -124,7 +127,7 @@ def key_of(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True)
 
 
-def call_jax(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call_jax(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Run a kernel on JAX arrays or tracers; the outputs, one or a tuple.
 
     PTXError for arrays that break their tiles; TypeError for keyword arguments that are traced.
@@ -161,7 +164,7 @@ def _frozen(kwargs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(((n, v.item() if isinstance(v, np.generic) else v) for n, v in kwargs.items())))
 
 
-def _specialised(kernel: Any, shapes: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
+def _specialised(kernel: Kernel, shapes: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
     """(program text, shapes and types of the outputs), kept in the kernel."""
     key = ("jax", shapes, tuple((n, template_key(v)) for n, v in kwargs))
     found = kernel._cubin_handles.get(key)
@@ -175,9 +178,9 @@ def _specialised(kernel: Any, shapes: tuple[Any, ...], kwargs: tuple[tuple[str, 
     return found
 
 
-def program_of(kernel: Any, inputs: Sequence[tuple[tuple[int, ...], str]], kwargs: Mapping[str, Any]) -> Program:
+def program_of(kernel: Kernel, inputs: Sequence[tuple[tuple[int, ...], str]], kwargs: Mapping[str, Any]) -> Program:
     """The program of a kernel on inputs of these (shape, NumPy type name). PTXError where they break its tiles."""
-    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    in_specs, out_specs = tuple(kernel.in_specs or ()), tuple(kernel.out_specs or ())
     specs = (*in_specs, *out_specs)
     names = parameter_names(kernel, len(specs))
     check_count(kernel, inputs, in_specs, names)
@@ -213,7 +216,7 @@ def program_of(kernel: Any, inputs: Sequence[tuple[tuple[int, ...], str]], kwarg
 
 
 def _program_for(
-    kernel: Any, buffers: Sequence[tuple[str, tuple[int, ...]]], sizes: dict[str, int], kwargs: Mapping[str, Any]
+    kernel: Kernel, buffers: Sequence[tuple[str, tuple[int, ...]]], sizes: dict[str, int], kwargs: Mapping[str, Any]
 ) -> Program:
     """The program of a kernel with one target, on buffers that fit its tiles."""
     specs = kernel.specs
@@ -221,7 +224,7 @@ def _program_for(
     accepted: dict[str, Any] = {**sizes, **kwargs}
     traced = kernel.trace(**accepted)
     launch = launch_shape(kernel, sizes, kwargs)
-    count = len(kernel.in_specs)
+    count = len(kernel.in_specs or ())
     without_ctas(kernel.name, launch, [(n, s) for n, (_, s) in zip(names[count:], buffers[count:], strict=True)])
     parameters: list[Any] = []
     grid = launch.grid
@@ -229,6 +232,7 @@ def _program_for(
         if p.kind == "tensor":
             parameters.append(("t", p.tensor))
         elif p.kind == "tma":
+            assert p.tensor is not None
             _, shape = buffers[p.tensor]
             if not all(shape):
                 grid = (0, 1, 1)

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import PTXError
 from ..frontend.kernel.keys import template_key
@@ -30,6 +30,9 @@ from .shape import launch_shape, without_ctas
 from .targets import variant_on
 from .tensor_map import encode
 from .torch_reader import torch_internals
+
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
 
 __all__ = ["Plan", "PythonDispatcher", "launch_into", "launch_torch", "native_launcher"]
 
@@ -252,7 +255,7 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 class Launcher:
     """The dispatchers of one kernel, by template parameters. Lives in the kernel, so it goes when the kernel goes."""
 
-    def __init__(self, kernel: Any, driver: Driver, torch: Any) -> None:
+    def __init__(self, kernel: Kernel, driver: Driver, torch: Any) -> None:
         self._kernel, self._driver, self._torch = kernel, driver, torch
         self._lock = threading.RLock()
         self._dispatchers: OrderedDict[Any, Any] = OrderedDict()
@@ -321,17 +324,17 @@ class Launcher:
         return (key, names), pack_scalars(kernel_name(self._kernel), [(n, raw[n][0], kwargs[n]) for n in names])
 
 
-def launch_torch(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def launch_torch(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Outputs of a kernel on GPU tensors; NotImplemented where torch's dispatcher must see the call."""
     return _launcher_of(kernel)(args, kwargs, into=False)
 
 
-def launch_into(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def launch_into(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """As `launch_torch`, with the output tensors at the end of `args`; returns None."""
     return _launcher_of(kernel)(args, kwargs, into=True)
 
 
-def _launcher_of(kernel: Any) -> Launcher:
+def _launcher_of(kernel: Kernel) -> Launcher:
     handles = kernel._cubin_handles
     found = handles.get("launcher")
     if found is None:
@@ -347,14 +350,14 @@ def _launcher_of(kernel: Any) -> Launcher:
 
 
 def make_plan(
-    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], driver: Driver, torch: Any, *, into: bool
+    kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], driver: Driver, torch: Any, *, into: bool
 ) -> tuple[Plan, list[Any]]:
     """The plan for these arguments, and tensors that fit it (the outputs made, unless given).
 
     PTXError for arguments that break their tiles or mix devices, with what would be legal; CudaError where the GPU or
     the driver cannot run it.
     """
-    in_specs, out_specs = tuple(kernel.in_specs), tuple(kernel.out_specs or ())
+    in_specs, out_specs = tuple(kernel.in_specs or ()), tuple(kernel.out_specs or ())
     specs = (*in_specs, *out_specs)
     names = parameter_names(kernel, len(specs))
     check_count(kernel, args, specs if into else in_specs, names)
@@ -441,7 +444,7 @@ _functions: dict[Any, Function] = {}
 _functions_lock = threading.Lock()
 
 
-def _fixed_scalar(kernel: Any, parameter: Any, accepted: Mapping[str, Any]) -> bytes:
+def _fixed_scalar(kernel: Kernel, parameter: Any, accepted: Mapping[str, Any]) -> bytes:
     defaults = kernel.template_params
     value = accepted.get(parameter.name, defaults.get(parameter.name))
     if value is None or parameter.is_pointer or parameter.array is not None:

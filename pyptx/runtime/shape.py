@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import PTXError
 from .driver import LaunchShape
 
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
+
 __all__ = ["checked_shape", "launch_shape", "without_ctas"]
 
 
-def launch_shape(kernel: Any, sizes: Mapping[str, int], kwargs: Mapping[str, Any]) -> LaunchShape:
+def launch_shape(kernel: Kernel, sizes: Mapping[str, int], kwargs: Mapping[str, Any]) -> LaunchShape:
     """The launch of a traced kernel (its variant for the GPU) for these dimensions. A grid of 0 is none: see
     `without_ctas`. PTXError for a shape that cannot be.
     """
@@ -32,7 +35,7 @@ def launch_shape(kernel: Any, sizes: Mapping[str, int], kwargs: Mapping[str, Any
     )
 
 
-def _is_from_kernel(error: BaseException, kernel: Any) -> bool:
+def _is_from_kernel(error: BaseException, kernel: Kernel) -> bool:
     """Whether an exception comes out of the kernel's Python function."""
     code = getattr(getattr(kernel, "_fn", None), "__code__", None)
     return code is not None and any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))

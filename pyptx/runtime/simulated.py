@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import SimulationError, SimulationWarning
 from ..simulator.launch.launch import load_module, simulate_entry
@@ -17,11 +17,14 @@ from .driver import LaunchShape
 from .scalars import FORMATS, pack_scalar, plain_number
 from .shape import launch_shape, without_ctas
 
+if TYPE_CHECKING:
+    from ..frontend.kernel.kernel import Kernel
 
-def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
+
+def run_on_cpu(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Run a kernel on the simulator; with `into`, the outputs are at the end of `args` and None is returned."""
     outputs, sizes = cpu_arguments(kernel, args, kwargs, into=into)
-    arrays, inputs = [*args, *outputs], len(kernel.in_specs)
+    arrays, inputs = [*args, *outputs], len(kernel.in_specs or ())
     names = parameter_names(kernel, len(arrays))
     shape = launch_shape(kernel, sizes, kwargs)
     named = [(n, a.shape) for n, a in zip(names[inputs:], arrays[inputs:], strict=False)]
@@ -34,7 +37,7 @@ def run_on_cpu(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, i
 
 
 def _simulate(
-    kernel: Any, arrays: Sequence[Any], shape: LaunchShape, accepted: Mapping[str, Any], fresh: Collection[int]
+    kernel: Kernel, arrays: Sequence[Any], shape: LaunchShape, accepted: Mapping[str, Any], fresh: Collection[int]
 ) -> None:
     loaded = load_module(kernel.module(**accepted))
     entry = next(iter(loaded.entries))
@@ -58,7 +61,7 @@ def _simulate(
     tell(report)
 
 
-def _scalars(kernel: Any, parameters: Sequence[Any], accepted: Mapping[str, Any]) -> list[Any]:
+def _scalars(kernel: Kernel, parameters: Sequence[Any], accepted: Mapping[str, Any]) -> list[Any]:
     """Values of the entry's parameters after the arrays: raw parameters by name."""
     values: list[Any] = []
     defaults = dict(getattr(kernel, "template_params", None) or {})

@@ -15,7 +15,7 @@ import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,6 +38,10 @@ from .arguments import (
 )
 from .simulated import run_on_cpu
 
+if TYPE_CHECKING:
+    from ..frontend.core.tiles import Tile
+    from ..frontend.kernel.kernel import Kernel
+
 __all__ = ["call_op", "call_traced", "operator_name", "operators_of"]
 
 _lock = threading.RLock()
@@ -45,7 +49,7 @@ _owners: dict[str, Any] = {}
 """Operator -> the kernel it belongs to. Operators are global in torch, and stay."""
 
 
-def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
+def call_op(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], *, into: bool = False) -> Any:
     """Call the kernel's operator through torch's dispatcher; with `into`, outputs are at the end of `args`."""
     check_count(kernel, args, _specs(kernel, into), _names(kernel))
     # torch itself would expand one zero, with strides of 0
@@ -60,7 +64,7 @@ def call_op(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, into
     return getattr(torch.ops.pyptx, name).default(*args, *[kwargs[n] for n in scalars])
 
 
-def call_traced(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call_traced(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """As `call_op`, in words that TorchDynamo can follow. `out=` writes to given outputs."""
     outputs: tuple[Any, ...] = ()
     if "out" in kwargs and "out" not in kernel.template_params:
@@ -87,15 +91,15 @@ def _constant(value: Any) -> Any:
     return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _without_bound(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_bound(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments without the dimensions that the inputs say too, which may be symbolic here."""
     bound: dict[str, Any] = {}
-    for spec, t in zip(kernel.in_specs, args, strict=False):
+    for spec, t in zip(kernel.in_specs or (), args, strict=False):
         bound |= {d: n for d, n in zip(dims_of(spec), t.shape, strict=False) if isinstance(d, str)}
     return {n: v for n, v in kwargs.items() if n not in bound or n in kernel.template_params or v != bound[n]}
 
 
-def _given_scalars(kernel: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def _given_scalars(kernel: Kernel, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for _, name in getattr(kernel, "raw_params", ()) if name in kwargs)
 
 
@@ -105,7 +109,7 @@ def overload(name: str) -> Any:
 
 
 def operator_name(
-    kernel: Any,
+    kernel: Kernel,
     static: tuple[tuple[str, Any], ...] = (),
     scalars: tuple[str, ...] = (),
     into: bool = False,
@@ -130,7 +134,7 @@ def operator_name(
         return found
 
 
-def operators_of(kernel: Any) -> list[str]:
+def operators_of(kernel: Kernel) -> list[str]:
     """The names of the operators that the kernel has so far and that return their outputs."""
     with _lock:
         return [n for k, n in kernel._cubin_handles.items() if isinstance(k, tuple) and k[0] == "operator" and not k[3]]
@@ -151,11 +155,11 @@ class Gradient:
         self.save, self.backward = save, backward
 
 
-def _specs(kernel: Any, into: bool) -> tuple[Any, ...]:
-    return (*kernel.in_specs, *(kernel.out_specs or ())) if into else tuple(kernel.in_specs)
+def _specs(kernel: Kernel, into: bool) -> tuple[Tile, ...]:
+    return (*(kernel.in_specs or ()), *(kernel.out_specs or ())) if into else tuple(kernel.in_specs or ())
 
 
-def _names(kernel: Any) -> list[str]:
+def _names(kernel: Kernel) -> list[str]:
     return parameter_names(kernel, len(_specs(kernel, True)))
 
 
@@ -184,7 +188,7 @@ def _library() -> Any:
 
 
 def _register(
-    kernel: Any, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
+    kernel: Kernel, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
 ) -> str:
     name = _free_name(kernel, static, scalars, into, gradient)
     schema = _schema(kernel, scalars, into)
@@ -236,7 +240,7 @@ def _register(
 
 
 def _free_name(
-    kernel: Any, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
+    kernel: Kernel, static: Mapping[str, Any], scalars: tuple[str, ...], into: bool, gradient: Gradient | None
 ) -> str:
     function = getattr(kernel, "_fn", kernel)
     parts = (
@@ -271,9 +275,9 @@ def _enclosed(function: Any) -> list[str]:
     return found
 
 
-def _schema(kernel: Any, scalars: tuple[str, ...], into: bool) -> str:
+def _schema(kernel: Kernel, scalars: tuple[str, ...], into: bool) -> str:
     names = _safe(_names(kernel))
-    inputs, outputs = len(kernel.in_specs), len(kernel.out_specs or ())
+    inputs, outputs = len(kernel.in_specs or ()), len(kernel.out_specs or ())
     arguments = [f"Tensor {n}" for n in names[:inputs]]
     if into:
         arguments += [f"Tensor({chr(ord('a') + i)}!) {n}" for i, n in enumerate(names[inputs:])]
@@ -307,7 +311,7 @@ def _plain(tensor: Any) -> Any:
     return tensor
 
 
-def _execute(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
+def _execute(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
     if any(t.device.type == "cuda" for t in tensors) or fake_gpu():
         from .launch import launch_into, launch_torch
 
@@ -318,14 +322,14 @@ def _execute(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], i
     return run_on_cpu(kernel, tensors, keywords, into=into)
 
 
-def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
+def _fake(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
     """Outputs without memory, of the right shapes (symbolic, maybe). PTXError as a real call."""
     specs, names = _specs(kernel, into), _names(kernel)
     sizes: dict[str, Any] = {n: v for n, v in keywords.items() if any(n in dims_of(s) for s in _specs(kernel, True))}
     device = tensors[0].device if tensors else None
     for t, spec, name in zip(tensors, specs, names, strict=False):
 
-        def wrong(why: str, spec: Any = spec, name: str = name) -> PTXError:
+        def wrong(why: str, spec: Tile = spec, name: str = name) -> PTXError:
             return PTXError(f"{kernel_name(kernel)}: {name} must be {describe_tile(spec)}, {why}")
 
         if t.device != device:
@@ -358,7 +362,7 @@ def _fake(kernel: Any, tensors: Sequence[Any], keywords: Mapping[str, Any], into
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _batched(kernel: Any, qualified: str, count: int, into: bool) -> Callable[..., Any]:
+def _batched(kernel: Kernel, qualified: str, count: int, into: bool) -> Callable[..., Any]:
     """vmap: one launch per element of the batch."""
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
@@ -378,18 +382,18 @@ def _batched(kernel: Any, qualified: str, count: int, into: bool) -> Callable[..
     return rule
 
 
-def _for_each(size: int, call: Callable[[int], Any], kernel: Any, args: Sequence[Any]) -> Any:
+def _for_each(size: int, call: Callable[[int], Any], kernel: Kernel, args: Sequence[Any]) -> Any:
     """The stacked results of one call per element, and where their batch dimensions are."""
     if not size:
         sizes: dict[str, int] = {}
-        for spec, a in zip(kernel.in_specs, args, strict=False):
+        for spec, a in zip(kernel.in_specs or (), args, strict=False):
             dims = dims_of(spec)
             sizes |= {d: n for d, n in zip(reversed(dims), reversed(a.shape), strict=False) if isinstance(d, str)}
         made = [
             args[0].new_empty(
                 (0, *(sizes.get(d, d) for d in dims_of(s))), dtype=getattr(torch, TORCH_NAMES[dtype_name(s)])
             )
-            for s in kernel.out_specs
+            for s in kernel.out_specs or ()
         ]
         return (made[0], 0) if len(made) == 1 else (tuple(made), (0,) * len(made))
     results = [call(i) for i in range(size)]
@@ -399,7 +403,7 @@ def _for_each(size: int, call: Callable[[int], Any], kernel: Any, args: Sequence
 
 
 def _register_gradient(
-    kernel: Any,
+    kernel: Kernel,
     qualified: str,
     library: Any,
     count: int,
@@ -429,7 +433,7 @@ def _register_gradient(
     torch.library.register_autograd(qualified, backward, setup_context=setup, lib=library)
 
 
-def _no_gradient(kernel: Any) -> PTXError:
+def _no_gradient(kernel: Kernel) -> PTXError:
     return PTXError(
         f"{kernel_name(kernel)} has no gradient: give it one with pyptx.differentiable_kernel({kernel_name(kernel)}, backward), "
         "or call it under torch.no_grad()"
@@ -439,7 +443,7 @@ def _no_gradient(kernel: Any) -> PTXError:
 class _WithoutGradient:
     """A kernel where functorch wants something that has a gradient: it has one that raises."""
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.forward = kernel
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
