@@ -55,7 +55,7 @@ def test_indices_are_checked():
 
 
 def two_buffers(rows: int):
-    @kernel(raw_params=[("u64", "out")])
+    @kernel(grid=1, block=32, raw_params=[("u64", "out")])
     def buffers():
         first = smem.alloc(f32, (rows, 32))
         second = smem.alloc(f32, (rows, 32))
