@@ -124,6 +124,17 @@ def test_machine_code(tmp_path: Path) -> None:
     run("".join(blocks("docs/sass.md")), tmp_path)
 
 
+def test_prediction(tmp_path: Path) -> None:
+    assert "(predicted, not measured)" in run("".join(blocks("docs/prediction.md")), tmp_path)
+
+
+def test_each_page_with_programs_is_named_in_a_test() -> None:
+    """Home and the chapters: `tests/lessons.py`; the reference has signatures."""
+    tests = "".join(p.read_text() for p in (ROOT / "tests").rglob("test_*.py"))
+    pages = [p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "index.md" and "```python\n" in p.read_text()]
+    assert [p.name for p in pages if f"docs/{p.name}" not in tests and f'"{p.name}"' not in tests] == []
+
+
 def test_guide_lit(tmp_path: Path) -> None:
     text = (ROOT / "docs/passes.md").read_text()
     test, errors = re.findall(r"```ptx\n(.*?)```", text, re.S)

@@ -37,6 +37,13 @@ def test_each_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
 
 
+def test_python_blocks_are_python() -> None:
+    """On the pages that a person wrote; those of the reference are signatures."""
+    for page in (p for p in DOCS.rglob("*.md") if p.parent.name != "reference"):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+            compile(block, page.name, "exec")
+
+
 PHRASES = re.findall(
     r"^\|(?:[^|]*\|){3} `(.*)` \|$", (DOCS / "phrasebook.md").read_text().partition("## Running")[0], re.M
 )
