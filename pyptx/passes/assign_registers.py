@@ -294,7 +294,7 @@ class Edges:
                 if isinstance(op, Instruction):
                     self._users.update({o.name for o in op.layout if isinstance(o, Symbol)})
                 elif isinstance(op, LabelListOp):
-                    self._tables.setdefault(list_name(op), op)
+                    self._tables.setdefault(op.list_name, op)
                 else:
                     depth += isinstance(op, ScopeBeginOp) - isinstance(op, ScopeEndOp)
 
@@ -375,9 +375,3 @@ def _end_properly(last: Block) -> None:
         op.detach()
         op.erase()
         last.add_op(create(Return, (), (), {"layout": layout_attr(())}, {}))
-
-
-def list_name(table: LabelListOp) -> str:
-    """The name of a list of labels, which may stand on a line of its own before it."""
-    previous = table.prev_op
-    return table.label or (previous.label if isinstance(previous, LabelOp) else "")

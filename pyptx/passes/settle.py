@@ -14,7 +14,7 @@ from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import DeclarationAttr, FunctionOp, LabelListOp, RegisterOp, ScopeBeginOp, ScopeEndOp
 from ..dialects.ptx.types import RegType
 from ..ssa.shapes import table_name
-from .assign_registers import assign_registers, list_name
+from .assign_registers import assign_registers
 from .fresh import Names, module_names
 from .verify import ptx_modules
 
@@ -65,7 +65,7 @@ def _lost(function: FunctionOp, outside: Sequence[DeclarationAttr]) -> str | Non
     for name in sorted(used):
         if declared.is_free(name):
             return f"the declaration of {name}"
-    lists = {list_name(op) for op in ops if isinstance(op, LabelListOp)}
+    lists = {op.list_name for op in ops if isinstance(op, LabelListOp)}
     for op in ops:
         if isinstance(op, Instruction) and op.symbol_kind == "branch targets" and table_name(op.layout) not in lists:
             return f"the list {table_name(op.layout)}"

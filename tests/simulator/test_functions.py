@@ -94,3 +94,28 @@ def test_variables_inside_functions() -> None:
         kernel.simulate(out, grid=1, block=1)
         assert out.tolist() == wanted
     assert kernel.variable("f::g").view(np.uint32)[0] == 44
+
+
+TABLES = """.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out) {{
+.reg .b64 %o, %w;
+.reg .b32 %t, %v;
+ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.s64 %o, %o, %w;
+{table}brx.idx %t, TAB;
+A: mov.u32 %v, 10; bra E;
+B: mov.u32 %v, 20; bra E;
+C: mov.u32 %v, 30; bra E;
+E: st.global.u32 [%o], %v; ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("table", ["TAB: .branchtargets A, B, A, C;\n", "TAB:\n.branchtargets A, B, A, C;\n"])
+@pytest.mark.parametrize("before", ["", "X0:\n", "X0:\nX1:\n", "X0: mov.u32 %v, 0;\n"])
+def test_tables_of_branches_have_the_label_next_to_them(table: str, before: str) -> None:
+    """LLVM writes the table after other labels of the same place."""
+    out = np.zeros(4, np.uint32)
+    pyptx.simulate(assembled(TABLES.format(table=before + table)), out, grid=1, block=4)
+    assert out.tolist() == [10, 20, 10, 30]

@@ -609,7 +609,16 @@ class LabelListOp(DirectiveOp):
 
     @property
     def label(self) -> str:
+        """The label on the same line."""
         return self._text("label")
+
+    @property
+    def list_name(self) -> str:
+        """What branches and calls know the list by: its label, which may be on a line of its own before it."""
+        previous = self.prev_op
+        while isinstance(previous, (UndefOp, ParameterOp)):
+            previous = previous.prev_op
+        return self.label or (previous.label if isinstance(previous, LabelOp) else "")
 
     def tokens(self) -> list[str]:
         return [self.label, ":", *self.words] if self.label else list(self.words)

@@ -443,8 +443,7 @@ class _FunctionDecoder:
                 if isinstance(op, LabelListOp):
                     words = op.words
                     if ".branchtargets" in words:
-                        label = op.label or next((x.label for x in head_labels(block)), "")
-                        self.tables[label] = [
+                        self.tables[op.list_name] = [
                             w for w in words[words.index(".branchtargets") + 1 :] if w not in (",", ";")
                         ]
         for i, block in enumerate(blocks):
