@@ -1,4 +1,4 @@
-"""The errors of `ptx.math`: each function's PTX, written as C, over all 2^32 arguments against float64 of the C library.
+"""The errors of `ptx.math`: each function's PTX, written as C, over all 2^32 arguments (or every n-th) against float64 of the C library.
 
     python -m benchmarks.elementary [function ...] [--step 1]
 

@@ -1,8 +1,9 @@
 """`ptx.math`: elementary functions of f32 registers as instruction sequences, with the largest error that each has.
 
 The sequences use `fma.rn`, `add.rn`, `div.rn` and the like only, whose bits PTX defines (PTX ISA 9.7.3), so a GPU and the
-simulator compute the same bits. Polynomials are minimax fits. `benchmarks/elementary.py` runs the PTX of each function
-over all 2^32 arguments and compares with float64: that is where the errors in ulp come from. With `fast=True` a function uses an
+simulator compute the same bits. Polynomials are minimax fits. The errors in ulp are measured: `benchmarks/elementary.py` compares the PTX of a
+function with float64, of exp (0.91), log (0.93) and erf (1.20) over all 2^32 arguments, of rsqrt (1.49), tanh (1.37) and sigmoid (2.41) over every
+11th. With `fast=True` a function uses an
 approximate instruction; the error is then the one that the PTX manual states for it, and what the operations around it add.
 """
 
