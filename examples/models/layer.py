@@ -146,6 +146,11 @@ def main() -> int:
     parser.add_argument("--engine", choices=("auto", "jit", "numpy"))
     parser.add_argument("--workers", type=int, help="processes")
     given = parser.parse_args()
+    for name in ("tokens", "inner", "workers"):
+        if (number := getattr(given, name)) is not None and number < 1:
+            parser.error(f"--{name} is a positive integer, not {number}")
+    if given.inner and given.inner % 8:
+        parser.error(f"--inner is a multiple of 8, not {given.inner}")
     if given.hidden % 64 or not 64 <= given.hidden <= 2048:
         parser.error(f"--hidden is a multiple of 64 from 64 to 2048, not {given.hidden}")
     inner = given.inner or -(-given.hidden * 8 // 3 // 64) * 64

@@ -84,16 +84,13 @@ def test_a_python_loop_that_does_not_end(endless: Callable[[], Iterator[Any]], m
     assert raised.value.diagnostics[0].line == body.__code__.co_firstlineno + 3
 
 
-def test_the_scope_of_a_wait() -> None:
+def test_an_argument_that_a_wait_does_not_take() -> None:
     def body() -> None:
-        bar = smem.mbarrier(1)
-        ptx.mbarrier.wait(bar, 0, scope="cluster")  # pyright: ignore[reportCallIssue]
+        ptx.mbarrier.wait(smem.mbarrier(1), 0, order="acquire")  # pyright: ignore[reportCallIssue]
 
-    with pytest.raises(PTXError, match="unexpected keyword argument 'scope'") as raised:
+    with pytest.raises(PTXError, match="unexpected keyword argument 'order'") as raised:
         kernel(body).ptx()
-    hint = raised.value.diagnostics[0].hint or ""
-    assert "wait takes mbar, phase, pred" in hint
-    assert "mbarrier.try_wait" in hint
+    assert raised.value.diagnostics[0].hint == "wait takes mbar, phase, scope, pred"
 
 
 def test_the_hint_is_of_the_kernels_own_function() -> None:
@@ -102,14 +99,14 @@ def test_the_hint_is_of_the_kernels_own_function() -> None:
 import pyptx.frontend.module.async_objects
 from pyptx import kernel, ptx, smem
 def body():
-    ptx.mbarrier.wait(smem.mbarrier(1), 0, scope="cluster")
+    ptx.mbarrier.wait(smem.mbarrier(1), 0, order="acquire")
 try:
     kernel(body).ptx()
 except ValueError as error:
     print(error.diagnostics[0].hint)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("wait takes mbar, phase, pred;")
+    assert done.stdout.startswith("wait takes mbar, phase, scope, pred")
 
 
 SEES_ONE_ROUND: list[Callable[[Any], Any]] = [

@@ -44,6 +44,16 @@ CASES: list[tuple[Callable[[], object], object, str, str]] = [
     (lambda: value() ** 3, 128, r"no \*\*", r"ptx\.math\.exp"),
     (lambda: ptx.printf(f"{value()}\n"), 128, "name of the register %f0", r'ptx\.printf\("thread'),
     (lambda: ptx.printf(f"thread {ptx.special.tid.x()}"), 128, r"name of the register %tid\.x", "values follow"),
+    (lambda: ptx.printf("%5000d", 1), 128, "at most 4095 characters", "%8d"),
+    (lambda: ptx.printf("%f", 10**400), 128, "too large for %f", "1.8e308"),
+    (lambda: ptx.warp.broadcast(value(), 5.0), 128, "int or a 32-bit integer register, not 5.0", "warp.broadcast"),  # pyright: ignore[reportArgumentType]
+    (lambda: ptx.warp.broadcast(value(), np.int64(40)), 128, "lane 40 is not in a group of 32", "0 to 31"),  # pyright: ignore[reportArgumentType]
+    (lambda: ptx.warp.broadcast(value(), value()), 128, "not f32", "integer register"),
+    (lambda: [i for i in ptx.range_(2**31)], 128, "bound of range_ is 2147483648", "2147483647"),
+    (lambda: list(ptx.range_(2**31 - 2, 2**31 - 1, 5)), 128, "never ends", "sum lies in"),
+    (lambda: [i * i for _ in (0,) for i in ptx.range_(5)], 128, "a comprehension would see one round", "range_"),
+    (lambda: ptx.Pipeline(2, bytes=3.5), 128, "an int, an allocation or a list of them, not 3.5", "bytes"),  # pyright: ignore[reportArgumentType]
+    (lambda: ptx.Pipeline(2, bytes=8, name="a b"), 128, "an identifier such as weights, not 'a b'", "name"),
     (read_a_stage, 128, "a stage of a pipeline", r"stage\.index"),
 ]
 

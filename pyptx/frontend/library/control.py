@@ -103,6 +103,13 @@ def range_(start: int | Reg, stop: int | Reg | None = None, step: int = 1) -> It
     if not isinstance(step, int) or step == 0:
         raise trace.error(f"the step of range_ is a non-zero int, not {step!r}")
     start, stop = _bound(trace, start), _bound(trace, stop)
+    if isinstance(start, int) and isinstance(stop, int):
+        rounds = range(start, stop, step)
+        if rounds and not _LEAST <= rounds[-1] + step <= _MOST:
+            raise trace.error(
+                f"range_({start}, {stop}, {step}) ends at {rounds[-1] + step}, where its s32 register overflows and it never ends",
+                f"bounds and steps whose sum lies in {_LEAST} to {_MOST}",
+            )
     return _Range(trace, start, stop, step)
 
 
@@ -116,7 +123,13 @@ def _bound(trace: Trace, value: Any) -> int | Reg:
         )
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise trace.error(f"the bounds of range_ are ints and 32-bit integer registers, not {value!r}")
-    return operator.index(value)
+    number = operator.index(value)
+    if not _LEAST <= number <= _MOST:
+        raise trace.error(f"a bound of range_ is {number}, and the loop counts in s32", f"{_LEAST} to {_MOST}")
+    return number
+
+
+_LEAST, _MOST = -(2**31), 2**31 - 1
 
 
 class _Range:
@@ -160,8 +173,13 @@ _FOR_ITER = dis.opmap["FOR_ITER"]
 _NOTHING = frozenset(dis.opmap[name] for name in ("CACHE", "NOP", "EXTENDED_ARG", "PUSH_NULL") if name in dis.opmap)
 
 
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
 def _in_for_statement(frame: FrameType) -> bool:
     """Whether the instruction that a frame executes is the head of a for statement, or a `yield from`."""
+    if frame.f_code.co_name in _COMPREHENSIONS:
+        return False
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] == _YIELD_FROM:
         return True

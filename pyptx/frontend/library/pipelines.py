@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from ...types import u32
 from ..core.instructions import AddressOperand, emit, move
+from ..core.nonvalue import as_int
 from ..core.registers import Guard, Reg, temporary
 from ..core.trace import Trace, current
 from ..memory.shared import SharedAlloc
@@ -85,6 +86,9 @@ class Pipeline:
         _check_word(trace, "filled_by", filled_by, get_args(FilledBy))
         _check_word(trace, "emptied_by", emptied_by, get_args(EmptiedBy))
         check_scope(trace, scope)
+        stages, producers, consumers = as_int(stages), as_int(producers), as_int(consumers)
+        if name is not None and not (isinstance(name, str) and name.isidentifier()):
+            raise trace.error(f"the name of a pipeline is an identifier such as weights, not {name!r}")
         for what, value in (("stages", stages), ("producers", producers), ("consumers", consumers)):
             if not isinstance(value, int) or value < 1:
                 raise trace.error(f"{what} of a pipeline are a positive int, not {value!r}")
@@ -262,6 +266,8 @@ def _bytes_of_stage(
         return given
     if given is None or isinstance(given, (str, bool)):
         raise trace.error("a pipeline that TMA fills needs bytes=: those of a stage, or its allocations as a list")
+    if not isinstance(given, (SharedAlloc, Sequence)) or given == []:
+        raise trace.error(f"bytes of a pipeline are an int, an allocation or a list of them, not {given!r}")
     total = 0
     for each in [given] if isinstance(given, SharedAlloc) else given:
         if not isinstance(each, SharedAlloc):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import operator
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from ...diagnostics import counted
@@ -140,6 +142,8 @@ def _conversions(trace: Trace, format: str) -> list[_Conversion]:
             raise trace.error(f"{text!r}: the width of a conversion is a number here", "%8d")
         if length in ("hh", "h", "L", "q", "j", "z", "t") or (length and kind not in "diuxXo" and length != "l"):
             raise trace.error(f"{text!r}: {length} is not a length that pyptx prints", f"%{kind} or %ll{kind}")
+        if max((int(n) for n in re.findall(r"\d+", text)), default=0) > 4095:
+            raise trace.error(f"{text!r:.40}: a conversion prints at most 4095 characters (C17 7.21.6.1)", "%8d")
         found.append(_Conversion(text, kind, 64 if kind == "p" or (length and kind in "diuxXo") else 32))
     return found
 
@@ -153,8 +157,10 @@ def _check(trace: Trace, number: int, conversion: _Conversion, value: Any) -> No
         takes, fits = "a Python str", isinstance(value, str)
     elif kind in "fFeEgGaA":
         takes = "an f32, f64 or f16 register or a float"
-        fits = dtype.name in ("f32", "f64", "f16") if dtype else isinstance(value, (int, float))
+        fits = dtype.name in ("f32", "f64", "f16") if dtype else isinstance(value, (int, float, np.floating))
         hint = "an integer is printed by %d" if dtype and dtype.is_integer else "convert it with ptx.cvt"
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise trace.error(f"value {number} of printf is too large for {text}: an f64 is up to 1.8e308")
     elif conversion.bits == 64:
         takes = "an integer register of 64 bits or an int"
         fits = dtype.is_integer and dtype.bits == 64 if dtype else _is_int(value) and kind != "p"

@@ -7,6 +7,7 @@ from typing import Any
 from ...diagnostics import did_you_mean
 from ...types import b32, pred, u32
 from ..core.instructions import emit, move
+from ..core.nonvalue import as_int
 from ..core.registers import NegPred, PipeRef, Reg, predicate, temporary
 from ..core.trace import Trace, current
 from .special import sreg
@@ -113,7 +114,13 @@ def broadcast(reg: Reg, lane: Reg | int = 0, *, width: int = 32) -> Reg:
         what = reg.dtype if isinstance(reg, Reg) else type(reg).__name__
         raise trace.error(f"warp.broadcast works on registers of 32 and 64 bits, not {what}")
     _check_width(width)
-    if isinstance(lane, int) and not 0 <= lane < width:
+    lane = as_int(lane)
+    if isinstance(lane, Reg):
+        if not lane.dtype.is_integer or lane.dtype.bits != 32:
+            raise trace.error(f"the lane of warp.broadcast is an int or a 32-bit integer register, not {lane.dtype}")
+    elif not isinstance(lane, int) or isinstance(lane, bool):
+        raise trace.error(f"the lane of warp.broadcast is an int or a 32-bit integer register, not {lane!r}")
+    elif not 0 <= lane < width:
         raise trace.error(f"lane {lane} is not in a group of {width} lanes", f"0 to {width - 1}")
     result = temporary(trace, reg.dtype)
     if bits == 32:

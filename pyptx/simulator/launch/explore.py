@@ -36,7 +36,7 @@ LEAST_STEPS = 130
 """Steps that they may take beyond that: what setting up a launch costs."""
 LANES = 1024
 """Threads of the part of a grid that later schedules run."""
-_TIME = ("%clock", "%globaltimer", "%smid")
+TIME = ("%clock", "%globaltimer", "%smid")
 """Special registers that differ from run to run."""
 
 
@@ -98,7 +98,7 @@ def _meets_some(inst: Inst) -> bool:
 
 def _varies(inst: Inst) -> bool:
     """Whether what an instruction gives depends on the order of threads in right programs, too."""
-    if any(word in inst.text for word in _TIME) or inst.family.looks_at_schedule:
+    if any(word in inst.text for word in TIME) or inst.family.looks_at_schedule:
         return True
     return inst.family.access == "atomic" and (bool(inst.written) or any("f" in t for t in inst.types))
 

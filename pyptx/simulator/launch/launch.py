@@ -186,7 +186,10 @@ def _simulated(
             random = bool(first.number or first.seed) or "random" in (options.arithmetic, options.approx)
             report.together = why_together(setup, communicates, random=random, others=bool(others))
             watch = Watch(check, options.profile, options.numerics)
-            pieces = None if report.together else run_pieces(setup, watch, options.workers)
+            try:
+                pieces = None if report.together else run_pieces(setup, watch, options.workers)
+            except KeyboardInterrupt as error:
+                raise _interrupted(error, report)  # noqa: B904
         runner: Engine | None = None
         try:
             if pieces is None:
@@ -232,12 +235,17 @@ def _run_all(runner: Engine, ranges: Sequence[tuple[int, int]], report: Report, 
         _finish(report, runner, sanitizer)
         error.report = report  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(
-                f"{report.entry} executed {report.instructions:,} thread instructions until then: see .report"
-            )
+            _interrupted(error, report)
         raise
     _finish(report, runner, sanitizer)
     return runner.machine.clock
+
+
+def _interrupted(error: KeyboardInterrupt, report: Report) -> KeyboardInterrupt:
+    """An interrupt with the report of what was done until then: nothing, where workers run the pieces."""
+    error.report = report  # pyright: ignore[reportAttributeAccessIssue]
+    error.add_note(f"{report.entry} executed {report.instructions:,} thread instructions until then: see .report")
+    return error
 
 
 def _gather(pieces: Sequence[Piece], program: Program, report: Report, sanitizer: Sanitizer | None) -> int:

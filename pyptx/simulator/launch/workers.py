@@ -28,7 +28,7 @@ from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer import Sanitizer
 from ..sanitizer.finding import Findings
-from .explore import Communication
+from .explore import TIME, Communication
 from .options import Workers
 from .setup import Setup, run_range
 
@@ -100,6 +100,7 @@ def why_together(setup: Setup, communicates: Communication, random: bool, others
         "the order of threads or of sums is random": random,
         "an observer or a trace watches it": others,
         "it has endpoints of a fabric": bool(setup.memory.endpoints),
+        "it reads a clock or the number of its SM": any(word in i.text for i in program.instructions for word in TIME),
         "it has surfaces": any(isinstance(o, Surface) for o in setup.memory.handles.objects.values()),
     }
     return next((why for why, holds in reasons.items() if holds), "")
@@ -261,7 +262,12 @@ def _processes(count: int) -> Generator[Executor]:
         with ProcessPoolExecutor(count) as executor:
             yield executor
         return
-    yield get_reusable_executor(max_workers=count)
+    executor = get_reusable_executor(max_workers=count)
+    try:
+        yield executor
+    except KeyboardInterrupt:
+        executor.shutdown(wait=False, kill_workers=True)  # what runs would hold up the next launch
+        raise
 
 
 def _by_joblib(tasks: Sequence[Task]) -> list[Piece]:

@@ -11,11 +11,11 @@ import numpy as np
 from ..machine.global_memory import Allocation
 from ..machine.machine import Machine, Printed
 from ..machine.program import HEAP_BASE, LOCAL_WINDOW, Inst, Operand, Place, Reg
+from .c_format import CONVERSION, conversion_of
 
 Array = Any
 MOST_HEAP = 1 << 30
 """Bytes that malloc gives out at most; then it returns null, as on a GPU (whose heap has 8 MiB unless the host asks for more)."""
-_FORMAT = re.compile(r"%[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGaAcsp%])")
 
 
 def call_builtin(
@@ -101,30 +101,23 @@ def _print(machine: Machine, inst: Inst, address: int, arguments: int, lane: int
         return raw
 
     def one(found: re.Match[str]) -> str:
-        width, precision, length, kind = found.groups()
+        flags, width, precision, length, kind = found.groups()
         if kind == "%":
             return "%"
-        spec = found.group()
-        for star in (width, precision):
-            if star == "*":
-                spec = spec.replace("*", str(struct.unpack("<i", take(4))[0]), 1)
-        spec = spec.replace(length or "", "") if length else spec
-        wide = length in ("ll", "l", "z", "j", "t")
+        numbers = [struct.unpack("<i", take(4))[0] if word == "*" else word for word in (width, precision)]
+        wide = int(numbers[0] or 0)
+        conversion = conversion_of(flags, wide, None if precision is None else int(numbers[1] or 0), length or "", kind)
         if kind in "eEfFgGaA":
-            (value,) = struct.unpack("<d", take(8))
-            return spec.replace(kind, "e") % value if kind in "aA" else spec % value
-        if kind == "s":
+            return conversion.floating(struct.unpack("<d", take(8))[0])
+        if kind in "sp":
             (address,) = struct.unpack("<Q", take(8))
-            return spec % _string(machine, inst, address, lane)
-        if kind == "p":
-            return f"0x{struct.unpack('<Q', take(8))[0]:x}"
-        if kind == "c":
-            return chr(take(4)[0])
-        if kind in "di":
-            return spec.replace("i", "d") % struct.unpack("<q" if wide else "<i", take(8 if wide else 4))[0]
-        return spec.replace("u", "d") % struct.unpack("<Q" if wide else "<I", take(8 if wide else 4))[0]
+            return (
+                conversion.pointer(address) if kind == "p" else conversion.text(_string(machine, inst, address, lane))
+            )
+        value = int.from_bytes(take(8 if conversion.bits == 64 else 4), "little")
+        return conversion.character(value) if kind == "c" else conversion.integer(value)
 
-    text = _FORMAT.sub(one, pattern)
+    text = CONVERSION.sub(one, pattern)
     machine.prints.append(Printed(text, inst.filename, inst.line, machine.describe_thread(lane)))
     return count
 
