@@ -38,7 +38,7 @@ KEPT_BY_L2 = 1.0
 where it is near).
 """
 NEAR_L2 = 0.7, 1.4
-LOADED_MS, LOADED_SHARE = 3.0, 0.15
+LOADED_MS, LOADED_SHARE = 2.5, 0.15
 MODEL_ERROR = 0.88, 1.25
 """What the range adds for the model itself (the errors of docs/prediction.md, most of which are too small times)."""
 LIMITED_MS = 1.0
