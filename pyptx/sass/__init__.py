@@ -11,7 +11,7 @@ from .assemble import assemble
 from .control import Control
 from .disassembly import read
 from .listing import Function, Guard, Instruction, Listing, SassError
-from .operands import Constant, Immediate, Keyword, Label, Memory, Operand, Register, Scoreboards
+from .operands import Constant, Immediate, Keyword, Label, Memory, Operand, Register, Relocation, Scoreboards
 
 __all__ = [
     "Constant",
@@ -26,6 +26,7 @@ __all__ = [
     "Memory",
     "Operand",
     "Register",
+    "Relocation",
     "SassError",
     "Scoreboards",
     "assemble",

@@ -15,6 +15,7 @@ __all__ = [
     "Operand",
     "OperandError",
     "Register",
+    "Relocation",
     "Scoreboards",
     "read_operands",
 ]
@@ -104,13 +105,24 @@ class Scoreboards:
 
 
 @dataclass(frozen=True, slots=True)
+class Relocation:
+    """Bits of an address that the linker fills in, `32@lo(table)`: how many, `lo` or `hi`, and what is addressed: a symbol,
+    `fun@unified(f)`, `(kernel + .L_x_0@srel)`.
+    """
+
+    bits: int
+    part: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Keyword:
     """Anything that is a word: `2D`, `ARRAY_2D`, `gsb0`."""
 
     text: str
 
 
-Operand = Register | Constant | Immediate | Memory | Label | Scoreboards | Keyword
+Operand = Register | Constant | Immediate | Memory | Label | Scoreboards | Relocation | Keyword
 
 REGISTER_FILES = "UR|UP|SB|[RPB]"
 CONSTANT_REGISTERS = "URZ|UPT|UPR|SRZ|RZ|PT|PR"
@@ -127,6 +139,7 @@ _FILES = {"RZ": "R", "URZ": "UR", "PT": "P", "UPT": "UP", "PR": "P", "UPR": "UP"
 _HEX = re.compile(r"([-+])?0x([0-9a-f]+)")
 _FLOAT = re.compile(FLOAT)
 _LABEL = re.compile(r"`\(([^)]*)\)")
+_RELOCATION = re.compile(r"(\d+)@(lo|hi)\((.+)\)")
 _CONSTANT = re.compile(
     r"(?P<minus>[-!~])?(?P<bar>\|)?cx?\[(?P<bank>[^\]]+)\]\[(?P<where>[^\]]+)\]\|?(?P<more>(?:\.\w+)*)"
 )
@@ -177,6 +190,8 @@ def _operand(text: str) -> Operand:
         return _constant(found, text)
     if found := _MEMORY.fullmatch(text):
         return _memory(found, text)
+    if found := _RELOCATION.fullmatch(text):
+        return Relocation(int(found[1]), found[2], found[3])
     if found := _SCOREBOARDS.fullmatch(text):
         return Scoreboards(tuple(int(n) for n in found[1].split(",")))
     if _KEYWORD.fullmatch(text):

@@ -17,6 +17,7 @@ from pyptx.sass.operands import (
     Memory,
     OperandError,
     Register,
+    Relocation,
     Scoreboards,
     read_operands,
 )
@@ -103,6 +104,9 @@ def test_control_codes_of_words_decoded_by_hand(high, stall, yields, write, read
         ("gdesc[UR4].tnspB", (Memory("gdesc", None, Register("UR", 4), modifiers=("tnspB",)),)),
         ("R2 `(f)", (Register("R", 2), Label("f"))),
         ("SB0, 0x1, {3,2}", (Register("SB", 0), Immediate(1, "0x1"), Scoreboards((3, 2)))),
+        ("UR6, 32@lo(table)", (Register("UR", 6), Relocation(32, "lo", "table"))),
+        ("32@hi(fun@unified(here))", (Relocation(32, "hi", "fun@unified(here)"),)),
+        ("R1, 32@lo((k + .L_x_0@srel))", (Register("R", 1), Relocation(32, "lo", "(k + .L_x_0@srel)"))),
         ("ARRAY_2D", (Keyword("ARRAY_2D"),)),
     ],
 )  # fmt: skip
@@ -222,6 +226,34 @@ L2: atom.global.add.u32 %r3,[%rd1],%r3; bra E;
 L3: red.global.max.u32 [%rd1],%r1;
 E: ret; }
 """
+
+
+ADDRESSES = """.version 8.7
+.target sm_90
+.address_size 64
+.global .align 8 .b32 table[64];
+.extern .func ext (.param .b32 a);
+.visible .entry k(.param .u64 out)
+{
+    .reg .b64 %rd<3>;
+    .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [out];
+    mov.u64 %rd2, table;
+    st.global.u64 [%rd1], %rd2;
+    mov.u32 %r1, %clock;
+    { .param .b32 a; st.param.b32 [a], %r1; call ext, (a); }
+    ret;
+}
+"""
+
+
+@needs_tools
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_addresses_that_a_linker_fills_in(arch):
+    """Code that is not linked (`-c`) has halves of addresses by symbol."""
+    code = sass.assemble(ADDRESSES.replace("sm_90", arch), arch, options=("-c",))["k"]
+    halves = [o for i in code for o in i.operands if isinstance(o, Relocation)]
+    assert {(o.part, o.target) for o in halves} >= {("lo", "table"), ("hi", "table")}
 
 
 @needs_tools
