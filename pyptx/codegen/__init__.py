@@ -11,11 +11,12 @@ from ..dialects.ptx.style import detect
 from ..parser.diagnose import diagnose_text
 from ..parser.module import diagnostics, header_issues, style_samples
 from ..parser.module_text import Issue, ModuleText
+from ..parser.places import unresolved
 from ..parser.reader import Reader
 from ..sources import source_of
 from ..ssa.builder import FunctionSource
 from ..ssa.fastir import gc_paused
-from ..ssa.statement import Kind
+from ..ssa.statement import Kind, Statement
 from ..text import to_ptx
 from .directives import Unspellable
 from .faithful import FaithfulWriter
@@ -100,9 +101,10 @@ def _missing_labels(module: ModuleText) -> Iterator[Issue]:
         if not isinstance(item, FunctionSource):
             continue
         labels: set[tuple[int, str]] = set()
-        wanted: list[tuple[str, tuple[int, ...], int]] = []
+        wanted: list[tuple[str, tuple[int, ...], Statement]] = []
         stack: list[int] = [0]
-        for shape, _, _, line, name in item.statements:
+        for statement in item.statements:
+            shape, _, _, _, name = statement
             if shape.kind == Kind.OPEN:
                 stack.append(int(name))
             elif shape.kind == Kind.CLOSE:
@@ -111,9 +113,9 @@ def _missing_labels(module: ModuleText) -> Iterator[Issue]:
                 labels.add((stack[-1], name))
             elif shape.kind == Kind.TABLE:
                 labels.add((stack[-1], name))
-                wanted += [(label, tuple(stack), line) for label in shape.payload or ()]  # pyright: ignore
+                wanted += [(label, tuple(stack), statement) for label in shape.payload or ()]  # pyright: ignore
             elif shape.kind == Kind.TERMINATOR and name:
-                wanted.append((name, tuple(stack), line))
-        for name, path, line in wanted:
+                wanted.append((name, tuple(stack), statement))
+        for name, path, statement in wanted:
             if not any((scope, name) in labels for scope in path):
-                yield Issue(f"label {name} is not defined in this function", line, 1)
+                yield unresolved(statement, name)

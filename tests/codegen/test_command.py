@@ -107,3 +107,13 @@ def test_what_no_python_spells_exits_with_1(options: list[str], tmp_path: Path) 
     assert f"{source}:6:" in done.stderr
     assert "Traceback" not in done.stderr
     assert not program.exists()
+
+
+@pytest.mark.parametrize("branch", ["bra $nowhere;", "@%p1 bra $nowhere;", "  bra.uni   $nowhere;"])
+@pytest.mark.parametrize("sugar", [False, True])
+def test_a_missing_label_is_told_where_it_is_named(branch: str, sugar: bool) -> None:
+    text = f".version 8.0\n.target sm_80\n.visible .entry k()\n{{\n.reg .pred %p<2>;\n{branch}\nret;\n}}\n"
+    with pytest.raises(pyptx.PTXError, match=r"label \$nowhere is not defined in this function") as raised:
+        ptx_to_python(text, sugar=sugar)
+    (found,) = raised.value.diagnostics
+    assert (found.line, found.column) == (6, branch.index("$") + 1)
