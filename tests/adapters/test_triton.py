@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import warnings
 from typing import Any
@@ -265,7 +266,12 @@ def test_an_override_is_what_is_assembled() -> None:
         edited = pyptx.triton.override(add, lambda module: pyptx.to_ptx(module).replace(*SUBTRACT)).warmup(
             torch.float32, torch.float32, torch.float32, 128, B=128, grid=(1,)
         )
-    assert edited.asm["ptx"] == plain.asm["ptx"].replace(*SUBTRACT)
+
+    def code(kernel: Any) -> str:
+        """Without the path of this file: Triton's cache may know the kernel of another checkout."""
+        return re.sub(r"\.file\s.*", "", kernel.asm["ptx"])
+
+    assert code(edited) == code(plain).replace(*SUBTRACT)
     assert edited.asm["cubin"] != plain.asm["cubin"]
 
 

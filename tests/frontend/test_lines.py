@@ -158,7 +158,7 @@ def test_explain_limits_long_rows():
     found = kernel(raw_params=[("u64", "p")])(unrolled).explain()
     assert "... and 37 more" in found.table(limit=3)
     assert "[%rd0+156], 39;" in found.table(limit=None)
-    assert "<pre>" in found._repr_html_()
+    assert "<pre" in found._repr_html_()
 
 
 def test_explain_without_tools(monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ def reduce_sum(
     Warps add theirs (`ptx.warp.reduce_sum`), leave it in an array of 4 * threads / 32 bytes of shared memory, wait at barrier
     0, and each thread adds up the array in order: the same bits in every thread and every run.
 
-        ptx.block.reduce_sum(value, 256)  # value, a register of each of 256 threads, is the sum now
+        ptx.block.reduce_sum(value, 128)  # value, a register of each of 128 threads, is the sum now
 
     reg: f32, u32, s32 or b32 (PTXError else). threads: those of the CTA, a multiple of 32 up to 1024 (ValueError else); all must
     take part, and PTXError where @kernel says another block. thread: this one's number, a u32 or s32 register; by default %tid.x, so a CTA with more than one dimension must give it.
