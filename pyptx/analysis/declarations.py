@@ -266,7 +266,11 @@ def _item_faults(  # noqa: C901  one rule after the other
         return
     if "<" in tail and place.endswith(("param", "return")):
         yield Fault("a parameter cannot be a range", word=name)
-    sizes = extents(tail) if array else []
+    try:
+        sizes = extents(tail) if array else []
+    except ValueError as error:  # a `;` between the brackets of a parameter
+        yield Fault(str(error), word=name)
+        return
     if any(e is None for e in sizes[1:]):
         yield Fault("only the first size of an array may be left out", word=name)
     behind = tail[len(_sizes(tail)) if array else 3 * (tail[:1] == ("<",)) :]

@@ -177,7 +177,10 @@ def formals(declaration: DeclarationAttr) -> tuple[Formal, ...]:
     except (ValueError, IndexError):
         alignment = None
     for name, tail in declaration.items:
-        sizes = tuple(extents(tail)) if tail[:1] == ("[",) else ()
+        try:
+            sizes = tuple(extents(tail)) if tail[:1] == ("[",) else ()
+        except ValueError:  # where it is declared, that is an error
+            sizes = ()
         natural = _bytes(scalar) * vector
         found.append(Formal(name, declaration.space, scalar, vector, sizes, alignment or natural))
     return tuple(found)

@@ -125,6 +125,8 @@ def _operands(
                 token = f"\0{token}" if is_special(token) else f"\1{token}"
         elif kind == "num" and token[0] == ".":
             token = f"\2{token}"  # elsewhere it may be a modifier
+        elif token < " ":
+            token = f"\5{token}"  # a control character of the text, which is not a mark
         key.append(token)
     known = _lists.get(tuple(key))
     if known is not None:

@@ -253,3 +253,23 @@ def test_a_label_that_is_not_there_is_told_at_the_operand(body: str, place: tupl
         pyptx.parse(text)
     for (found,) in (error.value.diagnostics, pyptx.diagnose(text)):
         assert (found.message, (found.line, found.column)) == ("label nowhere is not defined in this function", place)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["bra {};", "add.s32 %r1, {}, %r2;", "mov.u32 %r1, {};", "st.global.u32 [{}], %r1;", "ex2.approx.f32 {}, {};"],
+)
+def test_control_characters_are_no_operands(statement: str) -> None:
+    """The parser marks registers and names with control characters of its own, and has read such statements before."""
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<4>;\n"
+    for mark in map(chr, range(1, 9)):
+        text = f"{head}L: add.s32 %r1, %r1, %r2; mov.u32 %r1, %r2; bra L;\n{statement.replace('{}', mark)}\nret;\n}}\n"
+        assert any(d.severity == "error" and d.line == 7 for d in pyptx.diagnose(text))
+        with pytest.raises(pyptx.PTXError):
+            pyptx.parse(text)
+
+
+def test_a_semicolon_between_the_brackets_of_a_parameter() -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.func n1()\n{\n.func c(.param .u32 p0[4]; .reg .b32 p1)\n{ ret; }\nret;\n}\n"
+    found = next(d for d in pyptx.diagnose(text) if d.severity == "error")
+    assert (found.message, found.line) == ("'[' is not closed", 6)
