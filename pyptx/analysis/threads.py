@@ -121,6 +121,10 @@ class Threads:
         return " + ".join(terms).replace("+ -", "- ")
 
 
+MOST_THREADS = 1024
+"""Of a CTA, on any GPU."""
+
+
 def cta_shape(function: FunctionOp) -> tuple[tuple[int, int, int], bool]:
     """(threads per CTA in x, y, z; whether they are what every launch has). From `.reqntid`, else `.maxntid`,
     else 128 in
@@ -128,7 +132,8 @@ def cta_shape(function: FunctionOp) -> tuple[tuple[int, int, int], bool]:
     for name in (".reqntid", ".maxntid"):
         if numbers := function.numbers(name):
             x, y, z = (*numbers, 1, 1)[:3]
-            return (x, y, z), name == ".reqntid"
+            if 1 <= x * y * z <= MOST_THREADS:  # else it cannot be launched; ptxas takes any numbers in .maxntid
+                return (x, y, z), name == ".reqntid"
     for op in function.walk():
         if isinstance(op, Instruction) and SpecialRegister("%tid.y") in op.layout:
             return (32, 4, 1), False

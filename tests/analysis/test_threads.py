@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pyptx
+from pyptx.analysis.report import analyse
 from pyptx.analysis.threads import CTA, PER_WARP, VARYING
 from pyptx.dialects.ptx.instruction import Instruction
+from pyptx.dialects.ptx.structure import ModuleOp
 
 from .kernels import report_of
 
@@ -194,3 +197,13 @@ def test_guarded_moves_choose_per_thread() -> None:
 def test_the_largest_shift_does_not_overflow() -> None:
     report = report_of("\tmov.u64 %rd1, %clock64;\n\tshl.b64 %rd2, %rd1, 63;\n\tst.global.u64 [%rd2], %rd1;\n\tret;")
     assert report.threads.level(last_value(report, "%rd2")) == VARYING
+
+
+@pytest.mark.parametrize("directive", [".maxntid 4294967296", ".reqntid 2048, 2048, 64", ".maxntid 1025"])
+def test_shapes_that_no_launch_has(directive: str) -> None:
+    """Values of 2**32 threads would need 32 GiB; the shape is then the one that is assumed without a directive."""
+    module = pyptx.parse(
+        f".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {directive}\n{{\nret;\n}}\n"
+    )
+    (report,) = analyse(next(op for op in module.body.block.ops if isinstance(op, ModuleOp)))
+    assert (report.threads.shape, report.threads.count) == ((128, 1, 1), 128)
