@@ -398,7 +398,9 @@ def branch_level(op: Instruction, threads: Threads) -> int:
     if guard is not None:
         return threads.level(guard)
     if isinstance(op, BranchIndexed):
-        return threads.level(op.operands[0])
+        if any(isinstance(operand, SpecialRegister) for operand in op.layout):
+            return VARYING
+        return max((threads.level(value) for value in op.operands), default=CTA)  # none: the index is a constant
     return CTA
 
 

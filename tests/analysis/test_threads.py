@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import pyptx
 from pyptx.analysis.report import analyse
-from pyptx.analysis.threads import CTA, PER_WARP, VARYING
+from pyptx.analysis.threads import CTA, PER_WARP, VARYING, branch_level
+from pyptx.dialects.ptx.control import BranchIndexed
 from pyptx.dialects.ptx.instruction import Instruction
 from pyptx.dialects.ptx.structure import ModuleOp
 
@@ -207,3 +208,11 @@ def test_shapes_that_no_launch_has(directive: str) -> None:
     )
     (report,) = analyse(next(op for op in module.body.block.ops if isinstance(op, ModuleOp)))
     assert (report.threads.shape, report.threads.count) == ((128, 1, 1), 128)
+
+
+@pytest.mark.parametrize(("index", "level"), [("1", CTA), ("%r1", CTA), ("%r0", VARYING)])
+def test_the_index_of_a_branch_table_may_be_a_constant(index: str, level: int) -> None:
+    body = f"mov.u32 %r1, %ctaid.x;\nmov.u32 %r0, %tid.x;\nT: .branchtargets A, B;\nbrx.idx {index}, T;\nA:\nB:\nret;"
+    report = report_of(body)
+    branch = next(op for block in report.cfg.blocks for op in block.ops if isinstance(op, BranchIndexed))
+    assert branch_level(branch, report.threads) == level
