@@ -134,7 +134,7 @@ def call_jax(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     """
     if "out" in kwargs and "out" not in kernel.template_params:
         raise TypeError(
-            f"{kernel_name(kernel)}: JAX arrays do not change, so there is no out=: use the array that the call returns, and let "
+            f"{kernel_name(kernel)}: JAX arrays do not change, so out= is not valid: use the array that the call returns, and let "
             "a kernel that adds to its output write it first"
         )
     for name, value in kwargs.items():

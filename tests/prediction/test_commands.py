@@ -38,7 +38,7 @@ def test_sass_as_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("k  (sm_80, ") and "// st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};" in out
     assert main(["sass", file, "--kernel", "j"]) == 1
-    assert f"there is no function j: {file} has k" in capsys.readouterr().err
+    assert f"j is not a function of {file}, which has k" in capsys.readouterr().err
 
 
 LAUNCH = ["--grid", "64", "--block", "256", "--arg", "zeros:f32:65536", "--arg", "zeros:f32:65536"]

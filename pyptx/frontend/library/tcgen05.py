@@ -33,7 +33,7 @@ class Tcgen05:
     @staticmethod
     def alloc(addr: Any, ncols: Any, *, cta_group: int = 1, pred: Guard = None, exclusive: bool = False) -> None:
         """Allocate `ncols` columns of tensor memory (a power of two from 32 to 512); its address is written to
-        shared memory at `addr`. exclusive: a multiple of 32 up to all there are (576 on sm_107), while there is no other
+        shared memory at `addr`. exclusive: a multiple of 32 up to the whole memory (576 on sm_107), while the CTA has no other
         allocation.
         """
         words = f"tcgen05.alloc{'.exclusive' if exclusive else ''}.cta_group::{cta_group}.sync.aligned.shared::cta.b32"

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     functions = [f for f in listing if options.kernel in (None, f.name)]
     if not functions:
         names = ", ".join(listing.functions) or "none"
-        raise PTXError(f"there is no function {options.kernel}: {options.file} has {names}")
+        raise PTXError(f"{options.kernel} is not a function of {options.file}, which has {names}")
     if options.json:
         print(
             json.dumps(
