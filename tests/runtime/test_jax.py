@@ -344,5 +344,5 @@ def test_a_damaged_native_handler_is_built_again(what: str, tmp_path: Path) -> N
 def test_out_is_refused_in_words() -> None:
     kernel = scaled_sum()
     x, w = arrays()
-    with pytest.raises(TypeError, match="there is no out=: use the array that the call returns"):
+    with pytest.raises(TypeError, match="out= is not valid: use the array that the call returns"):
         kernel(x, w, scale=2.0, out=jnp.zeros_like(x))
