@@ -7,61 +7,7 @@ the launch's memory; stores to global memory are not performed, since the argume
 
 from __future__ import annotations
 
-from .codes import (
-    DO_ARRIVE,
-    DO_BARRIER,
-    DO_BEGIN,
-    DO_BRANCH,
-    DO_CALL,
-    DO_EXIT,
-    DO_INDIRECT,
-    DO_JOIN,
-    DO_RETURN,
-    E_A,
-    E_B,
-    E_DO,
-    E_GUARD,
-    E_I,
-    E_TARGET,
-    E_X,
-    E_Y,
-    ENCODED,
-    ENDED,
-    FINISHED,
-    FIRST_MEMORY,
-    FULL,
-    LAST_BARRIER,
-    LAST_JUMP,
-    LAST_MEMORY,
-    LOCAL_WORDS,
-    LOST,
-    M32,
-    M_EXECUTED,
-    M_LIMIT,
-    M_LINE_LIMIT,
-    M_LINES,
-    M_LOOP_FIRST,
-    M_LOOP_KEPT,
-    M_LOOP_LAST,
-    M_RECORD_LIMIT,
-    M_RECORDS,
-    M_RUN,
-    M_UNKNOWN_BRANCHES,
-    M_WARPS,
-    PREDICATES,
-    READY,
-    STATE,
-    STUCK,
-    T_ACTIVE,
-    T_BARRIER,
-    T_BLOCKED,
-    T_ITERATION,
-    T_JOIN,
-    T_LIVE,
-    T_SILENT,
-    T_STATUS,
-    WAITING,
-)
+from . import codes as e
 from .memories import do_memory, note
 from .native import Bytes, Halves, Ints, Words, native, popcount
 from .replay import NONE
@@ -71,20 +17,20 @@ from .warps import compute, mark, place, predicate_mask, sources_unknown
 @native
 def leave_loop(index: int, warp: int, states: Ints, meta: Ints) -> int:
     """Outside of the loop whose later iterations are left out, everything is recorded."""
-    s = warp * STATE
-    if index < meta[M_LOOP_FIRST] or index > meta[M_LOOP_LAST]:
-        states[s + T_SILENT] = 0
-        states[s + T_ITERATION] = 0
+    s = warp * e.STATE
+    if index < meta[e.M_LOOP_FIRST] or index > meta[e.M_LOOP_LAST]:
+        states[s + e.T_SILENT] = 0
+        states[s + e.T_ITERATION] = 0
     return 0
 
 
 @native
 def join(k: int, warp: int, pcs: Ints, states: Ints) -> int:
     """Lanes that wait where their warp's paths join go on when none that is alive is missing."""
-    s = warp * STATE
-    members = states[k] & states[s + T_LIVE]
+    s = warp * e.STATE
+    members = states[k] & states[s + e.T_LIVE]
     if states[k + 1] and states[k + 1] & members == members:
-        states[s + T_BLOCKED] = states[s + T_BLOCKED] & ~states[k + 1]
+        states[s + e.T_BLOCKED] = states[s + e.T_BLOCKED] & ~states[k + 1]
         states[k + 1] = 0
     return 0
 
@@ -92,11 +38,11 @@ def join(k: int, warp: int, pcs: Ints, states: Ints) -> int:
 @native
 def next_instruction(warp: int, pcs: Ints, states: Ints) -> int:
     """Of the lanes of a warp that do not wait for others, the place of those that are furthest after."""
-    s = warp * STATE
-    ready = states[s + T_LIVE] & ~states[s + T_BLOCKED]
+    s = warp * e.STATE
+    ready = states[s + e.T_LIVE] & ~states[s + e.T_BLOCKED]
     if ready == 0:
-        states[s + T_BLOCKED] = 0
-        ready = states[s + T_LIVE]
+        states[s + e.T_BLOCKED] = 0
+        ready = states[s + e.T_LIVE]
     index = 1 << 40
     for lane in range(32):
         if ready >> lane & 1:
@@ -104,7 +50,7 @@ def next_instruction(warp: int, pcs: Ints, states: Ints) -> int:
     active = 0
     for lane in range(32):
         active = active | int(pcs[warp * 32 + lane] == index) << lane
-    states[s + T_ACTIVE] = active & ready
+    states[s + e.T_ACTIVE] = active & ready
     return index
 
 
@@ -112,18 +58,18 @@ def next_instruction(warp: int, pcs: Ints, states: Ints) -> int:
 def do_barrier(
     index: int, row: int, warp: int, code: Ints, regs: Words, records: Halves, owners: Halves, states: Ints, barriers: Ints, meta: Ints
 ) -> int:  # fmt: skip
-    number = code[row + E_X] if code[row + E_A] < 0 else regs[place(code[row + E_A], warp, meta[M_WARPS])]
-    expected = code[row + E_Y] // 32
-    if code[row + E_B] >= 0:
-        expected = regs[place(code[row + E_B], warp, meta[M_WARPS])] // 32
+    number = code[row + e.E_X] if code[row + e.E_A] < 0 else regs[place(code[row + e.E_A], warp, meta[e.M_WARPS])]
+    expected = code[row + e.E_Y] // 32
+    if code[row + e.E_B] >= 0:
+        expected = regs[place(code[row + e.E_B], warp, meta[e.M_WARPS])] // 32
     number = number & 15
     note(index, warp, NONE, 0, number, expected, records, owners, states, meta)
     barriers[2 * number] += 1
     barriers[2 * number + 1] = expected
-    if code[row + E_DO] == DO_BARRIER:
-        states[warp * STATE + T_STATUS] = WAITING
-        states[warp * STATE + T_BARRIER] = number
-    return ENDED
+    if code[row + e.E_DO] == e.DO_BARRIER:
+        states[warp * e.STATE + e.T_STATUS] = e.WAITING
+        states[warp * e.STATE + e.T_BARRIER] = number
+    return e.ENDED
 
 
 @native
@@ -131,33 +77,33 @@ def do_branch(
     index: int, row: int, warp: int, mask: int, code: Ints, preds: Ints, pcs: Ints, states: Ints, meta: Ints
 ) -> int:
     """Branches and calls. The iterations of the loop that is shortened are counted here."""
-    s = warp * STATE
+    s = warp * e.STATE
     taken = mask
-    if code[row + E_I] >= 0:
-        taken = taken & predicate_mask(code[row + E_I], warp * PREDICATES, preds)
+    if code[row + e.E_I] >= 0:
+        taken = taken & predicate_mask(code[row + e.E_I], warp * e.PREDICATES, preds)
     for lane in range(32):
         if taken >> lane & 1:
-            pcs[warp * 32 + lane] = code[row + E_TARGET]
-    inside = index >= meta[M_LOOP_FIRST] and index <= meta[M_LOOP_LAST]
-    if taken and inside and code[row + E_DO] == DO_BRANCH and code[row + E_TARGET] == meta[M_LOOP_FIRST]:
-        states[s + T_ITERATION] += 1
-        states[s + T_SILENT] = int(states[s + T_ITERATION] >= meta[M_LOOP_KEPT])
-    return ENDED
+            pcs[warp * 32 + lane] = code[row + e.E_TARGET]
+    inside = index >= meta[e.M_LOOP_FIRST] and index <= meta[e.M_LOOP_LAST]
+    if taken and inside and code[row + e.E_DO] == e.DO_BRANCH and code[row + e.E_TARGET] == meta[e.M_LOOP_FIRST]:
+        states[s + e.T_ITERATION] += 1
+        states[s + e.T_SILENT] = int(states[s + e.T_ITERATION] >= meta[e.M_LOOP_KEPT])
+    return e.ENDED
 
 
 @native
 def do_joins(row: int, warp: int, mask: int, code: Ints, pcs: Ints, states: Ints) -> int:
     """Where paths of a warp part and join: BSSY, BSYNC and BREAK."""
-    s = warp * STATE
-    k = s + T_JOIN + 2 * code[row + E_X]
-    what = code[row + E_DO]
-    if what == DO_BEGIN:
-        states[k] = states[s + T_ACTIVE]
+    s = warp * e.STATE
+    k = s + e.T_JOIN + 2 * code[row + e.E_X]
+    what = code[row + e.E_DO]
+    if what == e.DO_BEGIN:
+        states[k] = states[s + e.T_ACTIVE]
         states[k + 1] = 0
-        return ENDED
-    if what == DO_JOIN:
+        return e.ENDED
+    if what == e.DO_JOIN:
         states[k + 1] = states[k + 1] | mask
-        states[s + T_BLOCKED] = states[s + T_BLOCKED] | mask
+        states[s + e.T_BLOCKED] = states[s + e.T_BLOCKED] | mask
     else:
         states[k] = states[k] & ~mask
     return join(k, warp, pcs, states)
@@ -168,23 +114,23 @@ def flow(
     index: int, row: int, warp: int, mask: int, code: Ints, regs: Words, preds: Ints, pcs: Ints, states: Ints, meta: Ints
 ) -> int:  # fmt: skip
     """Instructions that say what comes next."""
-    s = warp * STATE
-    what = code[row + E_DO]
-    if what == DO_BRANCH or what == DO_CALL:
+    s = warp * e.STATE
+    what = code[row + e.E_DO]
+    if what == e.DO_BRANCH or what == e.DO_CALL:
         return do_branch(index, row, warp, mask, code, preds, pcs, states, meta)
-    if what == DO_RETURN or what == DO_INDIRECT:
-        a = place(code[row + E_A], warp, meta[M_WARPS])
+    if what == e.DO_RETURN or what == e.DO_INDIRECT:
+        a = place(code[row + e.E_A], warp, meta[e.M_WARPS])
         for lane in range(32):
             if mask >> lane & 1:
-                pcs[warp * 32 + lane] = (regs[a + lane] + code[row + E_X] & M32) >> 4
-        return ENDED
-    if what == DO_EXIT:
-        states[s + T_LIVE] = states[s + T_LIVE] & ~mask
-        if states[s + T_LIVE] == 0:
-            states[s + T_STATUS] = FINISHED
+                pcs[warp * 32 + lane] = (regs[a + lane] + code[row + e.E_X] & e.M32) >> 4
+        return e.ENDED
+    if what == e.DO_EXIT:
+        states[s + e.T_LIVE] = states[s + e.T_LIVE] & ~mask
+        if states[s + e.T_LIVE] == 0:
+            states[s + e.T_STATUS] = e.FINISHED
         for k in range(16):
-            join(s + T_JOIN + 2 * k, warp, pcs, states)
-        return ENDED
+            join(s + e.T_JOIN + 2 * k, warp, pcs, states)
+        return e.ENDED
     return do_joins(row, warp, mask, code, pcs, states)
 
 
@@ -196,39 +142,39 @@ def step(
 ) -> int:  # fmt: skip
     """One instruction of a warp."""
     index = next_instruction(warp, pcs, states)
-    if index >= meta[M_RUN]:
-        return LOST
-    row = index * ENCODED
-    what = code[row + E_DO]
-    active = states[warp * STATE + T_ACTIVE]
-    mask = active & predicate_mask(code[row + E_GUARD], warp * PREDICATES, preds)
+    if index >= meta[e.M_RUN]:
+        return e.LOST
+    row = index * e.ENCODED
+    what = code[row + e.E_DO]
+    active = states[warp * e.STATE + e.T_ACTIVE]
+    mask = active & predicate_mask(code[row + e.E_GUARD], warp * e.PREDICATES, preds)
     leave_loop(index, warp, states, meta)
     counts[2 * index] += 1
     counts[2 * index + 1] += popcount(mask)
-    meta[M_EXECUTED] += 1
+    meta[e.M_EXECUTED] += 1
     flag = sources_unknown(row, warp, code, unknown)
-    if flag and what >= DO_BRANCH and what <= LAST_JUMP:
+    if flag and what >= e.DO_BRANCH and what <= e.LAST_JUMP:
         flagged[index] = flagged[index] | 1
-        meta[M_UNKNOWN_BRANCHES] += 1
+        meta[e.M_UNKNOWN_BRANCHES] += 1
     for lane in range(32):
         if active >> lane & 1:
             pcs[warp * 32 + lane] = index + 1
-    if what == DO_BARRIER or (what == DO_ARRIVE and mask):
+    if what == e.DO_BARRIER or (what == e.DO_ARRIVE and mask):
         return do_barrier(index, row, warp, code, regs, records, owners, states, barriers, meta)
-    if mask and what >= FIRST_MEMORY and what <= LAST_MEMORY:
+    if mask and what >= e.FIRST_MEMORY and what <= e.LAST_MEMORY:
         do_memory(
             index, row, warp, mask, flag, local, code, regs, ranges, marks, unknown, dirty, bytes, words, addresses, banks, found, lines,
             records, owners, states, flagged, meta,
         )  # fmt: skip
-        return ENDED
+        return e.ENDED
     note(index, warp, NONE, 0, 0, 0, records, owners, states, meta)
     if mask == 0:
-        return ENDED
-    if what > LAST_BARRIER:
+        return e.ENDED
+    if what > e.LAST_BARRIER:
         return flow(index, row, warp, mask, code, regs, preds, pcs, states, meta)
     flag = compute(row, warp, mask, flag, code, regs, preds, unknown, bank, addresses, meta)
     mark(row, warp, flag, code, marks, unknown)
-    return ENDED
+    return e.ENDED
 
 
 @native
@@ -236,15 +182,15 @@ def release_barriers(warps: int, states: Ints, barriers: Ints) -> int:
     """Let the warps go on whose barrier is full; how many."""
     alive = 0
     for w in range(warps):
-        alive += int(states[w * STATE + T_STATUS] != FINISHED)
+        alive += int(states[w * e.STATE + e.T_STATUS] != e.FINISHED)
     released = 0
     for number in range(16):
         expected = barriers[2 * number + 1] if barriers[2 * number + 1] > 0 else alive
         if barriers[2 * number] > 0 and barriers[2 * number] >= expected:
             barriers[2 * number] = 0
             for w in range(warps):
-                if states[w * STATE + T_STATUS] == WAITING and states[w * STATE + T_BARRIER] == number:
-                    states[w * STATE + T_STATUS] = READY
+                if states[w * e.STATE + e.T_STATUS] == e.WAITING and states[w * e.STATE + e.T_BARRIER] == number:
+                    states[w * e.STATE + e.T_STATUS] = e.READY
                     released += 1
     return released
 
@@ -256,26 +202,26 @@ def emulate(
     counts: Ints, flagged: Ints, barriers: Ints, local: int, meta: Ints,
 ) -> int:  # fmt: skip
     """Run the warps of a CTA, one until it waits, then the next."""
-    warps = meta[M_WARPS]
+    warps = meta[e.M_WARPS]
     while True:
         alive = 0
         ran = 0
         for warp in range(warps):
-            s = warp * STATE
-            while states[s + T_STATUS] == READY:
+            s = warp * e.STATE
+            while states[s + e.T_STATUS] == e.READY:
                 ran = 1
-                if meta[M_EXECUTED] >= meta[M_LIMIT]:
-                    return FULL
-                if meta[M_RECORDS] + 1 >= meta[M_RECORD_LIMIT] or meta[M_LINES] + 40 >= meta[M_LINE_LIMIT]:
-                    return FULL
+                if meta[e.M_EXECUTED] >= meta[e.M_LIMIT]:
+                    return e.FULL
+                if meta[e.M_RECORDS] + 1 >= meta[e.M_RECORD_LIMIT] or meta[e.M_LINES] + 40 >= meta[e.M_LINE_LIMIT]:
+                    return e.FULL
                 result = step(
                     warp, code, regs, preds, pcs, states, unknown, marks, ranges, bank, dirty, bytes, words, addresses, banks, found,
-                    lines, records, owners, counts, flagged, barriers, local + warp * LOCAL_WORDS * 128, meta,
+                    lines, records, owners, counts, flagged, barriers, local + warp * e.LOCAL_WORDS * 128, meta,
                 )  # fmt: skip
-                if result != ENDED:
+                if result != e.ENDED:
                     return result
-            alive += int(states[s + T_STATUS] != FINISHED)
+            alive += int(states[s + e.T_STATUS] != e.FINISHED)
         if alive == 0:
-            return ENDED
+            return e.ENDED
         if not release_barriers(warps, states, barriers) and not ran:
-            return STUCK
+            return e.STUCK

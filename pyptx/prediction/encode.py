@@ -10,6 +10,8 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +26,8 @@ SPECIALS = (
     "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_EQMASK", "SR_CgaCtaId", "SR_SMEMSZ", "SR_TID",
 )  # fmt: skip
 """Those that have slots; others read as zero."""
+_UNIFORM = ("U", "R2UR", "S2UR", "LDCU", "VOTEU")
+"""How the opcodes of instructions begin that run once for all lanes."""
 _NO_CODE = frozenset(
     "NOP WARPSYNC YIELD DEPBAR LDGDEPBAR MEMBAR ERRBAR CCTL CCTLL CCTLT NANOSLEEP BMOV FENCE WARPGROUP WARPGROUPSET ARRIVES "
     "UTMACMDFLUSH UTMACCTL UTMAPF ACQBULK PREEXIT DEPCHK USETMAXREG BPT".split()
@@ -134,12 +138,14 @@ def split(operands: Sequence[Operand]) -> tuple[list[Register], list[Operand], l
 
 Family = Callable[[Encoder, Ints, Instruction], None]
 FAMILIES: dict[str, Family] = {}
+Encode = TypeVar("Encode", bound=Callable[..., None])
 
 
-def family(*opcodes: str) -> Callable[[Family], Family]:
-    def register(function: Family) -> Family:
-        for opcode in opcodes:
-            FAMILIES[opcode] = function
+def family(*opcodes: str, **facts: int) -> Callable[[Encode], Encode]:
+    """Register the function of opcodes; `facts`: its arguments for these."""
+
+    def register(function: Encode) -> Encode:
+        FAMILIES.update(dict.fromkeys(opcodes, partial(function, **facts)))
         return function
 
     return register
@@ -167,13 +173,16 @@ def operation(row: Ints, op: int) -> None:
 # -- moves
 
 
-@family("MOV", "UMOV", "S2R", "S2UR", "CS2R", "R2UR", "IMAD.MOV", "MOV32I", "IABS", "CREDUX", "R2UR.FILL")
-def _move(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("MOV", "UMOV", "S2R", "S2UR", "R2UR", "IMAD.MOV", "MOV32I", "CREDUX", "R2UR.FILL")
+@family("CS2R", words=2)
+@family("IABS", flags=e.ABSOLUTE)
+def _move(at: Encoder, row: Ints, i: Instruction, words: int = 1, flags: int = 0) -> None:
+    """`words`: without a modifier that says how many."""
     _, operands, _ = split(i.operands)
-    words = 2 if "64" in i.modifiers or (i.opcode == "CS2R" and "32" not in i.modifiers) else 1
+    words = next((n for m, n in (("64", 2), ("32", 1)) if m in i.modifiers), words)
     operation(row, e.V_MOVE)
     written(row, operands[0], words)
-    at.source(row, 0, operands[1], (e.WIDE if words == 2 else 0) | (e.ABSOLUTE if i.opcode == "IABS" else 0))
+    at.source(row, 0, operands[1], flags | (e.WIDE if words == 2 else 0))
 
 
 @family("LDC", "ULDC", "LDCU")
@@ -336,9 +345,9 @@ COMPARISONS = {
 COMBINED = {"AND": 0, "OR": 1, "XOR": 2}
 
 
-@family("ISETP", "UISETP", "FSETP")
-def _set_predicate(at: Encoder, row: Ints, i: Instruction) -> None:
-    real = i.opcode == "FSETP"
+@family("ISETP", "UISETP")
+@family("FSETP", real=True)
+def _set_predicate(at: Encoder, row: Ints, i: Instruction, real: bool = False) -> None:
     row[e.E_DO] = e.DO_COMPARE
     out, sources, read = split(i.operands)
     name = i.modifiers[0]
@@ -361,21 +370,21 @@ def _set_predicate(at: Encoder, row: Ints, i: Instruction) -> None:
         raise NotEncoded
 
 
-@family("SEL", "USEL", "FSEL")
-def _select(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("SEL", "USEL")
+@family("FSEL", real=True)
+def _select(at: Encoder, row: Ints, i: Instruction, real: bool = False) -> None:
     operation(row, e.V_SELECT)
     written(row, i.operands[0], 2 if "64" in i.modifiers else 1)
-    real = i.opcode == "FSEL"
     wide = e.WIDE if "64" in i.modifiers else 0
     at.source(row, 0, i.operands[1], wide, real)
     at.source(row, 1, i.operands[2], wide, real)
     predicates(row, (), [o for o in i.operands[3:] if isinstance(o, Register)])
 
 
-@family("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX", "FMNMX")
-def _extreme(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
+@family("FMNMX", real=True)
+def _extreme(at: Encoder, row: Ints, i: Instruction, real: bool = False) -> None:
     _, sources, read = split(i.operands[1:])
-    real = i.opcode == "FMNMX"
     operation(row, e.V_MIN)
     written(row, i.operands[0])
     signed = 0 if "U32" in i.modifiers or real else e.SIGNED
@@ -399,12 +408,10 @@ def _permute(at: Encoder, row: Ints, i: Instruction) -> None:
         at.source(row, column, i.operands[1 + column])
 
 
-ONE_SOURCE = {"BREV": e.V_REVERSE, "UBREV": e.V_REVERSE, "POPC": e.V_COUNT, "UPOPC": e.V_COUNT}
-
-
-@family(*ONE_SOURCE)
-def _one_source(at: Encoder, row: Ints, i: Instruction) -> None:
-    operation(row, ONE_SOURCE[i.opcode])
+@family("BREV", "UBREV", op=e.V_REVERSE)
+@family("POPC", "UPOPC", op=e.V_COUNT)
+def _one_source(at: Encoder, row: Ints, i: Instruction, op: int) -> None:
+    operation(row, op)
     written(row, i.operands[0])
     at.source(row, 0, i.operands[-1])
 
@@ -450,17 +457,22 @@ def _predicate_logic(at: Encoder, row: Ints, i: Instruction) -> None:
     row[e.E_Y] = tables[1] & 255 if len(tables) > 1 else 0
 
 
-@family("R2P", "P2R")
-def _predicates_of_register(at: Encoder, row: Ints, i: Instruction) -> None:
+def bit_of_byte(i: Instruction) -> int:
+    """The lowest bit of the byte of a register that holds predicates."""
     words = [*i.modifiers, *(m for o in i.operands if isinstance(o, Register) for m in o.modifiers)]
-    byte = next((int(m[1]) for m in words if re.fullmatch(r"B\d", m)), 0)
-    row[e.E_X] = 8 * byte
-    if i.opcode == "R2P":
-        row[e.E_DO] = e.DO_TO_PREDICATES
-        at.source(row, 0, i.operands[1])
-        at.source(row, 1, i.operands[2])
-        return
-    row[e.E_DO] = e.DO_FROM_PREDICATES
+    return 8 * next((int(m[1]) for m in words if re.fullmatch(r"B\d", m)), 0)
+
+
+@family("R2P")
+def _to_predicates(at: Encoder, row: Ints, i: Instruction) -> None:
+    row[e.E_DO], row[e.E_X] = e.DO_TO_PREDICATES, bit_of_byte(i)
+    at.source(row, 0, i.operands[1])
+    at.source(row, 1, i.operands[2])
+
+
+@family("P2R")
+def _from_predicates(at: Encoder, row: Ints, i: Instruction) -> None:
+    row[e.E_DO], row[e.E_X] = e.DO_FROM_PREDICATES, bit_of_byte(i)
     written(row, i.operands[0])
     *_, kept, wanted = i.operands
     at.source(row, 0, kept if len(i.operands) > 3 else None)
@@ -469,13 +481,14 @@ def _predicates_of_register(at: Encoder, row: Ints, i: Instruction) -> None:
 
 # -- floats
 
-REALS = {"FADD": e.F_ADD, "FMUL": e.F_MUL, "FFMA": e.F_FMA, "FADD32I": e.F_ADD, "FMUL32I": e.F_MUL}
 FUNCTIONS = {"RCP": e.F_RCP, "RSQ": e.F_RSQ, "SQRT": e.F_SQRT, "EX2": e.F_EX2, "LG2": e.F_LG2}
 
 
-@family(*REALS)
-def _real(at: Encoder, row: Ints, i: Instruction) -> None:
-    operation(row, REALS[i.opcode])
+@family("FADD", "FADD32I", op=e.F_ADD)
+@family("FMUL", "FMUL32I", op=e.F_MUL)
+@family("FFMA", op=e.F_FMA)
+def _real(at: Encoder, row: Ints, i: Instruction, op: int) -> None:
+    operation(row, op)
     written(row, i.operands[0])
     for column, source in enumerate(i.operands[1:4]):
         at.source(row, column, source, 0, True)
@@ -574,15 +587,14 @@ def _indirect(at: Encoder, row: Ints, i: Instruction) -> None:
     row[e.E_X] = i.address + 16 + int(offset)
 
 
-JOINS = {"BSSY": e.DO_BEGIN, "BSYNC": e.DO_JOIN, "BREAK": e.DO_BREAK}
-
-
-@family(*JOINS)
-def _join(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("BSSY", what=e.DO_BEGIN)
+@family("BSYNC", what=e.DO_JOIN)
+@family("BREAK", what=e.DO_BREAK)
+def _join(at: Encoder, row: Ints, i: Instruction, what: int) -> None:
     register = next((o for o in i.operands if isinstance(o, Register) and o.file == "B"), None)
     if register is None or register.number is None:
         raise NotEncoded
-    row[e.E_DO] = JOINS[i.opcode]
+    row[e.E_DO] = what
     row[e.E_X] = register.number
 
 
@@ -633,7 +645,6 @@ def _elect(at: Encoder, row: Ints, i: Instruction) -> None:
 
 # -- memory
 
-SPACES = {"G": e.S_GLOBAL, "S": e.S_SHARED, "L": e.S_LOCAL}
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "16": 2, "64": 8, "128": 16}
 
 
@@ -669,31 +680,36 @@ def memory_of(instruction: Instruction) -> Memory:
     return found
 
 
-@family("LDG", "LDS", "LDL", "LD")
-def _load(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("LDG", space=e.S_GLOBAL)
+@family("LDS", space=e.S_SHARED)
+@family("LDL", space=e.S_LOCAL)
+@family("LD", space=e.S_GENERIC)
+def _load(at: Encoder, row: Ints, i: Instruction, space: int) -> None:
     row[e.E_DO], row[e.E_OP] = e.DO_LOAD, int("S8" in i.modifiers or "S16" in i.modifiers)
-    row[e.E_SPACE] = SPACES.get(i.opcode[2:], e.S_GENERIC)
+    row[e.E_SPACE] = space
     row[e.E_WIDTH] = width_of(i)
     registers = [o for o in i.operands if isinstance(o, Register) and not is_predicate(o)]
     written(row, registers[0])
     address(at, row, memory_of(i))
 
 
-@family("STG", "STS", "STL", "ST")
-def _store(at: Encoder, row: Ints, i: Instruction) -> None:
+@family("STG", space=e.S_GLOBAL)
+@family("STS", space=e.S_SHARED)
+@family("STL", space=e.S_LOCAL)
+@family("ST", space=e.S_GENERIC)
+def _store(at: Encoder, row: Ints, i: Instruction, space: int) -> None:
     row[e.E_DO] = e.DO_STORE
-    row[e.E_SPACE] = SPACES.get(i.opcode[2:], e.S_GENERIC)
+    row[e.E_SPACE] = space
     row[e.E_WIDTH] = width_of(i)
     address(at, row, memory_of(i))
     at.source(row, 2, i.operands[-1])
 
 
-@family("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS")
-def _atomic(at: Encoder, row: Ints, i: Instruction) -> None:
-    row[e.E_DO] = e.DO_ATOMIC
-    row[e.E_SPACE] = {"S": e.S_SHARED, "G": e.S_GLOBAL}.get(i.opcode[-1], e.S_GENERIC)
-    if i.opcode == "RED":
-        row[e.E_SPACE] = e.S_GLOBAL
+@family("ATOM", space=e.S_GENERIC)
+@family("ATOMS", "REDS", space=e.S_SHARED)
+@family("ATOMG", "REDG", "RED", space=e.S_GLOBAL)
+def _atomic(at: Encoder, row: Ints, i: Instruction, space: int) -> None:
+    row[e.E_DO], row[e.E_SPACE] = e.DO_ATOMIC, space
     row[e.E_WIDTH] = width_of(i)
     address(at, row, memory_of(i))
 
@@ -737,7 +753,7 @@ def encode(function: Function) -> Encoded:
         slots = [mark_slot(name) for name in sorted(instruction.writes)]
         row[e.E_MARKS], row[e.E_MARKED] = len(marks), len(slots)
         marks += slots
-        row[e.E_UNIFORM] = int(instruction.opcode.startswith(("U", "R2UR", "S2UR", "LDCU", "VOTEU")))
+        row[e.E_UNIFORM] = int(instruction.opcode.startswith(_UNIFORM))
         if instruction.guard is not None:
             found = re.fullmatch(r"(U?P)(\d+|T)", instruction.guard.register)
             assert found is not None

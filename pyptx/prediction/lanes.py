@@ -2,57 +2,7 @@
 
 from __future__ import annotations
 
-from .codes import (
-    ABSOLUTE,
-    ALL,
-    C_EQ,
-    C_FLOAT,
-    C_GE,
-    C_GT,
-    C_LE,
-    C_LT,
-    C_NE,
-    C_TRUE,
-    F_ADD,
-    F_EX2,
-    F_FMA,
-    F_FROM_INT,
-    F_FROM_UINT,
-    F_LG2,
-    F_MAX,
-    F_MIN,
-    F_MUL,
-    F_RCP,
-    F_RSQ,
-    F_SQRT,
-    F_TO_INT,
-    INVERT,
-    M32,
-    NEGATE,
-    REAL,
-    SIGNED,
-    V_ADD,
-    V_COUNT,
-    V_EXTEND,
-    V_HIGH,
-    V_LEA,
-    V_LEA_HIGH,
-    V_LEADING,
-    V_LEFT,
-    V_LEFT_HIGH,
-    V_LOGIC,
-    V_MAD,
-    V_MASK,
-    V_MAX,
-    V_MIN,
-    V_MOVE,
-    V_PERMUTE,
-    V_REVERSE,
-    V_RIGHT,
-    V_RIGHT_HIGH,
-    V_SELECT,
-    WIDE,
-)
+from . import codes as e
 from .native import Words, as_bits, as_float, native, popcount
 
 
@@ -61,27 +11,27 @@ def fetch(at: int, flags: int, lane: int, regs: Words) -> int:
     """An operand of a lane, with what is applied to it."""
     v = regs[at + lane]
     if flags:
-        if flags & WIDE:
+        if flags & e.WIDE:
             v = v | regs[at + 32 + lane] << 32
-            if flags & NEGATE:
+            if flags & e.NEGATE:
                 v = -v
-            if flags & INVERT:
+            if flags & e.INVERT:
                 v = ~v
             return v
-        if flags & REAL:
-            if flags & ABSOLUTE:
+        if flags & e.REAL:
+            if flags & e.ABSOLUTE:
                 v = v & 0x7FFFFFFF
-            if flags & NEGATE:
+            if flags & e.NEGATE:
                 v = v ^ 0x80000000
             return v
-        if flags & INVERT:
-            v = ~v & M32
-        if flags & SIGNED or flags & ABSOLUTE:
+        if flags & e.INVERT:
+            v = ~v & e.M32
+        if flags & e.SIGNED or flags & e.ABSOLUTE:
             v = v - ((v & 0x80000000) << 1)
-        if flags & ABSOLUTE:
+        if flags & e.ABSOLUTE:
             v = abs(v)
-        if flags & NEGATE:
-            v = -v if flags & SIGNED else (~v & M32) + 1
+        if flags & e.NEGATE:
+            v = -v if flags & e.SIGNED else (~v & e.M32) + 1
     return v
 
 
@@ -143,7 +93,7 @@ def leading(a: int) -> int:
     k = 31
     while k >= 0 and a >> k & 1 == 0:
         k -= 1
-    return k & M32
+    return k & e.M32
 
 
 @native
@@ -204,31 +154,31 @@ def real_value(op: int, a: int, b: int, c: int, x: int) -> int:
     """Single precision, rounded once from double."""
     u = as_float(a)
     v = as_float(b)
-    if op == F_ADD:
+    if op == e.F_ADD:
         return as_bits(u + v)
-    if op == F_MUL:
+    if op == e.F_MUL:
         return as_bits(u * v)
-    if op == F_FMA:
+    if op == e.F_FMA:
         return as_bits(u * v + as_float(c))
-    if op == F_MIN:
+    if op == e.F_MIN:
         return as_bits(min(u, v))
-    if op == F_MAX:
+    if op == e.F_MAX:
         return as_bits(max(u, v))
-    if op == F_FROM_INT:
+    if op == e.F_FROM_INT:
         return as_bits(float(a - ((a & 0x80000000) << 1)))
-    if op == F_FROM_UINT:
+    if op == e.F_FROM_UINT:
         return as_bits(float(a))
-    if op == F_TO_INT:
+    if op == e.F_TO_INT:
         low = 0 if x else -0x80000000
-        high = M32 if x else 0x7FFFFFFF
+        high = e.M32 if x else 0x7FFFFFFF
         return min(max(int(u), low), high)
-    if op == F_RCP:
+    if op == e.F_RCP:
         return as_bits(1.0 / u)
-    if op == F_RSQ:
+    if op == e.F_RSQ:
         return as_bits(1.0 / root(u))
-    if op == F_SQRT:
+    if op == e.F_SQRT:
         return as_bits(root(u))
-    if op == F_EX2:
+    if op == e.F_EX2:
         return as_bits(power_of_two(u))
     return as_bits(logarithm(u))
 
@@ -237,71 +187,71 @@ def real_value(op: int, a: int, b: int, c: int, x: int) -> int:
 def shifted(op: int, a: int, b: int, c: int, x: int) -> int:
     """SHF: `c` is the high word, sign-extended for signed types; `x` the bits that the amount wraps or clamps at, `b` it."""
     n = b & (63 if x == 64 else 31) if x & 1 == 0 else min(b, x)
-    whole = a & M32 | c << 32
-    if op == V_LEFT:
+    whole = a & e.M32 | c << 32
+    if op == e.V_LEFT:
         return whole << n if n < 64 else 0
-    if op == V_LEFT_HIGH:
+    if op == e.V_LEFT_HIGH:
         return logical_right(whole << n, 32) if n < 64 else 0
-    if op == V_RIGHT:
+    if op == e.V_RIGHT:
         return whole >> n if n < 64 else whole >> 63
     return c >> min(n, 63)
 
 
 @native
 def compare(op: int, a: int, b: int) -> int:
-    if op >= C_FLOAT:
+    if op >= e.C_FLOAT:
         u = as_float(a)
         v = as_float(b)
         kind = op & 7
         unordered = u != u or v != v
         if unordered:
             return op >> 3 & 1
-        if kind == C_EQ:
+        if kind == e.C_EQ:
             return int(u == v)
-        if kind == C_NE:
+        if kind == e.C_NE:
             return int(u != v)
-        if kind == C_LT:
+        if kind == e.C_LT:
             return int(u < v)
-        if kind == C_LE:
+        if kind == e.C_LE:
             return int(u <= v)
-        if kind == C_GT:
+        if kind == e.C_GT:
             return int(u > v)
         return int(u >= v)
-    if op == C_EQ:
+    if op == e.C_EQ:
         return int(a == b)
-    if op == C_NE:
+    if op == e.C_NE:
         return int(a != b)
-    if op == C_LT:
+    if op == e.C_LT:
         return int(a < b)
-    if op == C_LE:
+    if op == e.C_LE:
         return int(a <= b)
-    if op == C_GT:
+    if op == e.C_GT:
         return int(a > b)
-    if op == C_GE:
+    if op == e.C_GE:
         return int(a >= b)
-    return int(op == C_TRUE)
+    return int(op == e.C_TRUE)
 
 
 @native
 def value(op: int, a: int, b: int, c: int, x: int, y: int, i: int, j: int) -> int:
     """The result of an operation on a lane; `i` and `j` are predicates."""
-    if (op >= F_ADD and op <= F_LG2) or op == F_FROM_UINT:
+    if (op >= e.F_ADD and op <= e.F_LG2) or op == e.F_FROM_UINT:
         return real_value(op, a, b, c, x)
-    if op == V_MOVE:
+    if op == e.V_MOVE:
         return a
-    if op == V_ADD:
+    if op == e.V_ADD:
         return a + b + c + i + j
-    if op == V_MAD:
+    if op == e.V_MAD:
         return a * b + c + i
-    if op == V_HIGH:
+    if op == e.V_HIGH:
         return logical_right(a * b, 32) + c + i
-    if op == V_LEA:
-        return ((a << x) & M32) + b + i
-    if op == V_LEA_HIGH:
-        return (logical_right(a & M32 | c << 32, 32 - x) & M32) + b + i
-    if op == V_LOGIC:
+    if op == e.V_LEA:
+        return ((a << x) & e.M32) + b + i
+    if op == e.V_LEA_HIGH:
+        return (logical_right(a & e.M32 | c << 32, 32 - x) & e.M32) + b + i
+    if op == e.V_LOGIC:
         return logic(a, b, c, x)
-    if op >= V_LEFT and op <= V_RIGHT_HIGH:
+    if op >= e.V_LEFT and op <= e.V_RIGHT_HIGH:
         return shifted(op, a, b, c, x)
     return bits_of(op, a, b, c, x, i)
 
@@ -309,21 +259,21 @@ def value(op: int, a: int, b: int, c: int, x: int, y: int, i: int, j: int) -> in
 @native
 def bits_of(op: int, a: int, b: int, c: int, x: int, i: int) -> int:
     """The rarer operations of `value`."""
-    if op == V_SELECT:
+    if op == e.V_SELECT:
         return a if i else b
-    if op == V_MIN or op == V_MAX:
-        return min(a, b) if (op == V_MIN) == (i != 0) else max(a, b)
-    if op == V_PERMUTE:
+    if op == e.V_MIN or op == e.V_MAX:
+        return min(a, b) if (op == e.V_MIN) == (i != 0) else max(a, b)
+    if op == e.V_PERMUTE:
         return permute(a, b, c)
-    if op == V_REVERSE:
+    if op == e.V_REVERSE:
         return reverse(a)
-    if op == V_COUNT:
-        return popcount(a & M32)
-    if op == V_LEADING:
-        return leading(a & M32)
-    if op == V_MASK:
-        return ((1 << min(b, 32)) - 1) << min(a, 32) if b <= 32 else ALL << min(a, 32)
-    if op == V_EXTEND:
+    if op == e.V_COUNT:
+        return popcount(a & e.M32)
+    if op == e.V_LEADING:
+        return leading(a & e.M32)
+    if op == e.V_MASK:
+        return ((1 << min(b, 32)) - 1) << min(a, 32) if b <= 32 else e.ALL << min(a, 32)
+    if op == e.V_EXTEND:
         n = min(max(b & 63, 1), 32)
         v = a & ((1 << n) - 1)
         return v - ((v >> (n - 1) & 1) << n) if x else v

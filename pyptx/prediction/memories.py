@@ -2,45 +2,8 @@
 
 from __future__ import annotations
 
+from . import codes as e
 from .accesses import coalesce, wavefronts
-from .codes import (
-    CONSTANTS,
-    DO_ATOMIC,
-    DO_COPY,
-    DO_LOAD,
-    DO_MATRIX_LOAD,
-    DO_STORE,
-    E_A,
-    E_B,
-    E_C,
-    E_D,
-    E_DO,
-    E_FA,
-    E_FB,
-    E_OP,
-    E_SPACE,
-    E_WIDTH,
-    E_X,
-    E_Y,
-    LOCAL_WORDS,
-    M32,
-    M_LINES,
-    M_RANGES,
-    M_RECORD,
-    M_RECORDS,
-    M_SHARED,
-    M_SHARED_SIZE,
-    M_UNKNOWN_ADDRESSES,
-    M_WARPS,
-    M_WINDOW,
-    S_GENERIC,
-    S_GLOBAL,
-    S_LOCAL,
-    S_SHARED,
-    STATE,
-    T_SILENT,
-    ZERO,
-)
 from .lanes import fetch
 from .native import Bytes, Halves, Ints, Words, native, popcount
 from .replay import ASYNC_COPY, LOAD, LOCAL, RECORD, REDUCTION, SHARED, STORE
@@ -50,7 +13,7 @@ from .warps import mark, place
 @native
 def host_of(address: int, width: int, ranges: Ints, meta: Ints) -> int:
     """Where bytes of global memory are in this process; 0 where they are not."""
-    for k in range(meta[M_RANGES]):
+    for k in range(meta[e.M_RANGES]):
         base = ranges[3 * k]
         if address >= base and address + width <= base + ranges[3 * k + 1]:
             return ranges[3 * k + 2] + address - base if ranges[3 * k + 2] else 0
@@ -73,10 +36,10 @@ def load_bytes(host: int, width: int, signed: int, bytes: Bytes, words: Words) -
 @native
 def address_lane(row: int, warp: int, lane: int, code: Ints, regs: Words, meta: Ints) -> int:
     """`[A + B + X]`, each register 32 or 64 bits wide; `E_Y` scales the first."""
-    nw = meta[M_WARPS]
-    a = fetch(place(code[row + E_A], warp, nw), code[row + E_FA], lane, regs)
-    b = fetch(place(code[row + E_B], warp, nw), code[row + E_FB], lane, regs)
-    return a * code[row + E_Y] + b + code[row + E_X]
+    nw = meta[e.M_WARPS]
+    a = fetch(place(code[row + e.E_A], warp, nw), code[row + e.E_FA], lane, regs)
+    b = fetch(place(code[row + e.E_B], warp, nw), code[row + e.E_FB], lane, regs)
+    return a * code[row + e.E_Y] + b + code[row + e.E_X]
 
 
 @native
@@ -84,18 +47,18 @@ def note(
     index: int, warp: int, access: int, waves: int, sectors: int, lines: int, records: Halves, owners: Halves, states: Ints, meta: Ints
 ) -> int:  # fmt: skip
     """Record an instruction, unless the trace leaves this iteration out."""
-    if meta[M_RECORD] and not states[warp * STATE + T_SILENT]:
-        r = meta[M_RECORDS]
+    if meta[e.M_RECORD] and not states[warp * e.STATE + e.T_SILENT]:
+        r = meta[e.M_RECORDS]
         records[r * RECORD] = index
         records[r * RECORD + 1] = access
         records[r * RECORD + 2] = waves
         records[r * RECORD + 3] = sectors
         records[r * RECORD + 4] = lines
-        records[r * RECORD + 5] = meta[M_LINES]
+        records[r * RECORD + 5] = meta[e.M_LINES]
         owners[r] = warp
-        meta[M_RECORDS] = r + 1
+        meta[e.M_RECORDS] = r + 1
         if access == LOAD or access == STORE or access == REDUCTION or access == ASYNC_COPY:
-            meta[M_LINES] += lines
+            meta[e.M_LINES] += lines
     return 0
 
 
@@ -105,33 +68,35 @@ def do_load(
     addresses: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Registers from memory. Returns whether something that was loaded is not known."""
-    width = code[row + E_WIDTH]
-    d = place(code[row + E_D], warp, meta[M_WARPS])
+    width = code[row + e.E_WIDTH]
+    d = place(code[row + e.E_D], warp, meta[e.M_WARPS])
     unknown = 0
     for lane in range(32):
         if mask >> lane & 1:
             address = addresses[lane]
             for k in range(0, width, 4):
                 host = 0
-                space = code[row + E_SPACE]
-                if space == S_GENERIC and address >> 32 == meta[M_WINDOW]:
-                    space = S_SHARED
-                if space == S_SHARED:
+                space = code[row + e.E_SPACE]
+                if space == e.S_GENERIC and address >> 32 == meta[e.M_WINDOW]:
+                    space = e.S_SHARED
+                if space == e.S_SHARED:
                     offset = (address + k) & 0xFFFFFF
-                    if offset + 4 <= meta[M_SHARED_SIZE]:
-                        host = meta[M_SHARED] + offset
+                    if offset + 4 <= meta[e.M_SHARED_SIZE]:
+                        host = meta[e.M_SHARED] + offset
                         unknown = unknown | dirty[offset >> 2]
-                elif space == S_LOCAL:
-                    host = host_local + (lane * LOCAL_WORDS + ((address + k) >> 2) % LOCAL_WORDS) * 4 + (address & 3)
+                elif space == e.S_LOCAL:
+                    host = (
+                        host_local + (lane * e.LOCAL_WORDS + ((address + k) >> 2) % e.LOCAL_WORDS) * 4 + (address & 3)
+                    )
                 else:
                     host = host_of(address + k, min(width, 4), ranges, meta)
                 v = 0
                 if host:
-                    v = load_bytes(host, min(width, 4), code[row + E_OP], bytes, words)
+                    v = load_bytes(host, min(width, 4), code[row + e.E_OP], bytes, words)
                 else:
                     unknown = 1
-                if code[row + E_D] != ZERO:
-                    regs[d + 8 * k + lane] = v & M32
+                if code[row + e.E_D] != e.ZERO:
+                    regs[d + 8 * k + lane] = v & e.M32
     return int(unknown)
 
 
@@ -141,24 +106,26 @@ def do_store(
     addresses: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Shared and local memory from registers."""
-    width = code[row + E_WIDTH]
-    c = place(code[row + E_C], warp, meta[M_WARPS])
+    width = code[row + e.E_WIDTH]
+    c = place(code[row + e.E_C], warp, meta[e.M_WARPS])
     for lane in range(32):
         if mask >> lane & 1:
             address = addresses[lane]
-            space = code[row + E_SPACE]
-            if space == S_GENERIC and address >> 32 == meta[M_WINDOW]:
-                space = S_SHARED
+            space = code[row + e.E_SPACE]
+            if space == e.S_GENERIC and address >> 32 == meta[e.M_WINDOW]:
+                space = e.S_SHARED
             for k in range(0, width, 4):
-                v = 0 if code[row + E_C] == ZERO else regs[c + 8 * k + lane]
+                v = 0 if code[row + e.E_C] == e.ZERO else regs[c + 8 * k + lane]
                 host = 0
-                if space == S_SHARED:
+                if space == e.S_SHARED:
                     offset = (address + k) & 0xFFFFFF
-                    if offset + 4 <= meta[M_SHARED_SIZE]:
-                        host = meta[M_SHARED] + offset
+                    if offset + 4 <= meta[e.M_SHARED_SIZE]:
+                        host = meta[e.M_SHARED] + offset
                         dirty[offset >> 2] = flag
-                elif space == S_LOCAL:
-                    host = host_local + (lane * LOCAL_WORDS + ((address + k) >> 2) % LOCAL_WORDS) * 4 + (address & 3)
+                elif space == e.S_LOCAL:
+                    host = (
+                        host_local + (lane * e.LOCAL_WORDS + ((address + k) >> 2) % e.LOCAL_WORDS) * 4 + (address & 3)
+                    )
                 if host:
                     if width >= 4:
                         words[host >> 2] = v
@@ -188,13 +155,13 @@ def banks_end() -> int:
 @native
 def space_of(row: int, mask: int, code: Ints, addresses: Ints, meta: Ints) -> int:
     """The space of an access; generic addresses of shared memory lose their window."""
-    space = code[row + E_SPACE]
-    if space == S_GENERIC:
+    space = code[row + e.E_SPACE]
+    if space == e.S_GENERIC:
         lane = 0
         while lane < 31 and mask >> lane & 1 == 0:
             lane += 1
-        space = S_SHARED if addresses[lane] >> 32 == meta[M_WINDOW] else S_GLOBAL
-        if space == S_SHARED:
+        space = e.S_SHARED if addresses[lane] >> 32 == meta[e.M_WINDOW] else e.S_GLOBAL
+        if space == e.S_SHARED:
             for k in range(32):
                 addresses[k] = addresses[k] & 0xFFFFFF
     return space
@@ -206,15 +173,15 @@ def do_copy(
     lines: Ints, records: Halves, owners: Halves, states: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """An asynchronous copy: the shared side is in C with the offset in E_OP, the global one in A and B."""
-    width = code[row + E_WIDTH]
-    c = place(code[row + E_C], warp, meta[M_WARPS])
+    width = code[row + e.E_WIDTH]
+    c = place(code[row + e.E_C], warp, meta[e.M_WARPS])
     for lane in range(32):
-        found[8 + lane] = (regs[c + lane] + code[row + E_OP]) & 0xFFFFFF
+        found[8 + lane] = (regs[c + lane] + code[row + e.E_OP]) & 0xFFFFFF
         if mask >> lane & 1:
             for k in range(0, width, 4):
-                dirty[min(found[8 + lane] + k, meta[M_SHARED_SIZE] - 1) >> 2] = 1
+                dirty[min(found[8 + lane] + k, meta[e.M_SHARED_SIZE] - 1) >> 2] = 1
     waves = copy_wavefronts(mask, width, found, addresses, banks)
-    coalesce(addresses, mask, lines, meta[M_LINES], found)
+    coalesce(addresses, mask, lines, meta[e.M_LINES], found)
     return note(index, warp, ASYNC_COPY, waves, found[0], found[1], records, owners, states, meta)
 
 
@@ -224,21 +191,21 @@ def note_access(
     records: Halves, owners: Halves, states: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Record what a load, store or atomic touches."""
-    what = code[row + E_DO]
-    width = code[row + E_WIDTH]
-    if space == S_SHARED or what == DO_MATRIX_LOAD:
+    what = code[row + e.E_DO]
+    width = code[row + e.E_WIDTH]
+    if space == e.S_SHARED or what == e.DO_MATRIX_LOAD:
         rows = mask
-        if what == DO_MATRIX_LOAD and width < 16:
+        if what == e.DO_MATRIX_LOAD and width < 16:
             rows = mask & ((1 << 2 * width) - 1)
-        waves = wavefronts(addresses, rows, 16 if what == DO_MATRIX_LOAD else width, banks)
+        waves = wavefronts(addresses, rows, 16 if what == e.DO_MATRIX_LOAD else width, banks)
         return note(index, warp, SHARED, waves, 0, 0, records, owners, states, meta)
-    if space == S_LOCAL:
+    if space == e.S_LOCAL:
         return note(index, warp, LOCAL, max(1, width // 4), 0, 0, records, owners, states, meta)
-    coalesce(addresses, mask, lines, meta[M_LINES], found)
+    coalesce(addresses, mask, lines, meta[e.M_LINES], found)
     kind = LOAD
-    if what == DO_STORE:
+    if what == e.DO_STORE:
         kind = STORE
-    elif what == DO_ATOMIC:
+    elif what == e.DO_ATOMIC:
         kind = REDUCTION
     waves = max(1, width * popcount(mask) // 128)
     return note(index, warp, kind, waves, found[0], found[1], records, owners, states, meta)
@@ -251,27 +218,27 @@ def do_memory(
     owners: Halves, states: Ints, flagged: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Loads, stores, atomics and asynchronous copies: their addresses, what they touch, and their values."""
-    what = code[row + E_DO]
+    what = code[row + e.E_DO]
     for lane in range(32):
         if mask >> lane & 1:
             addresses[lane] = address_lane(row, warp, lane, code, regs, meta)
     for k in range(2):
-        slot = code[row + E_A + k]
-        if slot < CONSTANTS and unknown[warp * 1024 + slot]:
+        slot = code[row + e.E_A + k]
+        if slot < e.CONSTANTS and unknown[warp * 1024 + slot]:
             flagged[index] = flagged[index] | 2
-            meta[M_UNKNOWN_ADDRESSES] += 1
+            meta[e.M_UNKNOWN_ADDRESSES] += 1
     space = space_of(row, mask, code, addresses, meta)
-    if what == DO_COPY:
+    if what == e.DO_COPY:
         return do_copy(
             index, row, warp, mask, code, regs, dirty, addresses, banks, found, lines, records, owners, states, meta
         )
     note_access(index, row, warp, mask, space, code, addresses, banks, found, lines, records, owners, states, meta)
-    if what == DO_LOAD:
+    if what == e.DO_LOAD:
         flag = flag | do_load(row, warp, mask, local, code, regs, ranges, dirty, bytes, words, addresses, meta)
         mark(row, warp, flag, code, marks, unknown)
-    elif what == DO_STORE:
-        c = code[row + E_C]
-        if c < CONSTANTS:
+    elif what == e.DO_STORE:
+        c = code[row + e.E_C]
+        if c < e.CONSTANTS:
             flag = int(flag | unknown[warp * 1024 + c])
         do_store(row, warp, mask, local, flag, code, regs, dirty, bytes, words, addresses, meta)
     else:

@@ -3,7 +3,7 @@ each warp, which Python itself is some three hundred times too slow for.
 
 The subset: integers (64 bits, wrapping), floats (double), arrays in parameters, assignments to names and elements, `if`, `while`,
 `for ... in range(...)`, `break`, `continue`, `return`, comparisons, arithmetic, `min`, `max`, `abs`, `int`, `float`, the functions
-below, other native functions and integer constants of the module. `//` and `%` take operands that are not negative. A name has
+below, other native functions and integer constants of the module or of one that it imports. `//` and `%` take operands that are not negative. A name has
 the type of its first assignment. The same function runs as plain Python, too, so that tests can compare both.
 """
 
@@ -15,6 +15,7 @@ import struct
 import textwrap
 from collections.abc import Callable
 from functools import cached_property
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -263,6 +264,8 @@ class _Compiler:
             return self.constant(node.value, node)
         if isinstance(node, ast.Name):
             return self.named(node)
+        if isinstance(node, ast.Attribute):
+            return self.imported(node)
         if isinstance(node, ast.Subscript):
             pointer, element = self.element(node)
             llvm = _LLVM[element]
@@ -302,6 +305,13 @@ class _Compiler:
         if node.id in self.function.function.__globals__:
             return self.constant(self.function.function.__globals__[node.id], node)
         raise self.fail(node)
+
+    def imported(self, node: ast.Attribute) -> Value:
+        """`codes.M32`: a constant of an imported module."""
+        module = self.function.function.__globals__.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if not isinstance(module, ModuleType) or not hasattr(module, node.attr):
+            raise self.fail(node)
+        return self.constant(getattr(module, node.attr), node)
 
     def binary(self, op: type[ast.operator], a: Value, b: Value, node: ast.AST) -> Value:
         a, b = self.pair(a, b)
