@@ -170,12 +170,24 @@ LOAD = INIT + by_one(
 )
 
 
-@pytest.mark.parametrize(("cluster", "severity"), [(None, "warning"), (1, "warning"), (2, "error")])
-def test_an_initialisation_without_a_fence(cluster: int | None, severity: str) -> None:
-    """Within one CTA a barrier is enough on GPUs (Gluon's kernels rely on it); other CTAs need the fence."""
+@pytest.mark.parametrize("cluster", [None, 1, 2])
+def test_an_initialisation_without_a_fence(cluster: int | None) -> None:
+    """Within one CTA a barrier is enough on GPUs (Gluon's kernels rely on it, with clusters, too)."""
     body = LOAD.replace("    fence.mbarrier_init.release.cluster;\n", "") + WAIT
-    found = breaks(body, "mbarrier-init-fence", grid=2, cluster=cluster)  # pyright: ignore[reportArgumentType]
-    assert found.severity == severity
+    found = breaks(body, "mbarrier-init-fence", grid=2, cluster=cluster)
+    assert found.severity == "warning"
+
+
+def test_a_copy_tells_the_mbarrier_of_another_cta_which_no_fence_made_visible() -> None:
+    """Each CTA of the pair stores to the next one's shared memory and mbarrier."""
+    body = """    @%p1 mbarrier.init.shared.b64 [bar], 1; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 4;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    mov.u32 %r10, %cluster_ctarank; xor.b32 %r10, %r10, 1; mov.u32 %r11, bar; mapa.shared::cluster.u32 %r11, %r11, %r10;
+    mov.u32 %r12, buf; mapa.shared::cluster.u32 %r12, %r12, %r10;
+    @%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r12], 7, [%r11]; //!
+"""
+    found = breaks(body + WAIT, "mbarrier-init-fence", grid=2, cluster=2)
+    assert found.severity == "error"
 
 
 COPY = """    @%p1 mbarrier.init.shared.b64 [bar+8], 1; @%p1 fence.mbarrier_init.release.cluster; bar.sync 0;
@@ -193,3 +205,28 @@ def test_copies_name_their_mbarrier_by_symbol_and_index() -> None:
     assert "of mbarrier bar[1] (" in early.message
     found = {f.rule: f.message for f in run(COPY).findings if isinstance(f, Finding)}
     assert "waited for mbarrier bar[1] (" in found["exit-in-flight"]
+
+
+PAIR = """    .reg .b16 %h1; mov.b16 %h1, 10; mov.u32 %r9, 0; mov.u64 %rd9, map; cvta.param.u64 %rd9, %rd9;
+    mov.u32 %r10, %cluster_ctarank; and.b32 %r11, %r10, 1; setp.eq.u32 %p3, %r11, 0; setp.eq.and.u32 %p4, %r10, 1, %p1;
+    and.pred %p5, %p3, %p1; mov.u32 %r12, bar; mapa.shared::cluster.u32 %r13, %r12, 0;
+    @%p5 mbarrier.init.shared.b64 [bar], 1; @%p5 fence.mbarrier_init.release.cluster;
+    @%p5 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 1024;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    @%p4 cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [buf], [%rd9, {%r9, %r9}], [%r13], %h1;
+    @!%p3 bra $meet;
+$wait:
+    mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p2, [bar], 0;
+    @!%p2 bra $wait;
+$meet:
+"""
+MEET = "    barrier.cluster.arrive; barrier.cluster.wait;\n"
+READ = "    @!%p3 ld.shared.u32 %r20, [%r5];"
+
+
+def test_the_first_mbarrier_of_a_pair_tells_of_the_data_of_both_ctas() -> None:
+    """CTA 1 loads for CTAs 1 and 3; those of CTA 0 and 2 tell of it, as for cutlass's 2-SM kernels."""
+    launch = {"grid": 4, "cluster": 4, "sm": 100, "mapped": True}
+    silent(PAIR + MEET + READ, **launch)
+    breaks(PAIR + READ + " //!\n" + MEET, "bulk-copy-not-waited", **launch)

@@ -130,10 +130,12 @@ class CopiesInFlight(Part):
         clocks, machine = self.clocks, self.machine
         known = np.zeros(lanes.size, np.bool_)
         ctas = (index << space.shift) // machine.shared.shape[1] if space.name == "shared" else index * 0 - 1
+        share = 2 if state.copy.inst.has("cta_group::2") else 1
         for cta, column in state.columns.items():
             here = clocks.knows(lanes, state.first_group + cta // machine.cluster_size, column, state.copy.time)
-            # each CTA of a multicast has a barrier of its own for its data
-            known |= here & (ctas == cta) if before == "written" and len(state.columns) > 1 else here
+            # each CTA of a multicast, or pair of CTAs, has a barrier of its own for its data
+            mine = ctas // share == cta // share
+            known |= here & mine if before == "written" and len(state.columns) > 1 else here
         bad = np.flatnonzero(~known)
         if bad.size:
             what = "destination" if before == "written" else "source"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rule import Rule
+from ..rule import Rule, Tolerated
 from ..state.context import Context, Part
 from ..state.copies import Copies, State
 
@@ -16,6 +16,7 @@ EXIT_IN_FLIGHT = Rule(
     ("9.7.10.28.1",),
     "a thread or CTA ends and has not waited for its copies, `wgmma` or tcgen05 operations",
     "wait for the mbarrier (mbarrier.try_wait) before the CTA ends",
+    tolerated=Tolerated("a CTA keeps its shared memory until the copies of its threads are complete", "`cp.async`"),
 )
 
 
@@ -56,7 +57,8 @@ class Exits(Part):
                 "away when the CTA ends"
             )
         message = f"threads exit while their {what} may still be in flight"
-        self.report(EXIT_IN_FLIGHT, state.copy.inst, message, state.lanes[left], hint=hint)
+        severity = "warning" if mechanism == "group" else "error"
+        self.report(EXIT_IN_FLIGHT, state.copy.inst, message, state.lanes[left], hint=hint, severity=severity)
 
     def finish(self) -> None:
         """All threads of the batch have exited."""

@@ -27,8 +27,8 @@ INIT_FENCE = Rule(
     "the thread that initialises executes fence.mbarrier_init.release.cluster or fence.proxy.async, then comes the barrier of the "
     "CTA or cluster",
     tolerated=Tolerated(
-        "a barrier of the CTA makes the initialisation visible to its copies; in a cluster a missing fence is an error",
-        "without clusters",
+        "a barrier of the CTA makes the initialisation visible to its own copies; for another CTA a missing fence is an error",
+        "within one CTA",
     ),
 )
 REINIT = Rule(
@@ -160,8 +160,7 @@ class Mbarriers(Part):
         if not self.clocks.too_large:
             self.races.check(inst, space, index, lanes, space.write[index], GPU, how, "initialised")
         if machine.cluster_size > 1:
-            cta = slots * 8 // machine.shared.shape[1]
-            for i in np.flatnonzero(cta != machine.cta_of_lane[lanes]).tolist():
+            for i in np.flatnonzero(self._cta(slots) != machine.cta_of_lane[lanes]).tolist():
                 self.check_fence(inst, int(lanes[i]), int(slots[i]), "thread of another CTA")
                 self.clusters.check_peer(inst, int(lanes[i]), 8 * int(slots[i]))
 
@@ -182,5 +181,9 @@ class Mbarriers(Part):
             space=self.shadow.shared,
             byte=8 * slot,
             other=made.inst,
-            severity="error" if self.machine.cluster_size > 1 else "warning",
+            severity="warning" if self._cta(slot) == self.machine.cta_of_lane[lane] else "error",
         )
+
+    def _cta(self, slots: Array) -> Array:
+        """The CTAs in whose shared memory mbarriers are."""
+        return slots * 8 // self.machine.shared.shape[1]

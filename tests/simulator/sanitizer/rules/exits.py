@@ -10,6 +10,8 @@ PAIRS = [
         "exit-in-flight",
         "    cp.async.ca.shared.global [%r5], [%rd4], 4; //!",
         "    cp.async.ca.shared.global [%r5], [%rd4], 4;\n    cp.async.wait_all;",
+        {},
+        "warning",
     ),
     Pair(
         "exit-in-flight",
