@@ -25,7 +25,8 @@ WINDOW = 0x7F000000
 """The upper word of generic addresses of shared memory."""
 STACK = 0xFFF000
 MOST_RECORDS = 6_000_000
-MOST_EXECUTED = 200_000_000
+MOST_EXECUTED = 10_000_000
+"""Instructions of the warps of a CTA; a kernel that executes more is taken not to end."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Emulator:
         record: bool = True,
         loop: tuple[int, int] = (-1, -1),
         kept: int = 0,
-        most: int = MOST_EXECUTED,
+        most: int | None = None,
         records: int = MOST_RECORDS,
     ) -> Emulated:
         """Emulate a CTA. Of the loop between two instructions, the trace has `kept` iterations at most."""
@@ -150,7 +151,8 @@ class Emulator:
             states[warp, e.T_LIVE] = (1 << min(32, threads - 32 * warp)) - 1
         meta = np.zeros(e.META, np.int64)
         room = records if record else 4
-        meta[e.M_LIMIT], meta[e.M_RECORD], meta[e.M_RECORD_LIMIT] = most, record, room
+        meta[e.M_LIMIT] = MOST_EXECUTED if most is None else most
+        meta[e.M_RECORD], meta[e.M_RECORD_LIMIT] = record, room
         meta[e.M_LINE_LIMIT] = max(4 * room, 4096)
         meta[e.M_LOOP_FIRST], meta[e.M_LOOP_LAST] = loop if kept else (-1, -1)
         meta[e.M_LOOP_KEPT] = kept

@@ -24,6 +24,7 @@ from .native import Ints, Reals
 from .pipes import SUBCORES, WARP, asynchronous, table
 from .replay import Stall, Unit
 from .result import LineStalls, Prediction
+from .unended import unended
 
 __all__ = ["LAUNCH_US", "predict_function"]
 
@@ -116,6 +117,14 @@ class Run:
         )
 
 
+class DidNotEnd(Exception):
+    """The first CTA executes more instructions than are followed."""
+
+    def __init__(self, seen: Emulated):
+        super().__init__(seen.executed)
+        self.seen = seen
+
+
 class Model:
     def __init__(self, function: Function, geometry: Geometry, card: Card, clock: float, registers: int):
         self.function, self.geometry, self.card, self.clock = function, geometry, card, clock
@@ -134,6 +143,8 @@ class Model:
         self.emulator = Emulator(function, geometry)
         self.rows, self.no_pipe = table(function, card)
         self.whole = self.emulator.run(self._numbers()[0], record=False)
+        if self.whole.result == e.FULL:
+            raise DidNotEnd(self.whole)
         self.loop = self._loop()
         self.traces = self._traced(FEW) if self.loop else self._traced(0)
         self.longer = self._traced(MORE) if self.loop else None
@@ -256,11 +267,14 @@ def predict_function(
     used = registers or function.registers
     if asynchronous(function):
         return bound(function, geometry, card, ghz, counted)
-    model = Model(function, geometry, card, ghz, used)
+    try:
+        model = Model(function, geometry, card, ghz, used)
+    except DidNotEnd as stopped:
+        return unended(function, geometry, card, ghz, stopped.seen)
     middle = model.replays(model.parameters())
     fast, slow = model.replays(model.parameters(-1)).cycles, model.replays(model.parameters(1)).cycles
     low, high = min(fast, middle.cycles) * MODEL_ERROR[0], max(slow, middle.cycles) * MODEL_ERROR[1]
-    notes, factor = _doubts(model)
+    notes, factor, guessed = _doubts(model)
     low, high = low / factor, high * factor
     if card.loaded_ghz is not None and clock is None and middle.cycles / ghz / 1e6 >= LIMITED_MS:
         high *= max(1.0, ghz / card.loaded_ghz.value)
@@ -273,7 +287,7 @@ def predict_function(
     loaded = _loaded_clock(card, middle.cycles / ghz / 1e6, utilisation.get(NAMES[Unit.TENSOR], 0))
     share = min(model.sms, geometry.ctas)
     return Prediction(
-        kernel=function.name, card=card.name, cycles=round(middle.cycles), low=low, high=high, clock_ghz=ghz,
+        kernel=function.name, card=card.name, cycles=None if guessed else round(middle.cycles), low=low, high=high, clock_ghz=ghz,
         binds=_binds(utilisation, middle, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
         stalls=_stalls(middle), lines=_lines(function, middle, model, text), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=used,
@@ -289,26 +303,28 @@ def _loaded_clock(card: Card, milliseconds: float, tensor: float) -> float | Non
     return card.loaded_ghz.value
 
 
-def _doubts(model: Model) -> tuple[list[str], float]:
-    """What is not known about this kernel, and by how much it widens the range."""
+def _doubts(model: Model) -> tuple[list[str], float, bool]:
+    """What is not known about this kernel, by how much it widens the range, and whether only the range can be told: an instruction is
+    not known.
+    """
     notes: list[str] = []
     factor = 1.0
+    guessed = False
     counts = model.whole.counts[:, 0]
     if odd := sorted({name for index, name in model.no_pipe.items() if counts[index]}):
         notes.append(f"the pipe of {', '.join(odd)} is not known: taken as the integer pipe")
         factor *= 1.3
+        guessed = True
     flagged = model.whole.flagged
     if branches := int((flagged & 1 != 0).sum()):
         why = sorted({name for index, name in model.emulator.encoded.unknown.items() if counts[index]})[:6]
         reason = f" ({', '.join(why)} are not computed)" if why else " (loads of memory that was not given)"
         notes.append(f"{branches} branches depend on values that are not known{reason}: their direction is a guess")
         factor *= 1.5
+        guessed |= bool(why)
     if places := int((flagged & 2 != 0).sum()):
         notes.append(f"{places} memory instructions have addresses that are not known: what they touch is a guess")
         factor *= 1.5
-    if model.whole.result == e.FULL:
-        notes.append("the kernel was too long to be followed to its end")
-        factor *= 2
     if partial := _partial_stores(model):
         notes.append(f"{partial:.0%} of the stored sectors are written in part: their cost is not known well")
         factor *= 1 + partial
@@ -318,7 +334,7 @@ def _doubts(model: Model) -> tuple[list[str], float]:
         )
     else:
         notes.append("the arguments fit into L2 and are assumed to be there from an earlier launch")
-    return notes, factor
+    return notes, factor, guessed
 
 
 def _partial_stores(model: Model) -> float:

@@ -44,7 +44,7 @@ def predict(
     boost clock; `grid`, `block`, `cluster`, `smem`: as for `simulate`; `registers`: at most so many for each thread, as ptxas's `-maxrregcount`.
 
     PTXError: an unknown card, a kernel that is for another architecture, one that does not fit on an SM. SimulationError: wrong arguments or launch
-    shape, no llvmlite. `pyptx.runtime.ptxas.ToolNotFound` without ptxas and nvdisasm.
+    shape, no llvmlite. `pyptx.runtime.compile.NoCompiler` without ptxas, `pyptx.runtime.ptxas.ToolNotFound` without nvdisasm.
     """
     wanted = card_of(card)
     ghz = _checked_clock(clock)

@@ -98,15 +98,15 @@ class Prediction:
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.range_us
-        upper = "?" if high is None else f"{high:,.2f}"
+        span = f"at least {low:,.2f} us" if high is None else f"between {low:,.2f} and {high:,.2f} us"
         rows: list[tuple[str, str]] = []
         if self.time_us is None:
-            rows.append(("predicted time", f"between {low:,.2f} and {upper} us at {self.clock_ghz:g} GHz"))
+            rows.append(("predicted time", f"{span} at {self.clock_ghz:g} GHz"))
         else:
             rows.append(
                 (
                     "predicted time",
-                    f"{self.time_us:,.2f} us at {self.clock_ghz:g} GHz, between {low:,.2f} and {upper} us",
+                    f"{self.time_us:,.2f} us at {self.clock_ghz:g} GHz, {span}",
                 )
             )
             rows.append(("predicted cycles", f"{self.cycles:,}, and {self.launch_us:g} us for the launch"))

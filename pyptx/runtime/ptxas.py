@@ -264,6 +264,9 @@ def _read_diagnostics(log: str, ptx: str, filename: str | None) -> list[Diagnost
             line = int(inside[1])
         if source is None:
             source = ptx.split("\n")
+        hint = _hint(text)
+        if line is None and (lacking := _UNRESOLVED.match(text)):
+            line, hint = _use_of(lacking["name"], ptx)
         source_line = source[line - 1].rstrip("\r") if line and line <= len(source) else None
         column = None
         if source_line is not None:
@@ -272,9 +275,28 @@ def _read_diagnostics(log: str, ptx: str, filename: str | None) -> list[Diagnost
             column = next((place + 1 for place in places if place >= 0), None)
         text = text.replace(f"'{_FILE}'", f"'{filename or '<ptx>'}'")
         severity = _SEVERITY[message["severity"]]
-        hint = _hint(text)
         found[Diagnostic(severity, text, filename, line, column, hint, source_line)] = None
     return list(found)
+
+
+_UNRESOLVED = re.compile(r"Unresolved extern (?:function|variable) '(?P<name>[^']+)'")
+
+
+def _use_of(name: str, ptx: str) -> tuple[int | None, str | None]:
+    """The line of the first use of an extern name, else of its declaration; what would be legal."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), ptx, flags=re.DOTALL)
+    word = re.compile(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])")
+    declared: int | None = None
+    for statement in re.finditer(r"[^;{}]+", text):
+        place = word.search(text, statement.start(), statement.end())
+        if place is None:
+            continue
+        line = text.count("\n", 0, place.start()) + 1
+        if ".extern" not in statement[0]:
+            where = "" if declared is None else f" (declared at line {declared})"
+            return line, f"define {name} in this text{where}: ptxas links no other"
+        declared = declared or line
+    return declared, f"define {name} in this text: ptxas links no other"
 
 
 def _hint(text: str) -> str | None:

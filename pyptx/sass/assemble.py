@@ -21,11 +21,14 @@ __all__ = ["assemble"]
 
 
 def assemble(
-    ptx: str | os.PathLike[str] | BuiltinModule | Any, arch: str | None = None, options: Sequence[str] = ()
+    ptx: str | os.PathLike[str] | BuiltinModule | Any,
+    arch: str | None = None,
+    options: Sequence[str] = (),
+    filename: str | None = None,
 ) -> Listing:
     """The machine code that ptxas makes of a PTX text, a `.ptx` file, a module or a kernel.
 
-    `arch` is `sm_90a`; default is the `.target` of the text. `options` go to ptxas as they are. The text is assembled with
+    `arch` is `sm_90a`; default is the `.target` of the text. `options` go to ptxas as they are; `filename` is what errors call a text. The text is assembled with
     `-lineinfo`, which changes no instruction: its line table has the line of the PTX for each (`Instruction.line`), and where the
     PTX has `.loc` of its own, the place in the source as well (`Instruction.source`). A cubin is compiled once and kept
     (`pyptx.runtime.cache`).
@@ -34,6 +37,7 @@ def assemble(
     `pyptx.runtime.compile.NoCompiler` without nvdisasm or ptxas.
     """
     text, name = _text_of(ptx)
+    name = name or filename
     if arch is not None and (wrong := unknown_target(arch)) is not None:
         raise PTXError(wrong)
     if isinstance(options, str) or not all(isinstance(o, str) and "\0" not in o for o in _items(options)):

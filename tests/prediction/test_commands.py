@@ -65,3 +65,31 @@ def test_what_a_prediction_lacks(
 ) -> None:
     assert main(["analyse", file, "--no-ptxas", *words]) == status
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("layout", ["{}", ".extern .func (.param .b32 q)\nf\n(\n.param .b32 p\n)\n;\n{}"])
+def test_sass_says_where_an_unresolved_extern_is_used(
+    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    declared = "" if "f" in layout else ".extern .func (.param .b32 q) f(.param .b32 p);\n"
+    body = """.visible .entry k(.param .u32 x) // f
+{
+.reg .b32 %r1;
+.param .b32 p;
+.param .b32 q;
+ld.param.u32 %r1, [x];
+st.param.b32 [p], %r1;
+call (q),
+  f, (p);
+ret;
+}
+"""
+    text = head + layout.replace("{}", declared + body)
+    path = tmp_path / "extern.ptx"
+    path.write_text(text)
+    assert main(["sass", str(path)]) == 1
+    line = next(n for n, words in enumerate(text.split("\n"), 1) if words == "  f, (p);")
+    said = capsys.readouterr().err
+    assert f"{path}:{line}:3: error: Unresolved extern function 'f'" in said
+    assert "define f in this text (declared at line" in said

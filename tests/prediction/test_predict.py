@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ import pytest
 import pyptx
 from pyptx.diagnostics import PTXError, SimulationError
 from pyptx.numerics.llvm import available
+from pyptx.prediction import card_of, emulation
+from pyptx.prediction.model import predict_function
+from pyptx.prediction.predict import launch_of
+from pyptx.runtime.compile import NoCompiler
 from pyptx.runtime.ptxas import ToolNotFound, find_tool
+from pyptx.sass import assemble
+from pyptx.simulator import load
+from pyptx.simulator.launch.prepared import prepare
 
 
 def has_tools() -> bool:
@@ -211,3 +219,45 @@ def test_asynchronous_kernels_get_a_range() -> None:
     assert found.high > 2 * found.low
     assert "HGMMA" in found.notes[0] and "are not replayed" in found.notes[0]
     assert "predicted time     between" in str(found) and not arrays[2].any()
+
+
+WAITS = kernel(
+    """ld.param.u64 %rd1, [x];
+    again:
+    ld.volatile.global.u32 %r1, [%rd1];
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra again;
+    st.global.u32 [%rd1+4], %r1;""",
+    ".reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;",
+)
+
+
+def test_a_kernel_that_does_not_end_gets_a_lower_bound_and_the_lines_of_its_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sub-core issues an instruction of a warp in a cycle, so one warp needs as many cycles as it has instructions."""
+    monkeypatch.setattr(emulation, "MOST_EXECUTED", 20_000)
+    found = pyptx.predict(WAITS, np.zeros(2, np.uint32), card="H100", grid=1, block=32)
+    assert (found.cycles, found.low, found.high) == (None, 20_000, None)
+    lines = WAITS.split("\n")
+    first, last = (next(n for n, line in enumerate(lines, 1) if word in line) for word in ("ld.volatile", "bra again"))
+    assert f"in the loop at lines {first} to {last} (" in found.notes[0] and "at least" in str(found)
+    assert pyptx.predict(WAITS, np.ones(2, np.uint32), card="H100", grid=1, block=32).cycles is not None
+
+
+def test_an_instruction_that_is_not_known_is_named_and_the_time_is_a_range() -> None:
+    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
+    prepared = prepare(load(COPY)["k"], (x, y), {"grid": 64, "block": 256, "cluster": None, "smem": 0}, "predict")
+    launch, card = launch_of(prepared), card_of("H100")
+    function = assemble(COPY, card.arch)["k"]
+    odd = [replace(i, opcode="FROB") if i.opcode == "IMAD" else i for i in function]
+    assert odd != list(function)
+    found = predict_function(replace(function, instructions=tuple(odd)), launch.geometry(0), card)
+    assert found.cycles is None and found.time_us is None and found.high is not None and found.high > found.low > 0
+    assert any("the pipe of FROB" in note for note in found.notes) and "predicted time     between" in str(found)
+
+
+def test_without_ptxas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTXAS", "/nowhere/ptxas")
+    with pytest.raises(NoCompiler, match=r"\$PTXAS is '/nowhere/ptxas', which is not an executable file"):
+        pyptx.predict(WAITS + "// not compiled before", np.ones(2, np.uint32), card="H100", grid=1, block=32)

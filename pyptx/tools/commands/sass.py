@@ -60,7 +60,7 @@ def _listing(name: str, arch: str | None) -> tuple[Listing, str]:
             raise PTXError(f"{name} is a cubin, whose code is for one architecture: --arch is for PTX")
         return read(data), ""
     text = read_argument(name)[0] if name == "-" else decoded(data)
-    return assemble(text, arch), text
+    return assemble(text, arch, filename=name), text
 
 
 def live_count(instruction: Instruction) -> int:
