@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,16 @@ class Printed:
     line: int | None
     thread: str
     """Such as `thread (3, 0, 0) of CTA (0, 0, 0)`."""
+
+
+class OperandRead(NamedTuple):
+    """16-byte chunks that a tensor core reads."""
+
+    lane: int
+    """The thread that issued the instruction, or the first of the warpgroup."""
+    cta: int
+    addresses: Array
+    """In the shared memory of the CTA."""
 
 
 class Machine(Storage):
@@ -96,6 +106,11 @@ class Machine(Storage):
         self.accesses[access.inst] = access
         for observer in self.observers:
             observer.access(access)
+
+    def hears(self, event: str) -> bool:
+        """Whether an observer does something when an event happens."""
+        nothing = getattr(Observer, event)
+        return any(getattr(getattr(o, event), "__func__", None) is not nothing for o in self.observers)
 
     def _issued(self, copy: Copy) -> None:
         for observer in self.observers:
@@ -167,10 +182,8 @@ class Observer:
     def copy_issued(self, copy: Copy) -> None:
         """An asynchronous copy was issued (`pending.Copy`)."""
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
-        """A tensor core reads 16-byte chunks at .shared addresses of a CTA, for the warpgroup that starts at `lane`, or for
-        the thread that issued the instruction.
-        """
+    def operands_read(self, inst: Inst, reads: Sequence[OperandRead], *, of_a: bool) -> None:
+        """Tensor cores read operands in shared memory."""
 
     def tensor_accessed(
         self, inst: Inst, lane: int, cta: int, rows: Array, columns: Array, *, reads: bool, writes: bool

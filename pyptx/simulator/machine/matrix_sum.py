@@ -50,7 +50,7 @@ class MatrixSum:
 
     def in_place(self, a: Array, b: Array, words: Array, places: Places, factors: Factors = None) -> bool:
         """The same for (M, K) and (K, N), with C and D at `places` of an array, if that is what native code does; whether it did."""
-        if self.hardware is None or self.machine.arithmetic.sums != "hardware" or self.machine.observers:
+        if self.hardware is None or self.machine.arithmetic.sums != "hardware" or self.machine.hears("summed"):
             return False
         return self.hardware.in_place(a, b, words, places, factors)
 

@@ -67,6 +67,9 @@ class Reg:
     pool: str
     slot: int
 
+    def __hash__(self) -> int:
+        return self.slot
+
 
 @dataclass(frozen=True, slots=True)
 class Imm:

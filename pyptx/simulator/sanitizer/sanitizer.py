@@ -61,7 +61,9 @@ class Sanitizer(Observer):
         self.context = Context(machine, self.found)
         self.parts = [self.context.add(kind) for kind in PARTS]
         for event in HEARD:
-            setattr(self, event, _to_all([getattr(p, event) for p in self.parts if _hears(type(p), event)]))
+            actions = [getattr(p, event) for p in self.parts if _hears(type(p), event)]
+            if actions:
+                setattr(self, event, _to_all(actions))
         self._binding = [p for p in self.parts if _hears(type(p), "bound")]
 
     def started(self, engine: Engine) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...numerics import floating
-from ..machine.machine import Machine
+from ..machine.machine import Machine, OperandRead
 from ..machine.memory import Access, address_of, seen_by
 from ..machine.program import CLUSTER_SHIFT, Imm, Inst, Operand, Reg
 from ..machine.registry import Action, Collective, Mask, Step, meaning
@@ -24,7 +24,7 @@ from ..tensor.shared_operand import (
     blackwell_descriptor,
     chunk_addresses,
     read_patterns,
-    tell_operand,
+    tell_operands,
 )
 from .matrix import registers_of, unpacked
 from .mbarrier import complete_tx
@@ -355,7 +355,7 @@ def _bind_copy(machine: Machine, inst: Inst) -> Action:
                 machine.fault(inst, str(error), lane)
             words = unpacked(np.ascontiguousarray(data).reshape(count, -1, 16), packing)
             words = np.ascontiguousarray(words).reshape(count, size).view(np.uint32)
-            tell_operand(machine, inst, lane, cta, chunk_addresses(count, size, count, size, d, False))
+            tell_operands(machine, inst, [OperandRead(lane, cta, chunk_addresses(count, size, count, size, d, False))])
             touched(
                 machine, inst, lane, cta, (where >> 16) + lanes[:, None], column + np.arange(size // 4), writes=True
             )

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...dialects.ptx.instruction_descriptor import InstructionDescriptor
 from ...numerics import formats
-from ..machine.machine import Machine
+from ..machine.machine import Machine, OperandRead
 from ..machine.memory import address_of
 from ..machine.program import Address, Inst, Operand
 from ..machine.tensor_access import tensor_memory, touched
-from ..tensor.shared_operand import OperandError, chunk_addresses, numbers, packed_fields, read_patterns, tell_operand
+from ..tensor.shared_operand import OperandError, chunk_addresses, numbers, packed_fields, read_patterns, tell_operands
 from ..tensor.sparsity import nibbles, place_nonzeros
 from .matrix import unpacked
 from .tcgen05 import descriptor_of
@@ -106,7 +106,8 @@ def _in_shared_memory(
         issue.fault("M- or N-major operands of kind tf32 have 128-byte swizzle with atoms of 32 bytes, others have not")
     if machine.observers:
         addresses = chunk_addresses(rows, k * bits // 8, rows * bits // 8, k, d, mn)
-        tell_operand(machine, inst, lane, cta, addresses if mn else addresses[skipped:], of_a=of_a)
+        chunks = addresses if mn else addresses[skipped:]
+        tell_operands(machine, inst, [OperandRead(lane, cta, chunks)], of_a=of_a)
     return patterns[skipped:]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...numerics.tensor_cores.native import Places
-from ..machine.machine import Machine
+from ..machine.machine import Machine, OperandRead
 from ..machine.matrix_sum import matrix_sum
 from ..machine.program import Imm, Inst, Not, Operand, Reg, Sink, Vec
 from ..machine.registry import Action, Collective, Mask, Step, meaning
@@ -22,7 +22,7 @@ from ..tensor.shared_operand import (
     hopper_descriptor,
     numbers,
     read_patterns,
-    tell_operand,
+    tell_operands,
 )
 from ..tensor.sparsity import place_nonzeros, quad_codes
 
@@ -158,10 +158,20 @@ def _bind(machine: Machine, inst: Inst) -> Action:
             machine.fault(inst, str(error), lane)
         if machine.observers:
             where = chunk_addresses(rows, depth * bits // 8, rows * bits // 8, depth, descriptor, mn_major)
-            tell_operand(machine, inst, lane, cta, where)
+            read.append(OperandRead(lane, cta, where))
         return numbers(patterns, kind)
 
+    read: list[OperandRead] = []
+
     def step(mask: Mask) -> None:
+        try:
+            multiply(mask)
+        finally:  # those before one that faults, too
+            if read:
+                tell_operands(machine, inst, read)
+                read.clear()
+
+    def multiply(mask: Mask) -> None:
         for first in warpgroups(machine, inst, mask):
             if fragment_a is None:
                 x = operand(a, first, 64, k_a, abits, atype, turned_a)

@@ -6,6 +6,7 @@ the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from ...numerics import formats
 from ..machine.program import SHARED_BASE
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
+    from ..machine.machine import Machine, OperandRead
     from ..machine.program import Inst
 
 Array = Any
@@ -120,10 +121,10 @@ def chunk_addresses(rows: int, k_bytes: int, row_bytes: int, k: int, d: Descript
     return address
 
 
-def tell_operand(machine: Machine, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool = False) -> None:
-    """Tell the observers that a tensor core reads the chunks at these addresses of a CTA; `of_a`: they are its A."""
+def tell_operands(machine: Machine, inst: Inst, reads: Sequence[OperandRead], *, of_a: bool = False) -> None:
+    """Tell the observers which chunks tensor cores read; `of_a`: they are an A."""
     for observer in machine.observers:
-        observer.operand_read(inst, lane, cta, addresses, of_a=of_a)
+        observer.operands_read(inst, reads, of_a=of_a)
 
 
 class OperandError(Exception):

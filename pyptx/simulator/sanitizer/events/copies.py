@@ -4,12 +4,13 @@ they are issued, and kept as theirs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....dialects.ptx.async_copy import CpAsyncMbarrierArrive
-from ...machine.machine import Action
+from ...machine.machine import Action, OperandRead
 from ...machine.pending import Copy
 from ...machine.program import SHARED_BASE, Inst
 from ..rules.clusters import Clusters
@@ -23,9 +24,9 @@ from ..rules.rounds import Rounds
 from ..rules.tensor_maps import TensorMaps
 from ..rules.uninitialised_memory import UninitialisedMemory
 from ..state.clocks import Clock
-from ..state.context import Context, Part
+from ..state.context import Context, Part, Reported
 from ..state.copies import Copies, State, reduces
-from ..state.order import Order, alike, granules_of
+from ..state.order import Order, firsts, granules_of, neighbours
 from ..state.phases import Phases
 from ..state.shadow import ASYNC, GPU, WEAK, Space
 
@@ -99,7 +100,7 @@ class Asynchronous(Part):
         for slot in copy.barriers:
             self.mbarriers.check_fence(inst, lane, slot, "bulk copy")
             cta = self.phases.cta_of(slot)
-            state.columns[cta] = self.clocks.column(cta // self.machine.cluster_size, slot)
+            self.copies.tells(state, cta, self.clocks.column(cta // self.machine.cluster_size, slot))
             self.copies.on_barrier.setdefault(slot, []).append(state)
         if self.repeated.repeats(state):
             return
@@ -158,10 +159,11 @@ class Asynchronous(Part):
         self.memory.read(inst, space, index, lanes, written)
         if self.clocks.too_large:
             return
-        races.check(inst, space, index, lanes, written, 0, "read", "written")
+        part = slice(None) if state.copy.mechanism == "group" else firsts(written)
+        races.check(inst, space, index[part], lanes[part], written[part], 0, "read", "written")
         races.against_updates(inst, space, index, lanes, WEAK, "read")
         if bulk:
-            self.proxies.check(inst, space, index, int(lanes[0]), written)
+            self.proxies.check(inst, space, index[part], int(lanes[0]), written[part])
         stamps = (self.order.numbers[lanes] if lanes.size > 1 else self.order.numbers[lanes[0]]) + (
             state.copy.time << 32 | ASYNC
         )
@@ -170,63 +172,108 @@ class Asynchronous(Part):
 
     def _writes(self, state: State, space: Space, index: Array, lanes: Array, bulk: bool) -> None:
         races, inst = self.races, state.copy.inst
+        one = state.copy.mechanism != "group"
         stamp = self.order.numbers[lanes] + (state.copy.time << 32 | ASYNC)
         self.context.touched(inst, space, index, lanes, writes=True)
-        written = space.write[index]
+        where = neighbours(index) if one else index
+        written = space.write[where]
         if space.name == "global" and reduces(inst):
             self.memory.read(inst, space, index, lanes, written)
         if not self.clocks.too_large:
             kind = GPU if reduces(inst) else WEAK
             strong = GPU if reduces(inst) and inst.family.proxy != "async" else WEAK
             """Operations of different proxies are never morally strong (8.7)."""
-            races.check(inst, space, index, lanes, written, strong, "written", "written")
+            part = firsts(written) if one else slice(None)
+            races.check(inst, space, index[part], lanes[part], written[part], strong, "written", "written")
             races.against_updates(inst, space, index, lanes, strong, "written")
             if kind != WEAK:
                 space.replaced(index, written, np.int64(0))
             elif space.updates is not None:
                 space.updates.forget(index)
             if bulk:
-                self.proxies.check(inst, space, index, int(lanes[0]), written)
-            races.against_readers(inst, space, index, lanes, strong, one=state.copy.mechanism != "group")
+                self.proxies.check(inst, space, index[part], int(lanes[0]), written[part])
+            races.against_readers(inst, space, index, lanes, strong, one=one)
             if bulk and not self.context.findings.has(RACE, inst.number):
                 self.proxies.check_reuse(inst, space, index, int(lanes[0]))
             if kind == WEAK:
-                space.reads.forget(index)
+                space.reads.forget(where)
             if space.chain is not None:
                 space.chain[index] = stamp
             self.non_coherent.written(inst, space, index, lanes)
-        space.write[index] = stamp
+        space.write[where] = stamp
 
-    def operand_read(self, inst: Inst, lane: int, cta: int, addresses: Array, *, of_a: bool) -> None:
-        """A matrix instruction that the warpgroup from a lane on, or a thread, issues will read these 16-byte chunks."""
-        now = self.context.tick(inst)
-        kind = inst.family.starts
-        if kind == "wgmma":
-            lanes = np.arange(lane, lane + 128, 32)  # one thread for each warp
-            group = self.registers.committed[lanes // 32]
-        else:
-            lanes, group = np.array([lane]), 0
-        state = self.copies.issue(Copy(inst, lanes, kind, lambda: None, group=group), lanes, now)
-        state.of_a = of_a
-        if kind == "wgmma":
-            self.copies.open.append(state)
+    def operands_read(self, inst: Inst, reads: Sequence[OperandRead], *, of_a: bool) -> None:
+        """A matrix instruction that warpgroups, or a thread, issue will read these 16-byte chunks.
+
+        Reads do not race with each other: those of one shape are checked at once, and one by one only if there is something to report.
+        """
+        shapes: dict[tuple[int, ...], list[OperandRead]] = {}
+        for read in reads:
+            shapes.setdefault(read.addresses.shape, []).append(read)
+        together = [self._operands(same) for same in shapes.values()]
+        if len(reads) == 1 or not self._nothing_wrong(inst, together):
+            together = [self._operands([read]) for read in reads]
+            for lanes, granules in together:
+                self._check_operands(inst, lanes, granules)
+        for lanes, granules in together:
+            self._keep_operands(inst, lanes, granules, of_a=of_a)
+
+    def _operands(self, reads: Sequence[OperandRead]) -> tuple[Array, Array]:
+        """(lanes, the granules of each) of reads of one shape."""
         space = self.shadow.shared
-        races = self.races
-        first = cta * self.machine.shared.shape[1] - SHARED_BASE + addresses.reshape(-1)
-        index, chosen = granules_of(space, first, np.full(first.size, lane), 16)
+        lanes, ctas = (np.array(numbers) for numbers in zip(*((r.lane, r.cta) for r in reads), strict=True))
+        first = np.array([r.addresses.reshape(-1) for r in reads])
+        first += (ctas * self.machine.shared.shape[1] - SHARED_BASE)[:, None]
+        index, _ = granules_of(space, first.reshape(-1), lanes, 16)
+        return lanes, index.reshape(lanes.size, -1)
+
+    def _nothing_wrong(self, inst: Inst, reads: Iterable[tuple[Array, Array]]) -> bool:
+        self.context.trial = True
+        try:
+            for lanes, granules in reads:
+                self._check_operands(inst, lanes, granules)
+        except Reported:
+            return False
+        finally:
+            self.context.trial = False
+        return True
+
+    def _check_operands(self, inst: Inst, lanes: Array, granules: Array) -> None:
+        """Check reads of matrix operands: the granules of each lane."""
+        space, races = self.shadow.shared, self.races
+        index, chosen = granules.reshape(-1), np.repeat(lanes, granules.shape[1])
         self.context.touched(inst, space, index, chosen, reads=True)
-        written = space.write[index]
-        self.memory.read(inst, space, index, chosen, written)
+        written = space.write[granules]
+        self.memory.read(inst, space, index, chosen, written.reshape(-1))
         if self.clocks.too_large:
             return
-        part = alike(written)
-        before = written[part]
+        part = firsts(written)
+        before = written.reshape(-1)[part]
         races.check(inst, space, index[part], chosen[part], before, 0, "read", "written")
         races.against_updates(inst, space, index, chosen, WEAK, "read")
-        self.proxies.check(inst, space, index[part], lane, before)
-        space.reads.put(
-            index, self.order.numbers[lane] + (now << 32 | ASYNC), int(np.max(self.order.floor(space, chosen[:1])))
-        )
+        self.proxies.check_all(inst, space, index[part], chosen[part], before)
+
+    def _keep_operands(self, inst: Inst, lanes: Array, granules: Array, *, of_a: bool) -> None:
+        """Reads of matrix operands have begun."""
+        kind, space = inst.family.starts, self.shadow.shared
+        times: list[int] = []
+        for lane in lanes.tolist():
+            times.append(self.context.tick(inst))
+            if kind == "wgmma":
+                by = np.arange(lane, lane + 128, 32)  # one thread for each warp
+                group = self.registers.committed[by // 32]
+            else:
+                by, group = np.array([lane]), 0
+            state = self.copies.issue(Copy(inst, by, kind, lambda: None, group=group), by, times[-1])
+            state.of_a = of_a
+            if kind == "wgmma":
+                self.copies.open.append(state)
+        if self.clocks.too_large:
+            return
+        stamps = self.order.numbers[lanes] + (np.array(times) << 32 | ASYNC)
+        floor = np.broadcast_to(self.order.floor(space, lanes), lanes.shape)
+        count = granules.shape[1]
+        space.reads.put(granules.reshape(-1), np.repeat(stamps, count), np.repeat(floor, count))
 
     # ------------------------------------------------------------------------------------------------------- completion
 

@@ -34,6 +34,7 @@ class Clusters(Part):
     def start(self) -> None:
         self.visits: dict[int, dict[int, tuple[int, Inst]]] = {}
         """CTA -> when threads of others arrived last at one of its mbarriers."""
+        self.all_begun = False
         self.begun = np.zeros(self.machine.ctas, np.bool_)
         """CTAs that may know that all CTAs of their cluster have begun: one of their threads has waited for the cluster, or
         for an mbarrier, which another CTA may have completed.
@@ -41,12 +42,14 @@ class Clusters(Part):
 
     def met(self, lanes: Array) -> None:
         """Lanes have waited for what another CTA may have completed."""
-        self.begun[self.machine.cta_of_lane[lanes]] = True
+        if not self.all_begun:
+            self.begun[self.machine.cta_of_lane[lanes]] = True
+            self.all_begun = bool(self.begun.all())
 
     def touched(
         self, inst: Inst, space: Space, index: Array, lanes: Array, *, reads: bool = False, writes: bool = False
     ) -> None:
-        if space.name == "shared" and self.machine.cluster_size > 1:
+        if space.name == "shared" and self.machine.cluster_size > 1 and not self.all_begun:
             self._check_begun(inst, lanes, space, index)
 
     def _check_begun(self, inst: Inst, lanes: Array, space: Space, index: Array) -> None:

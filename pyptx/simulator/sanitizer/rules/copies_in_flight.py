@@ -68,6 +68,12 @@ class CopiesInFlight(Part):
         self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array, now: str, before: str
     ) -> None:
         """Accesses to what copies have written or read."""
+        if space.name == "shared":
+            ctas = (index << space.shift) // self.machine.shared.shape[1]
+            late = np.flatnonzero(~self.copies.settled(lanes, stamps, ctas))
+            if not late.size:
+                return
+            index, lanes, stamps = index[late], lanes[late], stamps[late]
         times = stamps >> 32 & TIME
         single = times.size == 1
         for time in [int(times[0])] if single else np.unique(times).tolist():

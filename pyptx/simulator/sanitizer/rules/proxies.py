@@ -9,7 +9,7 @@ import numpy as np
 from ...machine.program import Inst
 from ..rule import Rule, Tolerated
 from ..state.context import Context, Part
-from ..state.order import Order, alike
+from ..state.order import Order, firsts, neighbours
 from ..state.shadow import ASYNC, THREAD, Space
 
 Array = Any
@@ -38,8 +38,9 @@ class Proxies(Part):
     def __init__(self, context: Context):
         super().__init__(context)
         self.order = context.part(Order)
-        self.unnamed = {i.number for i in self.machine.program.instructions if not i.family.proxy}
-        """Instructions whose stores are of no proxy that the manual names."""
+        instructions = self.machine.program.instructions
+        self.named = np.array([bool(i.family.proxy) for i in instructions], np.bool_)
+        """By number: whether an instruction's stores are of a proxy that the manual names."""
         self.waited = np.zeros(self.machine.lanes, np.int64)
         """When each lane last waited for an mbarrier."""
 
@@ -51,10 +52,7 @@ class Proxies(Part):
 
     def check(self, inst: Inst, space: Space, index: Array, lane: int, stamps: Array) -> None:
         """What ordinary stores wrote must pass a proxy fence before the async proxy touches it."""
-        generic = np.flatnonzero((stamps != 0) & (stamps < ASYNC))
-        if self.unnamed and generic.size:
-            times = (stamps[generic] >> 32).tolist()
-            generic = generic[[self.context.times[t] not in self.unnamed for t in times]]
+        generic = self._generic(stamps)
         if not generic.size:
             return
         stamps = stamps[generic]
@@ -79,16 +77,32 @@ class Proxies(Part):
             other=other,
         )
 
+    def _generic(self, stamps: Array) -> Array:
+        """Those of stamps that ordinary stores have."""
+        generic = np.flatnonzero((stamps != 0) & (stamps < ASYNC))
+        if generic.size:
+            generic = generic[self.named[self.context.numbers_at(stamps[generic] >> 32)]]
+        return generic
+
+    def check_all(self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array) -> None:
+        """`check` for several lanes at once."""
+        generic = self._generic(stamps)
+        for lane in np.unique(lanes[generic]).tolist() if generic.size else ():
+            mine = generic[lanes[generic] == lane]
+            self.check(inst, space, index[mine], lane, stamps[mine])
+
     def check_reuse(self, inst: Inst, space: Space, index: Array, lane: int) -> None:
         """What a thread has read by an ordinary load is overwritten by the async proxy. Where a barrier or an mbarrier is
         between the two, this is silent: it is how CUTLASS and Triton release a stage.
         """
         clocks = self.clocks
         own = int(self.order.numbers[lane])
+        where = neighbours(index)
         since = max(int(clocks.floor[lane]), int(clocks.warp_floor[lane]), int(self.waited[lane]))
         for table in space.reads.tables:
-            stamps = table[index]
-            stamps = stamps[alike(stamps)]
+            stamps = table[where]
+            part = firsts(stamps)
+            stamps = stamps[part]
             at = np.flatnonzero((stamps & THREAD == own) & (stamps >> 32 > since) & (stamps < ASYNC))
             if not at.size:
                 continue
@@ -105,7 +119,7 @@ class Proxies(Part):
                 "proxies",
                 lane,
                 space=space,
-                byte=int(index[at[first]]) << space.shift,
+                byte=int(index[part[at[first]]]) << space.shift,
                 other=self.context.instruction_at(int(times[first])),
             )
             return

@@ -19,7 +19,7 @@ from ..rule import Rule
 from ..state.context import Context, Part
 from ..state.lockstep import Lockstep
 from ..state.observation import Observation, scalar_size
-from ..state.order import Order, alike
+from ..state.order import Order, firsts, neighbours
 from ..state.scopes import Scopes
 from ..state.shadow import ASYNC, GPU, THREAD, WEAK, Space
 from ..state.unused import Unused
@@ -174,11 +174,15 @@ class Races(Part):
         self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, *, one: bool = False
     ) -> None:
         """`one`: all of it is done by one lane."""
+        if not one:
+            for table in space.reads.tables:
+                self.check(inst, space, index, lanes, table[index], kind, "written", "read")
+            return
+        where = neighbours(index)
         for table in space.reads.tables:
-            read = table[index]
-            part = alike(read) if one else slice(None)
-            read, by = read[part], lanes[part]
-            self.check(inst, space, index[part], by, read, kind, "written", "read")
+            read = table[where]
+            part = firsts(read)
+            self.check(inst, space, index[part], lanes[part], read[part], kind, "written", "read")
 
     def against_updates(
         self, inst: Inst, space: Space, index: Array, lanes: Array, kind: int, now: str, same: Any = None

@@ -58,7 +58,6 @@ class UninitialisedMemory(Part):
         """Report a read, and where its value is used."""
         if inst.number in self.told:
             return
-        self.told.add(inst.number)
         what = f"the output {self.shadow.tensor_at(byte)}" if space.name == "global" else f"{space.name} memory"
         self.report(
             UNINITIALISED[space.name],
@@ -70,3 +69,4 @@ class UninitialisedMemory(Part):
             other=use,
             role="the use of its value",
         )
+        self.told.add(inst.number)

@@ -200,7 +200,7 @@ class Clocks:
         local = self.local[lanes]
         row = np.zeros(self.width, np.int32)
         if self.matrix is not None:
-            row = self.matrix[g, local].max(axis=0)
+            row = self.matrix[g, _neighbours(local)].max(axis=0)
         self._add_barriers(row, lanes, local, self.floor, self.warp_floor)
         if fences is None:
             row[local] = self.now
@@ -215,7 +215,7 @@ class Clocks:
         key = self.first_group + g
         clock.rows[key] = row
         for proxy, rows in zip(self.proxies, clock.proxies, strict=False):
-            rows[key] = proxy[g, local].max(axis=0)
+            rows[key] = proxy[g, _neighbours(local)].max(axis=0)
             if fences is not None:
                 rows[key] = np.minimum(rows[key], int(fences.time[lanes].max()))
         if self.any_foreign:
@@ -246,13 +246,12 @@ class Clocks:
         groups = self.group_of[lanes]
         for g in np.unique(groups).tolist():
             here = lanes[groups == g]
-            local = self.local[here]
+            local = _neighbours(self.local[here])
             key = self.first_group + g
             for table, rows in ((matrix, clock.rows), *zip(self.proxies, clock.proxies, strict=False)):
                 row = rows.get(key)
                 if row is not None:
-                    n = row.size
-                    table[g, local, :n] = np.maximum(table[g, local, :n], row)
+                    table[g, local, : row.size] = np.maximum(table[g, local, : row.size], row)
             if len(clock.rows) > (key in clock.rows):
                 self.any_foreign = True
                 _learn(self.foreign, here, {k: v for k, v in clock.rows.items() if k != key})
@@ -381,6 +380,12 @@ class Clocks:
         if key == self.first_group + g:
             return self.proxies[number][g, int(self.local[lane])] if self.proxies else None
         return (self.foreign_proxies[number][lane] or {}).get(key)
+
+
+def _neighbours(local: Array) -> Any:
+    """Threads of a cluster, in order, as a slice if no other is between them."""
+    first, count = int(local[0]), local.size
+    return slice(first, first + count) if int(local[-1]) - first == count - 1 else local
 
 
 def _collect(into: Rows, tables: list[Rows | None], lanes: np.ndarray) -> None:

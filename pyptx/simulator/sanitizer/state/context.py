@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -25,6 +26,10 @@ TIME = (1 << 30) - 1
 P = TypeVar("P", bound="Part")
 
 
+class Reported(Exception):
+    """There is something to report, in a trial."""
+
+
 class Context:
     """The machine that is watched, its shadow memory and clocks, and what was found."""
 
@@ -39,8 +44,10 @@ class Context:
         self.clocks = Clocks(
             machine, {fenced_spaces(i) for i in instructions if i.fences == "async"} if asynchronous else ()
         )
-        self.times: list[int] = [0]
+        self.times = array("i", [0])
         """Number of the instruction that ran at each time."""
+        self.trial = False
+        """Whether nothing is reported now: `Reported` is raised in its place."""
         self.first_lane = 0
         """The number over the grid of the first thread of the batch."""
         self._parts: dict[type[Part], Part] = {}
@@ -82,6 +89,10 @@ class Context:
         """The instruction that ran at a time."""
         return self.machine.program.instructions[self.times[time]]
 
+    def numbers_at(self, times: Array) -> Array:
+        """The numbers of the instructions that ran at some times."""
+        return np.frombuffer(self.times, np.intc)[times]
+
     def written(self, allocation: Allocation, offsets: Array) -> Array:
         """Those of these bytes of an allocation that the launch has written so far."""
         space = self.shadow.memory
@@ -119,6 +130,8 @@ class Context:
         """Keep a finding, the first of its rule between these instructions. `role`: what `other` is to it. Hint and severity
         are those of the rule unless given.
         """
+        if self.trial:
+            raise Reported
         if not self.findings.wants(rule, inst.number, None if other is None else other.number, key):
             return
         lanes = np.unique(np.atleast_1d(lanes))

@@ -13,7 +13,8 @@ import numpy as np
 
 from ...machine.pending import Copy
 from ...machine.program import Inst
-from .context import Context, Part
+from .context import TIME, Context, Part
+from .shadow import THREAD
 
 Array = Any
 
@@ -58,6 +59,10 @@ class Copies(Part):
         """Those that are waited for in groups, and are not complete for all who issued them."""
         self.on_barrier: dict[int, list[State]] = {}
         """Mbarrier -> the copies that tell it, and nobody has waited for it since."""
+        self.waits = np.zeros((0, 4), np.int32)
+        """By time of issue: when each warp has waited for a wgmma; TIME before that, and for others."""
+        self.columns = np.zeros((0, self.machine.cluster_size), np.int32)
+        """By time of issue: the columns of the mbarriers that tell of a copy, for each CTA of the cluster; 0 for none."""
 
     def start(self) -> None:
         self.open.clear()
@@ -70,7 +75,51 @@ class Copies(Part):
         numbers = lanes + self.context.first_lane
         state = State(copy, lanes, done, read_done, told, numbers, first_group=self.clocks.first_group)
         self.at[now] = state
+        if now >= len(self.waits):
+            self._grow(2 * now + 64)
         return state
+
+    def _grow(self, count: int) -> None:
+        more = count - len(self.waits)
+        self.waits = np.concatenate([self.waits, np.full((more, 4), TIME, np.int32)])
+        self.columns = np.concatenate([self.columns, np.zeros((more, self.columns.shape[1]), np.int32)])
+
+    def tells(self, state: State, cta: int, column: int) -> None:
+        """A copy completes on an mbarrier of a CTA, with this column."""
+        state.columns[cta] = column
+        row = self.columns[state.copy.time]
+        row[...] = column if len(state.columns) == 1 else 0  # each CTA of a multicast has a barrier of its own
+        for at, known in state.columns.items():
+            row[at % row.size] = known
+
+    def settled(self, lanes: Array, stamps: Array, ctas: Array) -> Array:
+        """Which accesses of shared memory are known to come after the operations with these stamps; of the others it is to be found
+        out. `ctas`: whose memory it is.
+        """
+        clocks, machine = self.clocks, self.machine
+        times = stamps >> 32 & TIME
+        issuers = (stamps & THREAD) - self.context.first_lane
+        waits = self.waits[times]
+        one = int(lanes[0])
+        alone = not np.count_nonzero(lanes != one)
+        if alone and clocks.matrix is not None:  # what it knows of each warp
+            group = int(clocks.group_of[one])
+            warps = clocks.matrix[group, clocks.local[one], : clocks.per].reshape(-1, 32).max(axis=1)
+            first = clocks.local[issuers] // 32
+            known = warps[np.minimum(first[:, None] + np.arange(4), warps.size - 1)]
+            over = ((waits <= known) & (clocks.group_of[issuers] == group)[:, None]).any(axis=1)
+        else:
+            over = np.zeros(lanes.size, np.bool_)
+        over |= (waits.min(axis=1) <= clocks.floor[lanes]) & (
+            machine.cta_of_lane[issuers] == machine.cta_of_lane[lanes]
+        )
+        if clocks.matrix is None:
+            return over
+        columns = self.columns[times, ctas % machine.cluster_size]
+        known = columns < clocks.matrix.shape[2]
+        columns = np.where(known, columns, 0)
+        known &= columns > 0
+        return over | (known & (clocks.matrix[clocks.group_of[lanes], clocks.local[lanes], columns] >= times))
 
     def waited(self, mechanism: str, lanes: Array, newest: Array, now: int, *, read: bool = False) -> None:
         """Lanes wait for their groups before `newest`. `read`: only until their sources are read."""
@@ -84,6 +133,8 @@ class Copies(Part):
                     state.read_done[over & (state.read_done == 0)] = now
                     if not read:
                         state.done[over & (state.done == 0)] = now
+                        if mechanism == "wgmma":
+                            self.waits[state.copy.time] = np.where(state.done, state.done, TIME)
                         if np.count_nonzero(state.done) == state.done.size:
                             continue
             kept.append(state)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...machine.program import Address, Inst, Program, Reg, leaves
 from ...machine.registry import dtype_of
-from .context import Context, Part
+from .context import TIME, Context, Part
 from .order import Order
 from .patterns import Patterns, kind_of
 from .shadow import ASYNC, CLUSTER, CTA, GPU, THREAD, WEAK, Space
@@ -73,8 +73,7 @@ class Observation(Part):
         ok |= (scope == CLUSTER) & inside & (cta // m.cluster_size == mine // m.cluster_size)
         ok |= who == self.order.numbers[lanes]
         if self.mixed and np.count_nonzero(ok):
-            times = self.context.times
-            ok &= self.sizes[[times[t] for t in (stamps >> 32 & 0x3FFF_FFFF).tolist()]] == scalar_size(inst)
+            ok &= self.sizes[self.context.numbers_at(stamps >> 32 & TIME)] == scalar_size(inst)
         return ok
 
     def observes(self, inst: Inst, lanes: Array, written: Array, kind: int) -> Array:
