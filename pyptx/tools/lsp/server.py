@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
-from pygls.lsp.server import LanguageServer
 
-from ... import __version__
-from ...diagnostics import Diagnostic, PTXError
-from ...parser.diagnose import diagnose_text
+from ...diagnostics import PTXError
+from .calls import add_calls
 from .completion import completions
+from .document import LARGE, Document
 from .hover import hover_text, instruction_at
-from .inlay import Inlay, inlay_hints
-from .names import Definition, Names
+from .lenses import add_lenses
+from .names import Definition
+from .session import PtxServer, diagnostic_of, safely
 
 __all__ = ["make_server"]
 
-LOG = logging.getLogger(__name__)
-LARGE = 2 << 20
-"""Characters from which on a file is judged when it is opened and saved only."""
-SEVERITIES = {
-    "error": lsp.DiagnosticSeverity.Error,
-    "warning": lsp.DiagnosticSeverity.Warning,
-    "advice": lsp.DiagnosticSeverity.Information,
-    "note": lsp.DiagnosticSeverity.Hint,
-}
 ITEMS = {
     "opcode": lsp.CompletionItemKind.Function,
     "modifier": lsp.CompletionItemKind.EnumMember,
@@ -50,123 +36,6 @@ SYMBOLS = {
 }  # fmt: skip
 TOKENS = ["comment", "string", "number", "keyword", "function", "modifier", "variable", "parameter", "label", "macro"]
 """The legend of semantic tokens."""
-
-
-class Document:
-    """A text with its names and where its lines begin. Lines of the protocol end with CR, LF or both, those of diagnostics with LF.
-    Columns of the protocol are UTF-16 code units (LSP 3.17, Position), those of
-    diagnostics and of the text are characters.
-    """
-
-    def __init__(self, text: str, version: int | None):
-        self.text, self.version = text, version
-        self.starts = [0, *(m.end() for m in re.finditer("\r\n?|\n", text))]
-        self.lines = [0, *(m.end() for m in re.finditer("\n", text))]
-        """Where the lines of diagnostics begin."""
-        self.wide = [m.start() for m in re.finditer("[\U00010000-\U0010ffff]", text)]
-        """Characters of two UTF-16 code units."""
-        self._names: Names | None = None
-        self.found: list[Diagnostic] = []
-        self._hints: list[Inlay] | None = None
-
-    @property
-    def hints(self) -> list[Inlay]:
-        if self._hints is None:
-            self._hints = inlay_hints(self.text) if len(self.text) <= LARGE // 4 else []
-        return self._hints
-
-    @property
-    def names(self) -> Names:
-        if self._names is None:
-            self._names = Names(self.text)
-        return self._names
-
-    def offset(self, position: lsp.Position) -> int:
-        line = min(position.line, len(self.starts) - 1)
-        end = self.starts[line + 1] - 1 if line + 1 < len(self.starts) else len(self.text)
-        found = self.starts[line] + position.character
-        for at in self.wide[bisect_left(self.wide, self.starts[line]) :]:
-            if at >= found:
-                break
-            found -= 1
-        return min(found, end)
-
-    def position(self, offset: int) -> lsp.Position:
-        line = bisect_right(self.starts, offset) - 1
-        return lsp.Position(line, self.units(self.starts[line], offset))
-
-    def units(self, start: int, end: int) -> int:
-        """The length of a part of the text in UTF-16 code units."""
-        return end - start + bisect_left(self.wide, end) - bisect_left(self.wide, start)
-
-    def place(self, line: int, column: int) -> int:
-        """The offset of a line and a column that count from 1, as diagnostics have them."""
-        return self.lines[min(line, len(self.lines)) - 1] + max(column - 1, 0)
-
-    def range(self, start: int, end: int) -> lsp.Range:
-        return lsp.Range(self.position(start), self.position(end))
-
-    def line_end(self, line: int) -> int:
-        """The offset where a line ends, which counts from 1, as diagnostics have it."""
-        return len(self.text) if line >= len(self.lines) else self.lines[line] - 1
-
-
-def safely(default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """An exception becomes a line in the log and an empty answer: the server goes on."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def guarded(*args: Any) -> Any:
-            try:
-                return function(*args)
-            except Exception:
-                LOG.exception("%s failed", function.__name__)
-                return default() if callable(default) else default
-
-        return guarded
-
-    return decorate
-
-
-class PtxServer(LanguageServer):
-    """One client: its open documents."""
-
-    def __init__(self) -> None:
-        super().__init__("pyptx", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
-        self.documents: dict[str, Document] = {}
-
-    def document(self, uri: str) -> Document:
-        """The current text of a document; what was computed of it is kept until it changes."""
-        source = self.workspace.get_text_document(uri)
-        known = self.documents.get(uri)
-        if known is None or known.version != source.version:
-            known = self.documents[uri] = Document(source.source, source.version)
-        return known
-
-    def judge(self, uri: str) -> None:
-        """Publish the diagnostics of a document."""
-        document = self.document(uri)
-        try:
-            document.found = diagnose_text(document.text)
-        except Exception:
-            LOG.exception("diagnosing %s failed", uri)
-            document.found = []
-        items = [diagnostic_of(document, d) for d in document.found[:1000]]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, items, document.version))
-
-
-def diagnostic_of(document: Document, d: Diagnostic) -> lsp.Diagnostic:
-    start = document.place(d.line or 1, d.column or 1)
-    end = document.line_end(d.line or 1)
-    word = re.compile(r"[%.\w$:]+|.").match(document.text, start)
-    if d.column is not None and word is not None and word.end() <= end:
-        end = word.end()
-    return lsp.Diagnostic(
-        document.range(min(start, end), end),
-        d.message + (f"\n{d.hint}" if d.hint else ""),
-        severity=SEVERITIES[d.severity],
-        source="pyptx",
-    )
 
 
 def symbol_of(document: Document, d: Definition, end: int | None = None) -> lsp.DocumentSymbol:
@@ -245,15 +114,15 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
     @feature(lsp.TEXT_DOCUMENT_HOVER)
     @safely(None)
     def hover(parameters: lsp.HoverParams) -> lsp.Hover | None:
-        document = server.document(parameters.text_document.uri)
-        text = hover_text(document.names, document.offset(parameters.position))
+        place = server.document(parameters.text_document.uri).inside(parameters.position)
+        text = None if place is None else hover_text(*place)
         return None if text is None else lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text))
 
     @feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "%", "@"]))
     @safely(list)
     def complete(parameters: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        document = server.document(parameters.text_document.uri)
-        found = completions(document.names, document.offset(parameters.position))
+        place = server.document(parameters.text_document.uri).inside(parameters.position)
+        found = [] if place is None else completions(*place)
         return [
             lsp.CompletionItem(item.label, kind=ITEMS[item.kind], detail=item.detail or None, sort_text=f"{i:05}")
             for i, item in enumerate(found)
@@ -330,6 +199,7 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
         ]
 
     @feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, lsp.SemanticTokensLegend(TOKENS, []))
+    @server.thread()
     @safely(lambda: lsp.SemanticTokens([]))
     def tokens(parameters: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
         return lsp.SemanticTokens(semantic_tokens(server.document(parameters.text_document.uri)))
@@ -340,6 +210,8 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
         from ..commands.fmt import format_text
 
         document = server.document(parameters.text_document.uri)
+        if document.language != "ptx" or len(document.text) > LARGE:
+            return None
         try:
             text = format_text(document.text)
         except PTXError:
@@ -375,23 +247,13 @@ def make_server() -> PtxServer:  # noqa: C901  the handlers of one server, as cl
                 )
         return found
 
-    @feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    @safely(list)
-    def inlays(parameters: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-        document = server.document(parameters.text_document.uri)
-        first, last = parameters.range.start.line, parameters.range.end.line
-        ends = [(document.position(document.line_end(hint.line)), hint) for hint in document.hints]
-        return [
-            lsp.InlayHint(at, hint.label, tooltip=hint.meaning, padding_left=True)
-            for at, hint in ends
-            if first <= at.line <= last
-        ]
-
     @feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=[",", " "]))
     @safely(None)
     def signature(parameters: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
         return signature_help(server.document(parameters.text_document.uri), parameters.position)
 
+    add_calls(server)
+    add_lenses(server)
     return server
 
 

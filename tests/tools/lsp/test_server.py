@@ -2,105 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import sys
-import time
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from pathlib import Path
 
 import pytest
 from lsprotocol import types as lsp
-from pygls.lsp.client import LanguageClient
 
-URI = "file:///kernel.ptx"
-TEXT = """.version 8.0
-.target sm_90a
-.address_size 64
-.global .align 4 .b32 table[4] = {1, 2, 3, 4};
-.visible .entry k(.param .u64 out, .param .u32 n)
-{
-	.reg .pred %p<2>;
-	.reg .b32 %r<10>, %one;
-	.reg .b64 %rd<4>;
-	.shared .align 16 .b8 buf[64];
-	ld.param.u64 %rd1, [out];
-	mov.u32 %r1, %tid.x;
-	mov.b32 %one, 1;
-	{
-		.reg .b32 %one;
-		mov.b32 %one, 2;
-	}
-$loop:
-	setp.eq.u32 %p1, %r1, %one;
-	@%p1 bra $loop;
-	st.global.u32 [%rd1], %r1;
-	ret;
-}
-"""
-
-
-class Client(LanguageClient):
-    """A client that remembers what the server published last, and waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__("test", "1")
-        self.published: asyncio.Queue[list[lsp.Diagnostic]] = asyncio.Queue()
-
-        @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def keep(parameters: lsp.PublishDiagnosticsParams) -> None:
-            self.published.put_nowait(list(parameters.diagnostics))
-
-    async def next_diagnostics(self) -> list[lsp.Diagnostic]:
-        return await asyncio.wait_for(self.published.get(), 60)
-
-
-def with_client(test: Callable[[Client], Awaitable[None]]) -> Callable[[], None]:
-    """Runs a test with a server of its own, which must still answer afterwards."""
-
-    async def session() -> None:
-        client = Client()
-        await client.start_io(sys.executable, "-m", "pyptx.tools.cli", "lsp")
-        await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
-        client.initialized(lsp.InitializedParams())
-        await test(client)
-        await asyncio.wait_for(client.shutdown_async(None), 60)
-        client.exit(None)
-        await client.stop()
-
-    @wraps(test)
-    def run() -> None:
-        asyncio.run(session())
-
-    del run.__wrapped__  # pytest would ask for its argument
-    return run
-
-
-def place(text: str, piece: str, shift: int = 0, occurrence: int = 0) -> lsp.Position:
-    at = [m.start() for m in re.finditer(re.escape(piece), text)][occurrence] + shift
-    return lsp.Position(text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1)
-
-
-def named() -> lsp.TextDocumentIdentifier:
-    return lsp.TextDocumentIdentifier(URI)
-
-
-async def opened(client: Client, text: str = TEXT) -> list[lsp.Diagnostic]:
-    client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(URI, "ptx", 1, text)))
-    return await client.next_diagnostics()
-
-
-async def changed(
-    client: Client, version: int, start: lsp.Position, end: lsp.Position, text: str
-) -> list[lsp.Diagnostic]:
-    client.text_document_did_change(
-        lsp.DidChangeTextDocumentParams(
-            lsp.VersionedTextDocumentIdentifier(version, URI),
-            [lsp.TextDocumentContentChangePartial(lsp.Range(start, end), text)],
-        )
-    )
-    return await client.next_diagnostics()
+from tests.tools.lsp.client import TEXT, URI, Client, changed, named, opened, place, with_client
 
 
 @with_client
@@ -281,20 +188,6 @@ async def test_line_ends(client: Client) -> None:
         assert found.range.start == expected.range.start
         at = place(wrong, "mov.u33")
         assert await changed(client, 2, at, lsp.Position(at.line, at.character + 7), "mov.u32") == []
-
-
-@with_client
-async def test_edits_of_a_real_file(client: Client) -> None:
-    """A character at a time; the time of an edit is printed."""
-    files = Path(__file__).resolve().parents[2] / "data"
-    largest = max(files.rglob("*.ptx"), key=lambda p: p.stat().st_size, default=None)
-    text = TEXT if largest is None else largest.read_text(errors="replace")
-    await opened(client, text)
-    at = place(text, "ret;")
-    begin = time.perf_counter()
-    for version, letter in enumerate("add.s32 ", 2):
-        await changed(client, version, at, at, letter)
-    print(f"{(time.perf_counter() - begin) / 8 * 1000:.0f} ms an edit, {text.count(chr(10))} lines")
 
 
 @with_client
