@@ -9,7 +9,7 @@
 from .cards import ARCHITECTURES, CARDS, Architecture, Card, card_of
 from .facts import SOURCES, Fact
 from .predict import predict
-from .result import LineStalls, Prediction
+from .result import LineStalls, Prediction, Variant, WhatIf
 
 __all__ = [
     "ARCHITECTURES",
@@ -20,6 +20,8 @@ __all__ = [
     "Fact",
     "LineStalls",
     "Prediction",
+    "Variant",
+    "WhatIf",
     "card_of",
     "predict",
 ]

@@ -271,6 +271,12 @@ def predict_function(
         model = Model(function, geometry, card, ghz, used)
     except DidNotEnd as stopped:
         return unended(function, geometry, card, ghz, stopped.seen)
+    return conclude(model, clock, text)
+
+
+def conclude(model: Model, clock: float | None, text: Sequence[str]) -> Prediction:
+    """The prediction of a model; `clock`: what was asked for."""
+    function, geometry, card, ghz = model.function, model.geometry, model.card, model.clock
     middle = model.replays(model.parameters())
     fast, slow = model.replays(model.parameters(-1)).cycles, model.replays(model.parameters(1)).cycles
     low, high = min(fast, middle.cycles) * MODEL_ERROR[0], max(slow, middle.cycles) * MODEL_ERROR[1]
@@ -290,7 +296,7 @@ def predict_function(
         kernel=function.name, card=card.name, cycles=None if guessed else round(middle.cycles), low=low, high=high, clock_ghz=ghz,
         binds=_binds(utilisation, middle, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
         stalls=_stalls(middle), lines=_lines(function, middle, model, text), roofline=busiest, launch_us=LAUNCH_US,
-        loaded_ghz=None if clock else loaded, resident=model.resident, registers=used,
+        loaded_ghz=None if clock else loaded, resident=model.resident, registers=model.registers,
         waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
         l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated, notes=notes,
     )  # fmt: skip

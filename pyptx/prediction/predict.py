@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..diagnostics import PTXError
@@ -19,9 +19,10 @@ from ..simulator.machine.global_memory import Allocation, GlobalMemory
 from .bounds import count
 from .cards import Card, card_of
 from .emulation import Buffer, Geometry
-from .model import predict_function
+from .model import Model, predict_function
 from .pipes import asynchronous
 from .result import Prediction
+from .variants import Question
 
 __all__ = ["predict"]
 
@@ -47,9 +48,20 @@ def predict(
     shape, no llvmlite. `pyptx.runtime.compile.NoCompiler` without ptxas, `pyptx.runtime.ptxas.ToolNotFound` without nvdisasm.
     """
     wanted = card_of(card)
+    given = {"grid": grid, "block": block, "cluster": cluster, "smem": smem}
+    return _predict(kernel, args, given, wanted, clock, registers)
+
+
+def _predict(
+    kernel: Any,
+    args: tuple[object, ...],
+    given: dict[str, Any],
+    wanted: Card,
+    clock: float | None,
+    registers: int | None,
+) -> Prediction:
     ghz = _checked_clock(clock)
     options = _register_option(registers)
-    given = {"grid": grid, "block": block, "cluster": cluster, "smem": smem}
     prepared = prepare(_loaded(kernel), args, given, "predict")
     launch = launch_of(prepared)
     arch = arch_for(launch.target, wanted)
@@ -57,7 +69,25 @@ def predict(
     geometry = launch.geometry(function.shared_bytes)
     counted = count(prepared, geometry) if asynchronous(function) else None
     lines = launch.text.split("\n")
-    return predict_function(function, geometry, wanted, clock=ghz, text=lines, counted=counted)
+    found = predict_function(function, geometry, wanted, clock=ghz, text=lines, counted=counted)
+
+    def again(**change: Any) -> Prediction:
+        other = card_of(change["card"]) if "card" in change else wanted
+        return _predict(
+            change.get("kernel", kernel),
+            args,
+            given,
+            other,
+            change.get("clock", clock),
+            change.get("registers", registers),
+        )
+
+    def model() -> Model | None:
+        if asynchronous(function):
+            return None
+        return Model(function, geometry, wanted, ghz or wanted.boost_ghz.value, function.registers)
+
+    return replace(found, question=Question(again, model, ghz, lines))
 
 
 @dataclass(frozen=True)

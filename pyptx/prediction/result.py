@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-__all__ = ["LineStalls", "Prediction"]
+from ..diagnostics import PTXError
+from ..notebook import table
+
+__all__ = ["LineStalls", "Prediction", "Variant", "WhatIf"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,24 @@ class Prediction:
     notes: Sequence[str] = ()
     """What the model does not know about this kernel, and what it assumed."""
 
+    question: Any = field(default=None, repr=False, compare=False)
+    """What `what_if` needs to predict the launch again (`variants.Question`)."""
+
+    def what_if(
+        self, *, cards: Sequence[str] = (), clocks: Sequence[float] = (), registers: Sequence[int] = (), kernels: Mapping[str, Any] | None = None
+    ) -> WhatIf:  # fmt: skip
+        """What the launch would take with other CTAs per SM, stages of copies, registers, and without bank conflicts; on other cards, at
+        other clocks (GHz), with at most so many registers, and with other kernels that take the same arguments, by name.
+
+        The first three change what the model assumes, not the code: whether shared memory and registers allow it is not asked.
+        PTXError for a prediction that was not made by `predict`.
+        """
+        if self.question is None:
+            raise PTXError("what_if needs a prediction that predict made in this process")
+        from .variants import what_if
+
+        return what_if(self, self.question, cards, clocks, registers, kernels or {})
+
     def seconds(self, cycles: float | None = None, clock: float | None = None) -> float | None:
         """The time of so many cycles (default: those predicted) at a clock in GHz (default: this prediction's)."""
         cycles = self.cycles if cycles is None else cycles
@@ -88,7 +109,8 @@ class Prediction:
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
-        data: dict[str, Any] = asdict(self)
+        data: dict[str, Any] = asdict(replace(self, question=None))
+        del data["question"]
         data["predicted"] = True
         data["time_us"], data["range_us"] = self.time_us, self.range_us
         return data
@@ -161,3 +183,68 @@ class Prediction:
             f"<h3>{title}</h3><table>{rows}</table><h4>Predicted stalls by PTX line</h4>"
             f"<table><tr><th>share</th><th>line</th><th>waits for</th><th>PTX</th></tr>{lines}</table><ul>{notes}</ul>"
         )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The launch with one thing different."""
+
+    name: str
+    prediction: Prediction | None
+    lacking: str = ""
+    """Why there is no prediction."""
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A table of variants of a prediction. All times are predicted."""
+
+    base: Prediction
+    variants: Sequence[Variant]
+
+    HEAD = ("variant", "predicted us", "range", "against", "CTAs per SM", "registers", "bound by")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The texts of the table, the prediction itself first."""
+        return [self._row("as it is", self.base), *(self._row(v.name, v.prediction, v.lacking) for v in self.variants)]
+
+    def _row(self, name: str, found: Prediction | None, lacking: str = "") -> tuple[str, ...]:
+        if found is None:
+            return (name, "", "", "", "", "", lacking)
+        low, high = found.range_us
+        span = f"{low:,.2f} or more" if high is None else f"{low:,.2f} to {high:,.2f}"
+        time, base = found.time_us, self.base.time_us
+        against = "" if time is None or not base else f"{time / base:.2f}"
+        resident = str(found.resident) if found.resident else ""
+        return (
+            name,
+            "" if time is None else f"{time:,.2f}",
+            span,
+            against,
+            resident,
+            str(found.registers),
+            found.binds.partition(" (")[0],
+        )
+
+    def __str__(self) -> str:
+        rows = [self.HEAD, *self.rows()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(self.HEAD) - 1)]
+        lines = [f"{self.base.kernel} on {self.base.card}, what if (predicted, not measured)"]
+        for row in rows:
+            cells = [
+                row[0].ljust(widths[0]),
+                *(c.rjust(w) for c, w in zip(row[1:-1], widths[1:], strict=True)),
+                row[-1],
+            ]
+            lines.append("  " + "  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """As plain data: of each variant its name, and its prediction or what it lacks."""
+        return [
+            {"variant": v.name, "lacking": v.lacking or None, "prediction": v.prediction and v.prediction.as_json()}
+            for v in self.variants
+        ]
+
+    def _repr_html_(self) -> str:
+        return table(self.HEAD, self.rows())

@@ -50,11 +50,19 @@ def test_analyse_says_the_predicted_time(file: str, capsys: pytest.CaptureFixtur
     assert "k on H100 SXM (predicted, not measured)" in out and "k on L4 (predicted, not measured)" in out
 
 
+def test_analyse_has_a_table_of_variants(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["analyse", file, "--no-ptxas", "--time", "--card", "H100", "--card", "A100", "--what-if", *LAUNCH]
+    assert main([*words, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["predicted"]
+    (other,) = [v for v in first["what_if"] if v["variant"] == "on A100"]
+    assert other["prediction"]["cycles"] == second["cycles"] and other["lacking"] is None
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
         (["--time"], 2, '--time needs --card, such as --card "H100 SXM"'),
-        (["--card", "H100"], 2, "--card, --clock and --arg belong to --time"),
+        (["--card", "H100"], 2, "--card, --clock, --arg and --what-if belong to --time"),
         (["--time", "--card", "H100", "--block", "256"], 1, "k takes 2 arguments, not 0"),
         (["--time", "--card", "H1", *LAUNCH], 1, "'H1' is not a known card"),
         (["--time", "--card", "H100", "--arg", "x"], 1, "--arg x: write TYPE:VALUE"),

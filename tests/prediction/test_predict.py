@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -261,3 +262,35 @@ def test_without_ptxas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PTXAS", "/nowhere/ptxas")
     with pytest.raises(NoCompiler, match=r"\$PTXAS is '/nowhere/ptxas', which is not an executable file"):
         pyptx.predict(WAITS + "// not compiled before", np.ones(2, np.uint32), card="H100", grid=1, block=32)
+
+
+def test_what_if_says_what_conflicts_clock_and_card_do() -> None:
+    """Lanes 4 bytes apart have no conflicts: the same code with that stride is what the variant has to take. Cycles without DRAM do not depend on the clock."""
+    x = np.zeros(16, np.uint32)
+    launch: dict[str, Any] = {"card": "H100 SXM", "grid": 1, "block": 128}
+    found, free = (pyptx.predict(shared_loads(stride), x, **launch) for stride in (8, 4))
+    table = found.what_if(clocks=[0.99], cards=["H1000"])
+    by_name = {v.name: v for v in table.variants}
+    without, slower, unknown = by_name["without bank conflicts"], by_name["at 0.99 GHz"], by_name["on H1000"]
+    assert without.prediction is not None and without.prediction.cycles == free.cycles and free.cycles is not None
+    assert slower.prediction is not None and slower.prediction.cycles == found.cycles != free.cycles
+    assert unknown.prediction is None and unknown.lacking.startswith("'H1000' is not a known card")
+    assert "what if (predicted, not measured)" in str(table) and len(str(table).split("\n")) == 3 + len(table.variants)
+    assert "without bank conflicts" not in {v.name for v in free.what_if().variants}
+    with pytest.raises(PTXError, match="what_if needs a prediction that predict made"):
+        replace(found, question=None).what_if()
+
+
+def test_what_if_has_more_and_fewer_ctas_and_registers() -> None:
+    """A chain of dependent FFMA in one warp per CTA: an SM that has room for two at a time takes half as long as with one."""
+    x = np.zeros(16, np.float32)
+    found = pyptx.predict(chains(1, 40), x, card="A100", grid=108 * 64, block=32)
+    names = {v.name: v.prediction for v in found.what_if(registers=[24]).variants}
+    fewer = names[f"{found.resident - 1} CTAs per SM"]
+    assert fewer is not None and fewer.resident == found.resident - 1 and fewer.low > 0
+    bounded = names["at most 24 registers"]
+    assert bounded is not None and bounded.registers <= 24
+    kernels = found.what_if(kernels={"twice as long": chains(1, 80)}).variants
+    longer = next(v.prediction for v in kernels if v.name == "twice as long")
+    assert longer is not None and longer.cycles is not None and found.cycles is not None
+    assert longer.cycles / found.cycles == pytest.approx(2, rel=0.1)

@@ -94,13 +94,13 @@ def run(options: argparse.Namespace) -> int:
                     "target": module.target.target,
                     "refused": [asdict(d) for d in refused],
                     "functions": [as_json(r) for r in reports],
-                    **({"predicted": [p.as_json() for p in predicted]} if options.time else {}),
+                    **({"predicted": [timing.as_json(p, options) for p in predicted]} if options.time else {}),
                 },
                 indent=1,
             )
         )
     else:
-        print("\n\n".join([*(as_text(r, name) for r in reports), *map(str, predicted)]))
+        print("\n\n".join([*(as_text(r, name) for r in reports), *(timing.as_text(p, options) for p in predicted)]))
     return _refusal(refused)
 
 

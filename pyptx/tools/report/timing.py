@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...diagnostics import PTXError
-from ...prediction import CARDS, Prediction, predict
+from ...prediction import CARDS, Prediction, WhatIf, card_of, predict
 from ...runtime.compile import NoCompiler
 from ...sass import SassError
 from ...simulator import load
 from ..ptxas import ToolNotFound
 
-__all__ = ["add_arguments", "predictions", "required"]
+__all__ = ["add_arguments", "as_json", "as_text", "predictions", "required"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(card.name for card in CARDS)
     group.add_argument("--card", action="append", default=[], help=f"on this card (several are fine): {names}")
     group.add_argument("--clock", type=float, help="at this clock in GHz (default: the card's boost clock)")
+    group.add_argument(
+        "--what-if", action="store_true",
+        help="a table of variants: CTAs per SM, stages of copies, registers, no bank conflicts, the other cards",
+    )  # fmt: skip
     group.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
     group.add_argument(
         "--arg",
@@ -34,10 +38,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def required(options: argparse.Namespace) -> str | None:
     """What a prediction lacks; None where nothing does."""
     if not options.time:
-        return "--card, --clock and --arg belong to --time" if options.card or options.clock or options.arg else None
+        return (
+            "--card, --clock, --arg and --what-if belong to --time"
+            if options.card or options.clock or options.arg or options.what_if
+            else None
+        )
     if not options.card:
         return f'--time needs --card, such as --card "{CARDS[6].name}"'
     return None
+
+
+def as_json(prediction: Prediction, options: argparse.Namespace) -> dict[str, Any]:
+    """A prediction as plain data, with its table of variants where that is asked for."""
+    return {
+        **prediction.as_json(),
+        **({"what_if": _variants(prediction, options).as_json()} if options.what_if else {}),
+    }
+
+
+def as_text(prediction: Prediction, options: argparse.Namespace) -> str:
+    return str(prediction) + (f"\n\n{_variants(prediction, options)}" if options.what_if else "")
+
+
+def _variants(prediction: Prediction, options: argparse.Namespace) -> WhatIf:
+    return prediction.what_if(cards=[card for card in options.card if card_of(card).name != prediction.card])
 
 
 def predictions(text: str, names: Sequence[str], options: argparse.Namespace) -> list[Prediction]:
