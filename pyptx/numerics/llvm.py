@@ -50,6 +50,32 @@ def compile_ir(text: str) -> Native:
     """The function `run` of a module, optimised and vectorised. The same text is compiled once."""
     llvm, make_machine = _target()
     machine = make_machine()
+    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
+    return _native(llvm.create_mcjit_compiler(_optimised(text, machine), machine))
+
+
+def object_of(text: str) -> bytes:
+    """The object file of a module, for `load_object`; it is for processors like this one (`host`)."""
+    machine = _target()[1]()
+    return machine.emit_object(_optimised(text, machine))
+
+
+def load_object(data: bytes) -> Native:
+    """The function `run` of an object file that `object_of` made."""
+    llvm, make_machine = _target()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), make_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    return _native(engine)
+
+
+def host() -> str:
+    """What an object file depends on besides its text: the compiler and the processor."""
+    llvm, _ = _target()
+    return f"{llvm.llvm_version_info} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def _optimised(text: str, machine: Any) -> Any:
+    llvm, _ = _target()
     module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -57,8 +83,10 @@ def compile_ir(text: str) -> Native:
     options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
-    engine = llvm.create_mcjit_compiler(module, machine)
+    return module
+
+
+def _native(engine: Any) -> Native:
     engine.finalize_object()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
         engine.get_function_address("run")

@@ -10,11 +10,13 @@ the type of its first assignment. The same function runs as plain Python, too, s
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import struct
 import textwrap
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,7 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..diagnostics import SimulationError
-from ..numerics.llvm import available, compile_ir
+from ..numerics.llvm import available, compile_ir, host, load_object, object_of
+from ..runtime.cache import Entry
+from ..runtime.compile import user_cache
 
 __all__ = ["Bytes", "Halves", "Ints", "NativeFunction", "Reals", "Words", "as_bits", "as_float", "native", "popcount"]
 
@@ -105,7 +109,16 @@ class NativeFunction:
 
     @cached_property
     def compiled(self) -> Callable[[int, int, int], int]:
-        return compile_ir(self.text)
+        """From the disk cache where the code of this package is as it was."""
+        disk = user_cache()
+        if disk is None:
+            return compile_ir(self.text)
+        key = hashlib.sha256(f"{self.name} {_version()} {host()}".encode()).hexdigest()
+        if (kept := disk.get(key)) is not None:
+            return load_object(kept.cubin)
+        made = object_of(self.text)
+        disk.put(key, Entry(made, {"native": self.name}))
+        return load_object(made)
 
     def native(self, *arguments: Any) -> int:
         """A call of the native form. SimulationError without llvmlite."""
@@ -120,6 +133,15 @@ class NativeFunction:
                 words.append(struct.pack("<d", value) if type == "double" else struct.pack("<q", value))
         block = np.frombuffer(b"".join(words) or bytes(8), np.int64).copy()
         return self.compiled(block.ctypes.data, 0, 0)
+
+
+@cache
+def _version() -> str:
+    """A digest of the sources of native functions and of what compiles them."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def native(function: Callable[..., Any]) -> NativeFunction:

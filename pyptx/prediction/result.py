@@ -79,9 +79,7 @@ class Prediction:
         """
         if self.question is None:
             raise PTXError("what_if needs a prediction that predict made in this process")
-        from .variants import what_if
-
-        return what_if(self, self.question, cards, clocks, registers, kernels or {})
+        return self.question.answer(self, cards, clocks, registers, kernels or {})
 
     def seconds(self, cycles: float | None = None, clock: float | None = None) -> float | None:
         """The time of so many cycles (default: those predicted) at a clock in GHz (default: this prediction's)."""

@@ -17,7 +17,7 @@ from .emulation import Emulated
 from .model import DidNotEnd, Model, conclude
 from .result import Prediction, Variant, WhatIf
 
-__all__ = ["Question", "what_if"]
+__all__ = ["Question"]
 
 
 @dataclass(frozen=True)
@@ -31,36 +31,35 @@ class Question:
     clock: float | None
     text: Sequence[str]
 
+    def answer(
+        self, base: Prediction, cards: Sequence[str], clocks: Sequence[float], registers: Sequence[int], kernels: Mapping[str, Any]
+    ) -> WhatIf:  # fmt: skip
+        """The table of variants. Those that cannot be have the reason in place of a prediction."""
+        found: list[Variant] = []
+        try:
+            model = self.model()
+        except DidNotEnd:
+            model = None
+        if model is not None:
+            for name, changed in _changed(model):
+                found.append(Variant(name, replace(conclude(changed, self.clock, self.text), question=None)))
+            registers = registers or _fewer_registers(model)
+        elif base.high is not None:
+            found.append(Variant("occupancy, stages, bank conflicts", None, "the kernel is not replayed"))
+        asked: list[tuple[str, dict[str, Any]]] = [
+            *((f"at most {count} registers", {"registers": count}) for count in registers),
+            *((f"at {ghz:g} GHz", {"clock": ghz}) for ghz in clocks),
+            *((f"on {card}", {"card": card}) for card in cards),
+            *((name, {"kernel": kernel}) for name, kernel in kernels.items()),
+        ]
+        for name, change in asked:
+            found.append(_asked(name, self.again, change))
+        return WhatIf(replace(base, question=None), tuple(found))
 
-def what_if(
-    base: Prediction, question: Question, cards: Sequence[str], clocks: Sequence[float], registers: Sequence[int], kernels: Mapping[str, Any]
-) -> WhatIf:  # fmt: skip
-    """The table of variants. Those that cannot be have the reason in place of a prediction."""
-    found: list[Variant] = []
+
+def _asked(name: str, again: Callable[..., Prediction], change: Mapping[str, Any]) -> Variant:
     try:
-        model = question.model()
-    except DidNotEnd:
-        model = None
-    if model is not None:
-        for name, changed in _changed(model):
-            found.append(Variant(name, replace(conclude(changed, question.clock, question.text), question=None)))
-        registers = registers or _fewer_registers(model)
-    elif base.high is not None:
-        found.append(Variant("occupancy, stages, bank conflicts", None, "the kernel is not replayed"))
-    asked: list[tuple[str, dict[str, Any]]] = [
-        *((f"at most {count} registers", {"registers": count}) for count in registers),
-        *((f"at {ghz:g} GHz", {"clock": ghz}) for ghz in clocks),
-        *((f"on {card}", {"card": card}) for card in cards),
-        *((name, {"kernel": kernel}) for name, kernel in kernels.items()),
-    ]
-    for name, change in asked:
-        found.append(_asked(name, question, change))
-    return WhatIf(replace(base, question=None), tuple(found))
-
-
-def _asked(name: str, question: Question, change: Mapping[str, Any]) -> Variant:
-    try:
-        return Variant(name, replace(question.again(**change), question=None))
+        return Variant(name, replace(again(**change), question=None))
     except (PTXError, SimulationError) as error:
         return Variant(name, None, str(error).split("\n")[0].removeprefix("error: "))
 

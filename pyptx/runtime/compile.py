@@ -28,7 +28,15 @@ from .ptxas import PtxasResult, ResourceUsage, ToolNotFound, _read_diagnostics, 
 if TYPE_CHECKING:
     from ..frontend.kernel.kernel import Kernel
 
-__all__ = ["Compiled", "NoCompiler", "compile_kernel", "compile_ptx", "compiler_version", "compilers"]
+__all__ = [
+    "Compiled",
+    "NoCompiler",
+    "compile_kernel",
+    "compile_ptx",
+    "compiler_version",
+    "compilers",
+    "user_cache",
+]
 
 _RECENT = 512
 """Compiled texts that the process keeps."""
@@ -73,7 +81,7 @@ def compile_ptx(
     with _lock_of(key):
         if (found := _recent_get(key)) is not None:
             return found
-        disk = cache if cache is not None else _disk()
+        disk = cache if cache is not None else user_cache()
         entry = disk.get(key) if disk is not None else None
         if entry is not None:
             usage = {n: ResourceUsage(**u) for n, u in entry.facts["usage"].items()}
@@ -307,7 +315,7 @@ def _usage_facts(usage: ResourceUsage) -> dict[str, int]:
     return {name: getattr(usage, name) for name in ResourceUsage.__dataclass_fields__}
 
 
-def _disk() -> DiskCache | None:
+def user_cache() -> DiskCache | None:
     """The user's cache; None, with one warning, where it is refused."""
     try:
         return default_cache()
