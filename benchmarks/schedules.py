@@ -5,6 +5,9 @@ sanitizer's tests) are weakened, one place at a time: a barrier, fence, wait, ar
 that is one off, the other parity, a smaller scope, a relaxed access, another barrier, a release before its access. Some of
 that breaks nothing; what is left over is printed, or explained below.
 
+The cost of a call is that of the right kernel, loaded and run before, against one schedule: in CPU time, the least of several
+runs, and in calls of functions, which are the same on a busy machine.
+
     python -m benchmarks.schedules [--show] [--only WORD] [--seed N]
 """
 
@@ -12,17 +15,19 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import pyptx
 from pyptx.diagnostics import SimulationError
-from pyptx.simulator import load, tensor_map
+from pyptx.simulator import LoadedKernel, load, tensor_map
 
 _LATER = "a fence or barrier that comes later does the same"
 EXPLAINED: dict[tuple[str, str], str] = {
@@ -73,7 +78,12 @@ class Case:
     maps: bool
 
     def simulate(self, body: str, **options: Any) -> Any:
-        kernel = load(f"{self.head}{body}\n    ret;\n}}\n")["k"]
+        return self.run(self.loaded(body), **options)
+
+    def loaded(self, body: str) -> LoadedKernel:
+        return load(f"{self.head}{body}\n    ret;\n}}\n")["k"]
+
+    def run(self, kernel: LoadedKernel, **options: Any) -> Any:
         source = np.random.default_rng(3).integers(0, 1 << 20, (64, 64)).astype(np.uint32)
         if not self.maps:
             source[...] = 0
@@ -185,14 +195,13 @@ def main() -> None:
     found: Counter[str] = Counter()
     total: Counter[str] = Counter()
     first = 0
-    costs: list[float] = []
+    costs: list[tuple[float, float]] = []
     for case in cases():
         if options.only not in case.name:
             continue
-        times = [min(_time(case, n, options.seed) for _ in range(2)) for n in (1, None)]
-        costs.append(times[1] / times[0])
+        costs.append(cost(case, options.seed))
         if options.show:
-            print(f"cost {costs[-1]:.2f}: {case.name}")
+            print(f"cost {costs[-1][0]:.2f} in CPU time, {costs[-1][1]:.2f} in calls: {case.name}")
         if said := judge(case, case.body, seed=options.seed):
             print(f"FALSE ALARM  {case.name}: {said}")
         for what, body in variants(case.body):
@@ -219,13 +228,41 @@ def main() -> None:
     print(
         f"{'all':30} {k:6} {n:6}  {100 * k / max(n, 1):.1f} %; by the first schedule alone {100 * first / max(n, 1):.1f} %"
     )
-    print(f"cost of a call, schedules=1 is 1: median {np.median(costs):.2f}, most {max(costs):.2f}")
+    for name, found_costs in zip(("CPU time", "calls of functions"), zip(*costs, strict=True), strict=True):
+        print(f"cost in {name}, schedules=1 is 1: median {np.median(found_costs):.2f}, most {max(found_costs):.2f}")
 
 
-def _time(case: Case, schedules: int | None, seed: int) -> float:
+def cost(case: Case, seed: int) -> tuple[float, float]:
+    """What the default costs, one schedule being 1: in CPU time, and in calls of functions."""
+    kernel = case.loaded(case.body)
+    once, default = (partial(case.run, kernel, schedules=n, seed=seed) for n in (1, None))
+    for action in (once, default):
+        action()
+    times = [(_time(once), _time(default)) for _ in range(5)]
+    least = [min(t) for t in zip(*times, strict=True)]
+    return least[1] / least[0], calls(default) / calls(once)
+
+
+def _time(action: Callable[[], object]) -> float:
     start = time.process_time()
-    judge(case, case.body, schedules=schedules, seed=seed)
+    action()
     return time.process_time() - start
+
+
+def calls(action: Callable[[], object]) -> int:
+    """How many functions an action calls, those of NumPy among them."""
+    count = 0
+
+    def called(_frame: object, event: str, _what: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import pyptx
-from benchmarks import legal_orders
+from benchmarks import legal_orders, schedules
 from pyptx.diagnostics import SimulationError
 from pyptx.simulator import Report
 from pyptx.simulator.sanitizer import Finding
@@ -276,6 +276,17 @@ def test_threads_may_leave_past_the_last_instruction() -> None:
     text = f"{HEAD}    st.global.u32 [%rd4], %r1;\n    @%p1 ret;\n}}\n"
     pyptx.load(text)["k"].simulate(a, np.zeros(64, np.uint32), grid=1, block=64)
     assert np.array_equal(a[:64], np.arange(64))
+
+
+@pytest.mark.parametrize("name", ["a grid barrier", "a warp's sum by volatile accesses", "st.async to the peer"])
+def test_the_default_costs_at_most_three_times_one_schedule(name: str) -> None:
+    """Counted in calls of functions, which do not depend on the machine. These three cost the most of `benchmarks.schedules`."""
+    case = next(c for c in schedules.cases() if c.name == name)
+    kernel = case.loaded(case.body)
+    case.run(kernel)
+    once = schedules.calls(lambda: case.run(kernel, schedules=1))
+    default = schedules.calls(lambda: case.run(kernel))
+    assert 1.3 * once < default <= 3 * once
 
 
 @pytest.mark.parametrize(

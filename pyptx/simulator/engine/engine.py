@@ -56,8 +56,8 @@ class Engine(Batch):
         self.steps = 0
         self.changed_at = 0
         """The step at which something other than registers was last changed."""
-        self.budget: int | None = None
-        """Steps after which a scheduled batch is given up."""
+        self.spent: Callable[[], bool] | None = None
+        """Whether a scheduled batch has cost what it may and is given up."""
 
     def run(self, first_cta: int, count: int) -> bool:
         """Run a batch of CTAs to the end. SimulationError on a fault, a deadlock or too many steps; False if the budget of a
@@ -76,7 +76,7 @@ class Engine(Batch):
             scheduler.start()
         while groups or paused:
             if scheduler is not None:
-                if self.budget is not None and self.steps > self.budget:
+                if self.spent is not None and self.spent():
                     return False
                 self._run_scheduled(scheduler)
             elif pending.random is not None:

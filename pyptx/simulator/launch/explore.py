@@ -3,8 +3,8 @@ found (`schedule` says what a schedule is).
 
 The first run is the launch; its results stay. Later ones are for what depends on the order in which threads run, so there are
 none where nothing does: where threads meet at barriers of the whole CTA only, the sanitizer sees from one order what holds in
-all. They take a few clusters where no other can be waited for, and end when they have cost about twice as much as
-the first run.
+all. They take a few clusters where no other can be waited for, and end when they have done about as much work as the first
+run and its set-up.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from ..sanitizer.rules.schedules import FAULT, SCHEDULE_DEPENDENT
 Array = Any
 DEFAULT = 6
 """Schedules of a checked launch, at most."""
-COST = 1.4
-"""What the later schedules of a default launch may cost together, in steps of the first, which are somewhat cheaper."""
-LEAST_STEPS = 130
-"""Steps that they may take beyond that: what setting up a launch costs."""
+COST = 1.1
+"""What the later schedules of a default launch may cost together, in the work of the launch itself."""
+SETUP = 250
+"""Work of setting up a launch, in steps."""
+EVENT = 12
+"""What the sanitizer's look at an event costs, in steps. Both as measured over the kernels of `benchmarks.schedules`."""
+WORTH = 0.35
+"""The share of what the schedule before it cost that has to be left for another one."""
 LANES = 1024
 """Threads of the part of a grid that later schedules run."""
 TIME = ("%clock", "%globaltimer", "%smid")
@@ -142,23 +146,28 @@ class Explorer:
     differs: bool = False
     """Whether results that differ are told."""
 
-    def run(self, schedules: list[Schedule], budget: int | None) -> list[Finding]:
+    def run(self, schedules: list[Schedule], budget: float | None) -> list[Finding]:
         """Run schedules and return what they found that is not known yet, each finding with its schedule. With a budget of
-        steps, what has an error is not run again: the rest would be its symptoms.
+        work, what has an error is not run again: the rest would be its symptoms.
         """
         found: list[Finding] = []
-        machine = self.engine.machine
-        begin = machine.clock
+        end = None if budget is None else self._work() + budget
+        before = 0
         for schedule in schedules:
-            left = None if budget is None else budget - (machine.clock - begin)
-            if left is not None and (left <= 0 or self.broken):
+            now = self._work()
+            if end is not None and (end - now <= WORTH * before or self.broken):
                 break
             self.start.restore()
-            found += self._run(schedule, left)
+            found += self._run(schedule, end)
+            before = self._work() - now
         self.results.restore()
         return found
 
-    def _run(self, schedule: Schedule, budget: int | None) -> list[Finding]:
+    def _work(self) -> int:
+        """The work of all schedules so far."""
+        return work(self.engine.machine.clock, self.sanitizer)
+
+    def _run(self, schedule: Schedule, end: float | None) -> list[Finding]:
         engine, sanitizer = self.engine, self.sanitizer
         machine = engine.machine
         before = 0
@@ -166,7 +175,7 @@ class Explorer:
             sanitizer.restart()
             before = len(sanitizer.findings)
         engine.scheduler = Scheduler(machine, schedule, self.levels)
-        engine.budget = budget
+        engine.spent = None if end is None else lambda: self._work() > end
         machine.grid_end = machine.launch.grid_size
         machine.next_cta = 0
         fault: SimulationError | None = None
@@ -285,6 +294,11 @@ def _as_finding(error: SimulationError, schedule: Schedule) -> Finding:
         schedule=schedule.token,
         origin=first.origin,
     )
+
+
+def work(steps: int, sanitizer: Sanitizer | None) -> int:
+    """What a run costs, in steps: a measure that is the same on each machine."""
+    return steps + (0 if sanitizer is None else EVENT * sanitizer.events)
 
 
 def part_of_grid(launch: Launch, communicates: Communication) -> int:

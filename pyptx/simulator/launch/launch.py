@@ -30,7 +30,7 @@ from ..observers.profile import Profile
 from ..observers.trace import watchers
 from ..sanitizer import Sanitizer
 from .arguments import place_arguments
-from .explore import COST, DEFAULT, LEAST_STEPS, Communication, Explorer, Snapshot, communication, part_of_grid
+from .explore import COST, DEFAULT, SETUP, Communication, Explorer, Snapshot, communication, part_of_grid, work
 from .options import Options, Size
 from .report import Line, Report
 from .setup import Setup, run_range, sampled
@@ -195,9 +195,9 @@ def _simulated(
             if pieces is None:
                 runner = setup.make_engine(part if first.number else launch.grid_size, watching)
                 runner.scheduler = Scheduler(runner.machine, first, communicates.levels) if first.number else None
-                steps = _run_all(runner, setup.ranges, report, sanitizer)
+                done = _run_all(runner, setup.ranges, report, sanitizer)
             else:
-                steps = _gather(pieces, program, report, sanitizer)
+                done = _gather(pieces, program, report, sanitizer)
         finally:
             if device is not None:
                 device.launched()
@@ -210,7 +210,7 @@ def _simulated(
             levels = communicates.levels | ({"lane"} if sanitizer is not None and sanitizer.in_step else set())
             explorer = Explorer(other, again or sanitizer, results, start, part, levels, communicates, broken)
             later = [Schedule(first.seed, number) for number in range(1, count or DEFAULT)]
-            budget = None if count else LEAST_STEPS + int(COST * steps)
+            budget = None if count else COST * (SETUP + done)
             report.findings += explorer.run(later, budget)
     return report
 
@@ -224,7 +224,7 @@ def _sample(launch: Launch, share: float, communicates: Communication) -> list[t
 
 
 def _run_all(runner: Engine, ranges: Sequence[tuple[int, int]], report: Report, sanitizer: Sanitizer | None) -> int:
-    """Run CTAs in this process, batch by batch. The steps it took."""
+    """Run CTAs in this process, batch by batch. The work it took."""
     total = sum(count for _, count in ranges)
     try:
         with progress(total, f"simulate {report.entry}", "CTA") as advance:
@@ -238,7 +238,7 @@ def _run_all(runner: Engine, ranges: Sequence[tuple[int, int]], report: Report, 
             _interrupted(error, report)
         raise
     _finish(report, runner, sanitizer)
-    return runner.machine.clock
+    return work(runner.machine.clock, sanitizer)
 
 
 def _interrupted(error: KeyboardInterrupt, report: Report) -> KeyboardInterrupt:
@@ -249,7 +249,7 @@ def _interrupted(error: KeyboardInterrupt, report: Report) -> KeyboardInterrupt:
 
 
 def _gather(pieces: Sequence[Piece], program: Program, report: Report, sanitizer: Sanitizer | None) -> int:
-    """Put what workers did into the report of a launch. The steps it took."""
+    """Put what workers did into the report of a launch. The work it took."""
     for piece in pieces:
         if report.profile is not None and piece.profile is not None:
             report.profile.merge(piece.profile)
@@ -265,7 +265,7 @@ def _gather(pieces: Sequence[Piece], program: Program, report: Report, sanitizer
         report.findings += sanitizer.said
     report.prints = [printed for piece in pieces for printed in piece.prints]
     report.pieces = len(pieces)
-    return sum(piece.steps for piece in pieces)
+    return sum(piece.work for piece in pieces)
 
 
 def _schedule_count(options: Options) -> int:

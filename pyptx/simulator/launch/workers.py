@@ -28,7 +28,7 @@ from ..observers.numerics import Numerics
 from ..observers.profile import Profile
 from ..sanitizer import Sanitizer
 from ..sanitizer.finding import Findings
-from .explore import TIME, Communication
+from .explore import TIME, Communication, work
 from .options import Workers
 from .setup import Setup, run_range
 
@@ -63,7 +63,7 @@ class Piece:
 
     counts: list[int]
     """Executions of each segment."""
-    steps: int
+    work: int
     prints: list[Printed]
     changes: dict[int, Change]
     """By the number of the allocation."""
@@ -183,7 +183,7 @@ def run_piece(program: bytes, rest: bytes, watch: Watch, first: int, count: int)
         for _ in run_range(engine, first, count):
             pass
     changes = {n: c for n, a, data in before if (c := _change(data, a.data)) is not None}
-    piece = Piece(engine.counts(), machine.clock, machine.prints, changes)
+    piece = Piece(engine.counts(), work(machine.clock, sanitizer), machine.prints, changes)
     if profile is not None:
         piece.profile = Profile(profile.lines)
     if numerics is not None:

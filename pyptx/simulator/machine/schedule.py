@@ -38,7 +38,8 @@ PLANS = (
 )
 """(what is of one class, how the classes are drawn, when copies complete, change points) of schedules 1, 2, ...; those of the
 levels at which a program communicates come first. Of two lanes whose numbers differ in one bit, as in a sum over a warp, one is
-late by their parity, and the other by the other.
+late by their parity, and the other by the other; which of them changes each time that they have met, after the first time (data
+are there), so that one schedule has both a store that comes too early and a load that does.
 """
 SOFT_ROUNDS = 32
 """Rounds of a loop that both polls and changes something after which a class gives way to the others."""
@@ -111,6 +112,10 @@ class Scheduler:
         self.running = self.order[0]
         self.gave_way: set[tuple[int, int]] = set()
         self.rounds = 0
+        self.caught_up = False
+        """Whether the class that is last has run since the others did (parities only)."""
+        self.met = False
+        """Whether all classes have met once."""
 
     def _classes(self, random: Random) -> np.ndarray:
         """The class of each lane."""
@@ -142,6 +147,18 @@ class Scheduler:
         """(segment, lanes, first instruction of its body to execute) that come next, of the lanes at each segment, and those that
         stopped within one, by their class.
         """
+        if self.caught_up and self._can_run(self.order[0], groups, waiting):
+            if self.met:
+                self.order.reverse()
+            self.met, self.caught_up = True, False
+        chosen = self._chosen(groups, waiting)
+        self.caught_up |= self.running == self.order[-1] and self.shape.endswith("parity")
+        return chosen
+
+    def _can_run(self, c: int, groups: dict[int, np.ndarray], waiting: dict[int, Paused]) -> bool:
+        return c in waiting or self._lowest(groups, c) >= 0
+
+    def _chosen(self, groups: dict[int, np.ndarray], waiting: dict[int, Paused]) -> tuple[int, np.ndarray, int]:
         while True:
             for c in self.order:
                 paused = waiting.pop(c, None)

@@ -52,6 +52,11 @@ class Sanitizer(Observer):
         self.settle()
         return self.found.told
 
+    @property
+    def events(self) -> int:
+        """How many accesses, copies and synchronisations it has looked at."""
+        return len(self.context.times)
+
     def settle(self) -> None:
         """Tell what was held back: the launch is over."""
         for part in self.parts:
@@ -60,10 +65,8 @@ class Sanitizer(Observer):
     def attach(self, machine: Machine) -> None:
         self.context = Context(machine, self.found)
         self.parts = [self.context.add(kind) for kind in PARTS]
-        for event in HEARD:
-            actions = [getattr(p, event) for p in self.parts if _hears(type(p), event)]
-            if actions:
-                setattr(self, event, _to_all(actions))
+        for event, heard_by in HEARD_BY.items():
+            setattr(self, event, _to_all([getattr(self.parts[n], event) for n in heard_by]))
         self._binding = [p for p in self.parts if _hears(type(p), "bound")]
 
     def started(self, engine: Engine) -> None:
@@ -107,6 +110,15 @@ class Sanitizer(Observer):
 
 def _hears(kind: type[Part], event: str) -> bool:
     return getattr(kind, event) is not getattr(Observer, event)
+
+
+def _heard_by() -> dict[str, list[int]]:
+    found = {event: [n for n, kind in enumerate(PARTS) if _hears(kind, event)] for event in sorted(HEARD)}
+    return {event: parts for event, parts in found.items() if parts}
+
+
+HEARD_BY = _heard_by()
+"""The numbers of the parts that hear of each event, where some do."""
 
 
 def _to_all(actions: list[Callable[..., None]]) -> Callable[..., None]:

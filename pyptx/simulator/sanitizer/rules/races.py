@@ -17,6 +17,7 @@ import numpy as np
 from ...machine.program import Inst
 from ..rule import Rule
 from ..state.context import Context, Part
+from ..state.history import History
 from ..state.lockstep import Lockstep
 from ..state.observation import Observation, scalar_size
 from ..state.order import Order, firsts, neighbours
@@ -107,15 +108,10 @@ class Races(Part):
             self.asynchronous(inst, space, index[at], lanes[at], stamps[at], now, before)
             at = np.flatnonzero(~waits)
             index, lanes, stamps = index[at], lanes[at], stamps[at]
-        times, who = stamps >> 32, stamps & THREAD
-        ok = self.clocks.ordered(lanes, who, times)
-        if kind:
-            strong = (stamps >> 28 & 3 != WEAK) & self.observation.morally_strong(inst, lanes, stamps, kind)
-            self.lockstep.unordered(inst, lanes, stamps, who - self.context.first_lane, strong & ~ok)
-            ok |= strong
-        bad = np.flatnonzero(~ok)
+        bad = np.flatnonzero(~self._harmless(inst, lanes, stamps, kind))
         if not bad.size:
             return
+        times = stamps >> 32
         if before != "read":
             bad = bad[~self.observation.observed(space, index[bad], lanes[bad], stamps[bad])]
         if same is not None and bad.size:  # an atomic makes another value of the same one
@@ -140,6 +136,44 @@ class Races(Part):
             )
             if not held.all():
                 told(bad[~held])
+
+    def _harmless(self, inst: Inst, lanes: Array, stamps: Array, kind: int) -> Array:
+        """Which accesses with these stamps happen before what lanes do now, or are morally strong with it."""
+        times, who = stamps >> 32, stamps & THREAD
+        ok = self.clocks.ordered(lanes, who, times)
+        if kind:
+            strong = (stamps >> 28 & 3 != WEAK) & self.observation.morally_strong(inst, lanes, stamps, kind)
+            self.lockstep.unordered(inst, lanes, stamps, who - self.context.first_lane, strong & ~ok)
+            ok |= strong
+        return ok
+
+    def _against(
+        self,
+        history: History | None,
+        inst: Inst,
+        space: Space,
+        index: Array,
+        lanes: Array,
+        kind: int,
+        now: str,
+        before: str,
+        same: Any = None,
+    ) -> None:
+        """Check accesses against a history; most of that is harmless, and is looked at in one go."""
+        if history is None:
+            return
+        stamps = history.tables[:, index]
+        which = self.order.late_mask(space, stamps, lanes)
+        slots, at = which.nonzero()
+        if not at.size:
+            return
+        late = stamps[slots, at]
+        if not np.count_nonzero(late >= ASYNC) and self._harmless(inst, lanes[at], late, kind).all():
+            return
+        for row, some in zip(stamps, which, strict=True):
+            where = np.flatnonzero(some)
+            if where.size:
+                self.examine(inst, space, index[where], lanes[where], row[where], kind, now, before, same)
 
     def _report(
         self, inst: Inst, space: Space, index: Array, lanes: Array, stamps: Array, kind: int, now: str, before: str
@@ -175,8 +209,8 @@ class Races(Part):
     ) -> None:
         """`one`: all of it is done by one lane."""
         if not one:
-            for table in space.reads.tables:
-                self.check(inst, space, index, lanes, table[index], kind, "written", "read")
+            self.check(inst, space, index, lanes, space.reads.last[index], kind, "written", "read")
+            self._against(space.reads.more, inst, space, index, lanes, kind, "written", "read")
             return
         where = neighbours(index)
         for table in space.reads.tables:
@@ -190,8 +224,7 @@ class Races(Part):
         """Check an access against the atomics that others came after."""
         if space.updates is None or (kind == GPU and not space.updates.narrow and not self.observation.mixed):
             return
-        for table in space.updates.tables:
-            self.check(inst, space, index, lanes, table[index], kind, now, "updated", same)
+        self._against(space.updates, inst, space, index, lanes, kind, now, "updated", same)
 
     def collided(self, inst: Inst, space: Space, index: Array, losers: Array, size: int, differ: Array) -> None:
         """Threads wrote to one place with one instruction: at those of `differ` not what is there now."""

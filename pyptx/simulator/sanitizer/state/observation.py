@@ -112,14 +112,7 @@ class Observation(Part):
         chain[index[broken]] = stamp[broken]
         reads = not inst.family.returns_nothing
         patterns, size = self.patterns, scalar_size(inst)
-        if not (
-            patterns.values
-            or patterns.waiting
-            or patterns.own
-            or inst.has("release")
-            or inst.has("acq_rel")
-            or any(np.count_nonzero(log.time[lanes]) for log in patterns.fences.logs.values())
-        ):
+        if not (patterns.waiting or patterns.hands_on(inst, lanes)):
             return observes
         met: set[int] = set()
         for i, granule in enumerate(index.tolist()):
@@ -147,6 +140,8 @@ class Observation(Part):
 
     def release(self, inst: Inst, space: Space, index: Array, lanes: Array) -> None:
         """A strong store, which begins an observation order."""
+        if not self.patterns.hands_on(inst, lanes):
+            return
         size = scalar_size(inst)
         last = dict(zip(index.tolist(), lanes.tolist(), strict=True))  # of several threads, the last one's value stays
         for granule, lane in last.items():

@@ -69,10 +69,14 @@ class Order(Part):
 
     def late(self, space: Space, stamps: Array, lanes: Array) -> Array:
         """Indices of stamps that a barrier of the own CTA does not order."""
+        late = self.late_mask(space, stamps, lanes)
+        return np.flatnonzero(late) if np.count_nonzero(late) else ()
+
+    def late_mask(self, space: Space, stamps: Array, lanes: Array) -> Array:
+        """Which stamps a barrier of the own CTA does not order: one for each lane, or several rows of them."""
         if space.name == "shared" and self.machine.cluster_size == 1:
             late = stamps >= (self.limit if lanes is self.machine.lane_numbers else self.limit[lanes])
             late &= stamps != 0
-        else:
-            # most of what threads find is their own
-            late = (stamps != 0) & ((stamps & THREAD) != self.numbers[lanes]) | (stamps >= ASYNC)
-        return np.flatnonzero(late) if np.count_nonzero(late) else ()
+            return late
+        # most of what threads find is their own
+        return (stamps != 0) & ((stamps & THREAD) != self.numbers[lanes]) | (stamps >= ASYNC)

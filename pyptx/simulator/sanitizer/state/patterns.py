@@ -185,6 +185,10 @@ class Patterns(Part):
     def _ctas(self, lanes: Array) -> Iterator[tuple[int, int, Array]]:
         """(CTA, cluster, lanes of it)."""
         ctas = self.machine.cta_of_lane[lanes]
+        if lanes.size == 1:
+            cta = int(ctas[0])
+            yield cta, cta // self.machine.cluster_size, lanes
+            return
         for cta in np.unique(ctas).tolist():
             yield cta, cta // self.machine.cluster_size, lanes[ctas == cta]
 
@@ -220,6 +224,16 @@ class Patterns(Part):
             self.waiting.update({lane: dict(both) for lane in lanes.tolist()})
 
     # ------------------------------------------------------------------------------------------------ strong operations
+
+    def hands_on(self, inst: Inst, lanes: Array) -> bool:
+        """Whether a strong write of these lanes may change what is known of any place."""
+        return bool(
+            self.values
+            or self.own
+            or self.sc_fences.logs
+            or releases(inst)
+            or any(np.count_nonzero(log.time[lanes]) for log in self.fences.logs.values())
+        )
 
     def write(self, inst: Inst, place: Place, lanes: Array, *, update: bool, into: Released | None = None) -> None:
         """Lanes write a place strongly. `update`: as part of the observation order, so that what was released to the value
