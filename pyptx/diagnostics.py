@@ -293,6 +293,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
+def file_problem(error: OSError) -> str:
+    """What a command line says of a file that cannot be read or written."""
+    name = f"{error.filename}: " if error.filename else ""
+    return f"pyptx: {name}{error.strerror or error}"
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """The hint that goes with an unknown `word`: "did you mean `a`, `b` or `c`?", or None."""
     found = [f"`{name}`" for name in suggest(word, candidates)]

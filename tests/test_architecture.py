@@ -195,26 +195,32 @@ def test_importing_pyptx_imports_no_framework() -> None:
 
 def opcode_comparisons(path: Path) -> list[int]:
     """Lines that compare an opcode with a string that is one."""
-    from pyptx.dialects.ptx import all as _all  # noqa: F401  (registers every op class)
+    import pyptx.dialects.ptx.all  # registers every op class
     from pyptx.dialects.ptx.instruction import OPCODES
+
+    assert pyptx.dialects.ptx.all
 
     roots = {opcode.partition(".")[0] for opcode in OPCODES}
     lines: list[int] = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Compare):
+        if isinstance(node, ast.Compare):
+            subject, others = node.left, node.comparators
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+            subject, others = node.func.value, node.args
+        else:
             continue
         left = {
             n.attr if isinstance(n, ast.Attribute) else n.id
-            for n in ast.walk(node.left)
+            for n in ast.walk(subject)
             if isinstance(n, (ast.Attribute, ast.Name))
         }
         words = [
-            n.value
-            for c in node.comparators
-            for n in ast.walk(c)
-            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            n.value for c in others for n in ast.walk(c) if isinstance(n, ast.Constant) and isinstance(n.value, str)
         ]
-        if left & {"opcode", "root"} and any(w.partition(".")[0] in roots for w in words):
+        names = [w.removeprefix("ptx.") for w in words if w.startswith("ptx.")]
+        if left & {"opcode", "root"}:
+            names += words
+        if any(name.partition(".")[0] in roots for name in names):
             lines.append(node.lineno)
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, file_problem
 from .command import add_arguments, run
 
 
@@ -21,8 +21,7 @@ def main() -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        print(f"pyptx: {name}{error.strerror or error}", file=sys.stderr)
+        print(file_problem(error), file=sys.stderr)
         return 2
 
 

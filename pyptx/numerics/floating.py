@@ -80,6 +80,22 @@ def _finish32(r: Float32, ftz: bool, sat: bool) -> Float32:
     return _canonical32(r)
 
 
+def _rounded32(
+    nearest: np.ufunc,
+    directed: Callable[..., Float32],
+    a: Float32,
+    b: Float32,
+    rounding: Rounding,
+    ftz: bool,
+    sat: bool,
+) -> Float32:
+    """An operation on f32 by its modifiers: `nearest` rounds to nearest even, `directed` otherwise."""
+    if ftz:
+        a, b = flush(a), flush(b)
+    r = nearest(a, b) if rounding == "rn" else _in_chunks(directed, (a, b), rounding)
+    return _finish32(r, ftz, sat)
+
+
 def _two_sum(x: Float64, y: Float64) -> tuple[Float64, Float64]:
     """x + y exactly as a rounded sum and its error (Knuth)."""
     s = x + y
@@ -314,18 +330,8 @@ def add(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat
     """a + b (add{.rnd}{.ftz}{.sat}.f32/.f64). PTX ISA 9.7.3.3."""
     if a.dtype == _F32:
         if rounding == "rn" and not ftz and not sat:
-            r = a + b
-            nan = r != r
-            if np.count_nonzero(nan):
-                r.view(np.uint32)[nan] = _NAN32
-            return r
-        if ftz:
-            a, b = flush(a), flush(b)
-        if rounding == "rn":
-            r = a + b
-        else:
-            r = _in_chunks(_add32_directed, (a, b), rounding)
-        return _finish32(r, ftz, sat) if ftz or sat else _canonical32(r)
+            return _canonical32(a + b)
+        return _rounded32(np.add, _add32_directed, a, b, rounding, ftz, sat)
     return _payload64(_in_chunks(_add64, (a, b), rounding), a, b)
 
 
@@ -342,18 +348,8 @@ def mul(a: Float, b: Float, *, rounding: Rounding = "rn", ftz: bool = False, sat
     """a * b (mul{.rnd}{.ftz}{.sat}.f32/.f64). PTX ISA 9.7.3.5."""
     if a.dtype == _F32:
         if rounding == "rn" and not ftz and not sat:
-            r = a * b
-            nan = r != r
-            if np.count_nonzero(nan):
-                r.view(np.uint32)[nan] = _NAN32
-            return r
-        if ftz:
-            a, b = flush(a), flush(b)
-        if rounding == "rn":
-            r = a * b
-        else:
-            r = _in_chunks(_mul32_directed, (a, b), rounding)
-        return _finish32(r, ftz, sat) if ftz or sat else _canonical32(r)
+            return _canonical32(a * b)
+        return _rounded32(np.multiply, _mul32_directed, a, b, rounding, ftz, sat)
     return _payload64(_in_chunks(_mul64, (a, b), rounding), a, b)
 
 

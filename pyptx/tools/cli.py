@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 2
-    from ..diagnostics import PTXError
+    from ..diagnostics import PTXError, file_problem
 
     command = _module(options.command)
     try:
@@ -65,8 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        print(f"pyptx: {name}{error.strerror or error}", file=sys.stderr)
+        print(file_problem(error), file=sys.stderr)
         return 2
 
 

@@ -176,8 +176,18 @@ _TO_ONE = f"{_BULK}{{.L2::cache_hint}}{{.report}}<type> [dst], [src], size:u32, 
 _TO_MANY = f"{_BULK}.multicast{{.L2::cache_hint}}{{.report}}<type> [dst], [src], size:u32, [mbar:u32+], mask"
 
 
+class _BulkCopy(Instruction):
+    """What the bulk copies share."""
+
+    effect = "order"
+    access_bytes = 16
+    access = "copy"
+    proxy = "async"
+    unit = "async copy"
+
+
 @instruction
-class CpAsyncBulk(Instruction):
+class CpAsyncBulk(_BulkCopy):
     """Copy a run of bytes between global and shared memory, or to another CTA's shared memory,
     asynchronously.
 
@@ -191,11 +201,6 @@ class CpAsyncBulk(Instruction):
 
     name = "ptx.cp.async.bulk"
     section = "9.7.10.28.4.1"
-    effect = "order"
-    access_bytes = 16
-    access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = (
         *_bulk(
             _TO_ONE, dst="shared::cta", src="global", completion=BYTES, report=REPORTS,
@@ -240,7 +245,7 @@ class CpAsyncBulk(Instruction):
 
 
 @instruction
-class MultimemCpAsyncBulk(Instruction):
+class MultimemCpAsyncBulk(_BulkCopy):
     """Copy a run of bytes from shared memory to all memories reached through a multimem address, asynchronously.
 
     Operands: dst, the multimem address; src, in shared memory; size in bytes, a multiple of 16; mask, with
@@ -250,11 +255,6 @@ class MultimemCpAsyncBulk(Instruction):
 
     name = "ptx.multimem.cp.async.bulk"
     section = "9.7.10.28.4.4"
-    effect = "order"
-    access_bytes = 16
-    access = "copy"
-    proxy = "async"
-    unit = "async copy"
     forms = (
         *_bulk(
             f"multimem.{_BULK}<type> [dst], [src], size:u32",

@@ -87,19 +87,16 @@ _SATURATING, _F8F6F4 = "{.satfinite}" + _SMALL, ".kind::f8f6f4" + _SMALL
 _SINGLE_BIT = ".dtype.atype.btype.ctype.bitop.popc " + _INTEGER
 
 
+def _row_by_column(dtype: str, ab: str) -> dict[str, Any]:
+    """Row-major A and column-major B, and C of the type of D."""
+    return {"alayout": "row", "blayout": "col", "dtype": dtype, "atype": ab, "btype": ab, "ctype": dtype}
+
+
 def _dense(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, *, same: bool = False, **more: str
 ) -> Form:
     """One dense form with row-major A and column-major B, and C of the type of D."""
-    sets: dict[str, Any] = {
-        "alayout": "row",
-        "blayout": "col",
-        "dtype": dtype,
-        "atype": ab,
-        "btype": ab,
-        "ctype": dtype,
-        **more,
-    }
+    sets: dict[str, Any] = {**_row_by_column(dtype, ab), **more}
     rule = _same_types if same else None
     return form(_DENSE + modifiers, shape=shape, ptx=ptx, sm=sm, rule=rule, **sets)
 
@@ -177,14 +174,7 @@ def _sparse(
     modifiers: str, shape: str, dtype: str, ab: str, ptx: str, sm: str, selectors: int, sparsity: str = f"sp {_ORDERED}"
 ) -> Form:
     """One sparse form; `selectors` is how many ways there are to pick the threads that supply the metadata."""
-    sets: dict[str, Any] = {
-        "alayout": "row",
-        "blayout": "col",
-        "dtype": dtype,
-        "atype": ab,
-        "btype": ab,
-        "ctype": dtype,
-    }
+    sets = _row_by_column(dtype, ab)
     return form(
         f"{_SPARSE}{modifiers}{_METADATA}",
         sparsity=sparsity,
@@ -369,8 +359,19 @@ _LOAD = "wmma.load.{}.sync.aligned.matrix_layout.shape{{.ss}}{{.vec}}.type r=:fr
 _STORE = "wmma.store.d.sync.aligned.matrix_layout.shape{.ss}{.vec}.type [p], r:frag{, stride:u32}"
 
 
+class _WmmaLoad(Instruction):
+    section = "9.7.16.4.3"
+    partial_access = True
+    result_name = "frag"
+    effect = "read"
+    access = "load"
+    whole_warp = True
+    differs = "thread"
+    unit = "memory"
+
+
 @instruction
-class WmmaLoadA(Instruction):
+class WmmaLoadA(_WmmaLoad):
     """Load the A matrix of `wmma.mma` from memory into the fragments of a warp.
 
     Operands: r, the thread's fragment; p, the address of the matrix (the same in all threads); stride, the
@@ -379,14 +380,6 @@ class WmmaLoadA(Instruction):
     """
 
     name = "ptx.wmma.load.a"
-    section = "9.7.16.4.3"
-    partial_access = True
-    result_name = "frag"
-    effect = "read"
-    access = "load"
-    whole_warp = True
-    differs = "thread"
-    unit = "memory"
     forms = _wmma_forms(_LOAD.format("a"), _MULTIPLICANDS, "row")
 
     @classmethod
@@ -395,21 +388,13 @@ class WmmaLoadA(Instruction):
 
 
 @instruction
-class WmmaLoadB(Instruction):
+class WmmaLoadB(_WmmaLoad):
     """Load the B matrix of `wmma.mma` from memory into the fragments of a warp.
 
     Operands as those of `wmma.load.a`.
     """
 
     name = "ptx.wmma.load.b"
-    section = "9.7.16.4.3"
-    partial_access = True
-    result_name = "frag"
-    effect = "read"
-    access = "load"
-    whole_warp = True
-    differs = "thread"
-    unit = "memory"
     forms = _wmma_forms(_LOAD.format("b"), _MULTIPLICANDS, "col")
 
     @classmethod

@@ -96,8 +96,19 @@ def _wait(opcode: str, ptx: str, parity: str, sm: str, hint: str) -> tuple[Form,
     )  # fmt: skip
 
 
+class _OnMbarrier(Instruction):
+    """What the instructions share that read or change an mbarrier in memory."""
+
+    generic_places = "shared"
+    takes_references = False
+    effect = "order"
+    access_bytes = 8
+    access = "object"
+    unit = "barrier"
+
+
 @instruction
-class MbarrierInit(Instruction):
+class MbarrierInit(_OnMbarrier):
     """Make an mbarrier in shared memory, in its first phase.
 
     Operands: mbar, its address (8-byte aligned, in the own CTA); count, the arrivals that end each phase, 1
@@ -108,12 +119,6 @@ class MbarrierInit(Instruction):
 
     name = "ptx.mbarrier.init"
     section = "9.7.15.16.12"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
-    unit = "barrier"
     forms = (
         form(
             "mbarrier.init{.format}{.space}.b64 [mbar%], count:u32",
@@ -124,24 +129,18 @@ class MbarrierInit(Instruction):
 
 
 @instruction
-class MbarrierInval(Instruction):
+class MbarrierInval(_OnMbarrier):
     """End the life of the mbarrier at mbar, so that its memory may be used for something else (or `init`
     again).
     """
 
     name = "ptx.mbarrier.inval"
     section = "9.7.15.16.13"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
-    unit = "barrier"
     forms = (form("mbarrier.inval{.space}.b64 [mbar%]", space=OWN, ptx="7.0", sm="80+", needs=_CTA),)
 
 
 @instruction
-class MbarrierExpectTx(Instruction):
+class MbarrierExpectTx(_OnMbarrier):
     """Raise the number of bytes that the current phase waits for, without arriving.
 
     Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
@@ -150,17 +149,11 @@ class MbarrierExpectTx(Instruction):
 
     name = "ptx.mbarrier.expect_tx"
     section = "9.7.15.16.14"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
-    unit = "barrier"
     forms = _transactions("mbarrier.expect_tx")
 
 
 @instruction
-class MbarrierCompleteTx(Instruction):
+class MbarrierCompleteTx(_OnMbarrier):
     """Lower the number of bytes that the current phase waits for, as a finished copy of that size would.
 
     Operands: mbar, the mbarrier (in any CTA of the cluster); bytes, how many; cta, with
@@ -170,17 +163,11 @@ class MbarrierCompleteTx(Instruction):
 
     name = "ptx.mbarrier.complete_tx"
     section = "9.7.15.16.15"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
-    unit = "barrier"
     forms = _transactions("mbarrier.complete_tx")
 
 
 @instruction
-class MbarrierArrive(Instruction):
+class MbarrierArrive(_OnMbarrier):
     """Arrive at an mbarrier: count arrivals (default 1) less are pending, and the phase ends with the last.
 
     Operands: d, the .b64 state of the phase before, for `test_wait` (or `_`; always `_` for
@@ -193,18 +180,12 @@ class MbarrierArrive(Instruction):
     name = "ptx.mbarrier.arrive"
     section = "9.7.15.16.16"
     result_name = "state"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
     differs = "thread"
-    unit = "barrier"
     forms = _arrive("mbarrier.arrive", sink="7.1")
 
 
 @instruction
-class MbarrierArriveDrop(Instruction):
+class MbarrierArriveDrop(_OnMbarrier):
     """Arrive at an mbarrier and take no part in later phases: their arrival count is lower by count, too.
 
     Operands as for `mbarrier.arrive`: d, the state of the phase before or `_`; mbar, the mbarrier; count,
@@ -213,18 +194,12 @@ class MbarrierArriveDrop(Instruction):
 
     name = "ptx.mbarrier.arrive_drop"
     section = "9.7.15.16.17"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
     differs = "thread"
-    unit = "barrier"
     forms = _arrive("mbarrier.arrive_drop", sink="7.0")
 
 
 @instruction
-class MbarrierTestWait(Instruction):
+class MbarrierTestWait(_OnMbarrier):
     """Ask, without waiting, whether a phase of an mbarrier is complete.
 
     Operands: p, true if it is; mbar, the mbarrier, in the own CTA; state, what `arrive` gave in that phase,
@@ -235,18 +210,12 @@ class MbarrierTestWait(Instruction):
 
     name = "ptx.mbarrier.test_wait"
     section = "9.7.15.16.19"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
     polls = True
-    unit = "barrier"
     forms = _wait("mbarrier.test_wait", ptx="7.0", parity="7.1", sm="80+", hint="")
 
 
 @instruction
-class MbarrierTryWait(Instruction):
+class MbarrierTryWait(_OnMbarrier):
     """Wait a while for a phase of an mbarrier: the thread may sleep until it is complete or a time limit
     passes.
 
@@ -256,13 +225,7 @@ class MbarrierTryWait(Instruction):
 
     name = "ptx.mbarrier.try_wait"
     section = "9.7.15.16.19"
-    generic_places = "shared"
-    takes_references = False
-    effect = "order"
-    access_bytes = 8
-    access = "object"
     polls = True
-    unit = "barrier"
     forms = _wait("mbarrier.try_wait", ptx="7.8", parity="7.8", sm="90+", hint="{, hint:u32}")
 
 

@@ -145,8 +145,19 @@ def _data(slots: Slots) -> tuple[str, int]:
     return "b32", int(slots["num"][1:]) * _PER_COLUMN[slots["shape"]]
 
 
+class _Load(Instruction):
+    """What the loads from tensor memory share."""
+
+    section = "9.7.18.8.3"
+    effect = "order"
+    starts = "tcgen05.ld"
+    in_flight = "tcgen05.ld"
+    differs = "thread"
+    unit = "tensor core"
+
+
 @instruction
-class Tcgen05Ld(Instruction):
+class Tcgen05Ld(_Load):
     """Load from tensor memory into registers, asynchronously: the registers may be touched only after
     `tcgen05.wait::ld`.
 
@@ -156,13 +167,7 @@ class Tcgen05Ld(Instruction):
     """
 
     name = "ptx.tcgen05.ld"
-    section = "9.7.18.8.3"
     result_name = "acc"
-    effect = "order"
-    starts = "tcgen05.ld"
-    in_flight = "tcgen05.ld"
-    differs = "thread"
-    unit = "tensor core"
     forms = _load_store("tcgen05.ld.sync.aligned.shape.num{.pack}.b32 r=:frag, [taddr:u32?]@", pack="pack::16b")
 
     @classmethod
@@ -185,7 +190,7 @@ def _reduction(shape: str, modifiers: str, type_: str) -> Form:
 
 
 @instruction
-class Tcgen05LdRed(Instruction):
+class Tcgen05LdRed(_Load):
     """Load from tensor memory as `tcgen05.ld` does and also give the smallest or largest of the loaded values
     of the thread.
 
@@ -194,12 +199,6 @@ class Tcgen05LdRed(Instruction):
     """
 
     name = "ptx.tcgen05.ld.red"
-    section = "9.7.18.8.3"
-    effect = "order"
-    starts = "tcgen05.ld"
-    in_flight = "tcgen05.ld"
-    differs = "thread"
-    unit = "tensor core"
     forms = tuple(
         _reduction(shape, modifiers, type_)
         for shape in ("32x32b", "16x32bx2")
@@ -211,7 +210,7 @@ class Tcgen05LdRed(Instruction):
         return _data(slots)
 
 
-class _Compressed(Instruction):
+class _Compressed(_Load):
     """What the two compressing loads share: the number of registers."""
 
     @classmethod
@@ -235,12 +234,6 @@ class Tcgen05LdSpcompress(_Compressed):
     """
 
     name = "ptx.tcgen05.ld.spcompress"
-    section = "9.7.18.8.3"
-    effect = "order"
-    starts = "tcgen05.ld"
-    in_flight = "tcgen05.ld"
-    differs = "thread"
-    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.spcompress{_COMPRESSING.replace('@', '')}, [taddr:u32?]",
@@ -262,12 +255,6 @@ class Tcgen05LdRedSpcompress(_Compressed):
     """
 
     name = "ptx.tcgen05.ld.red.spcompress"
-    section = "9.7.18.8.3"
-    effect = "order"
-    starts = "tcgen05.ld"
-    in_flight = "tcgen05.ld"
-    differs = "thread"
-    unit = "tensor core"
     forms = (
         form(
             f"tcgen05.ld.red.spcompress{_COMPRESSING.replace('@', '{.NaN}')}, d:b32*, [taddr:u32?]",

@@ -400,7 +400,7 @@ def _no_address(trace: Trace, value: Reg) -> PTXError:
     hint = "convert an integer to u32 (shared memory) or u64 first: ptx.cvt"
     for shape, regs, *_ in reversed(trace.statements):
         if any(regs[i].name == value.name for i in shape.written):
-            if shape.instruction is not None and shape.instruction.name == "ptx.ld":
+            if shape.instruction is not None and shape.instruction.access == "load":
                 hint = "it is the value that was loaded, not its place: s.element(row, col) of a view s is the address"
             break
     return trace.error(

@@ -69,6 +69,17 @@ class Window:
         self.checked = rows is not None or size == 1 or last < 0
         self.read_only = read_only
 
+    def holds(self, elements: np.ndarray) -> bool:
+        """Whether all these numbers of elements are inside."""
+        return not np.count_nonzero(elements > self.last) and self.view.size > 0
+
+    def index(self, elements: np.ndarray, lanes: Array) -> np.ndarray:
+        """Where in the view the lanes' elements are; each CTA or thread may have a row of its own."""
+        index = elements.astype(np.int64)
+        if self.rows is not None:
+            index += self.rows if lanes is None else self.rows[lanes]
+        return index
+
 
 class Access:
     """The memory operand of one instruction, bound to a machine: gathers and scatters elements of `dtype`,
@@ -233,11 +244,8 @@ class Access:
                         return w.view.take(i.view(np.int64) if self.wide else i.astype(np.int64), 0)
                     except IndexError:
                         pass
-                elif not np.count_nonzero(i > w.last) and w.view.size:
-                    i = i.astype(np.int64)
-                    if w.rows is not None:
-                        i += w.rows if lanes is None else w.rows[lanes]
-                    return w.view.take(i, 0)
+                elif w.holds(i):
+                    return w.view.take(w.index(i, lanes), 0)
         parts = self.locate(lanes, False)
         if len(parts) == 1 and parts[0][2] is None:
             return parts[0][0][parts[0][1]]
@@ -260,11 +268,8 @@ class Access:
                         return
                     except IndexError:
                         pass
-                elif not np.count_nonzero(i > w.last) and w.view.size:
-                    i = i.astype(np.int64)
-                    if w.rows is not None:
-                        i += w.rows if lanes is None else w.rows[lanes]
-                    w.view[i] = values
+                elif w.holds(i):
+                    w.view[w.index(i, lanes)] = values
                     return
         parts = self.locate(lanes, True)
         if len(parts) == 1 and parts[0][2] is None:

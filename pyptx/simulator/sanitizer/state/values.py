@@ -28,6 +28,6 @@ def branches_on(instructions: Sequence[Inst]) -> set[Reg]:
     """The registers that decide which instructions a thread executes."""
     wanted = {inst.guard for inst in instructions if inst.guard is not None}
     for inst in instructions:
-        if inst.opcode.startswith("brx"):
+        if inst.family.symbol_kind == "branch targets":
             wanted.update(inst.read)
     return wanted
