@@ -7,6 +7,6 @@ They are drawn from the functions with which pyptx itself places elements.
 from .tools.draw.banks import banks
 from .tools.draw.fragments import mma, tcgen05, tcgen05_accumulator, wgmma
 from .tools.draw.picture import Cell, Picture
-from .tools.draw.swizzles import swizzle
+from .tools.draw.swizzles import layout, swizzle
 
-__all__ = ["Cell", "Picture", "banks", "mma", "swizzle", "tcgen05", "tcgen05_accumulator", "wgmma"]
+__all__ = ["Cell", "Picture", "banks", "layout", "mma", "swizzle", "tcgen05", "tcgen05_accumulator", "wgmma"]

@@ -235,3 +235,31 @@ def test_notes_say_what_is_not_plain() -> None:
     assert "T4+1" not in draw.banks(lambda lane: 4 * lane).svg
     assert "rotate" in draw.banks(lambda lane: 128 * lane).svg
     assert "rotate" not in draw.banks(lambda lane: 4 * lane).svg
+
+
+class Padded:
+    """8 x (4, 4) elements in rows of 20, as a layout of tensor_layouts."""
+
+    shape = (8, (4, 4))
+
+    def __call__(self, row: int, column: int) -> int:
+        return 20 * row + column % 4 + 4 * (column // 4)
+
+    def __str__(self) -> str:
+        return "(8, (4, 4)):(20, (1, 4))"
+
+
+def test_any_layout() -> None:
+    picture = draw.layout(Padded(), f32)
+    assert len(picture.cells) == 128
+    for row in range(8):
+        for column in range(16):
+            assert picture[row, column].text == (str(20 * row + column),)
+    assert picture[3, 5].detail == "element (3, 5): number 65, byte 260, bank 1"
+    assert "layout (8, (4, 4)):(20, (1, 4))" in picture.svg
+    assert "down the first column: no bank conflict, along the first row: no bank conflict" in picture.svg
+    same = type("Same", (), {"shape": (32, 32), "__call__": lambda _, i, j: 32 * i + j})()
+    assert "down the first column: 32-way bank conflict" in draw.layout(same, f32).svg
+    for wrong in (5, type("Large", (), {"shape": (65, 64), "__call__": lambda *_: 0})()):
+        with pytest.raises(ValueError, match=r"has a shape and gives|4096 elements at most"):
+            draw.layout(wrong)

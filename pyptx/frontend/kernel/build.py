@@ -39,7 +39,8 @@ from ..core.trace import FINISHED, Trace, declaration_shape, judged
 from ..library.blocks import check_blocks
 from ..library.control import range_left
 from ..memory.parameters import EntryParameter
-from ..memory.shared import DYNAMIC, STATIC_LIMIT, place_allocations
+from ..memory.placing import place_allocations
+from ..memory.shared import DYNAMIC, STATIC_LIMIT
 
 Directives = Sequence[tuple[str, tuple[Any, ...]]]
 

@@ -7,35 +7,109 @@ from typing import Any
 
 from ...types import PtxType, b32, u32
 from ..core.instructions import AddressOperand, emit
-from ..core.registers import Guard, RegArray, temporary
+from ..core.registers import Guard, Reg, RegArray, temporary
 from ..core.trace import current
-from ..memory.shared import address_register, bracketed
+from ..memory.shared import SharedAlloc, address_register, bracketed
 
 __all__ = ["ldmatrix", "mma", "stmatrix", "stmatrix_x4_trans_f32_bf16"]
 
 
-def ldmatrix(*, dst: Any, src: Any, layout: str = "x4", trans: bool = False, pred: Guard = None) -> None:
+def ldmatrix(
+    *, dst: Any, src: Any, layout: str = "x4", trans: bool = False, at: Any = None, order: str = "columns",
+    lane: Any = None, pred: Guard = None,
+) -> None:  # fmt: skip
     """`ldmatrix.sync.aligned.m8n8.<layout>{.trans}.shared.b16`: load 1, 2 or 4 8x8 matrices of 16-bit elements.
 
     dst: as many b32 registers as matrices. src: shared address of a row; lanes 8i to 8i+7 give the rows of matrix i.
     layout: "x1", "x2", "x4", also with ".trans", and with "m8n8." before it.
+
+    at: (row, column), ints or registers, of the first element in `src`, an array of 16-bit elements, whose layout and swizzle give each lane its
+    address. The matrices follow each other down the columns first (x4: (0, 0), (8, 0), (0, 8), (8, 8), the A of mma.m16n8k16), with
+    order="rows" along the rows first ((0, 0), (0, 8), ..., two B of 8 x 16). `.trans` is added where the array's columns are contiguous, so that the
+    registers are those of its rows and columns. lane: the thread's lane, %laneid if None.
     """
+    if at is not None:
+        src, turned = matrix_rows(src, at, layout, order, lane)
+        trans = trans != turned
     emit(f"ldmatrix.sync.aligned.{_layout('m8n8', layout, trans)}.shared.b16", _vector(dst), bracketed(src), pred=pred)
 
 
 def stmatrix(
-    *, smem: Any, regs: Any, layout: str = "x4", trans: bool = False, shape: str = "m8n8", pred: Guard = None
-) -> None:
+    *, smem: Any, regs: Any, layout: str = "x4", trans: bool = False, shape: str = "m8n8", at: Any = None,
+    order: str = "columns", lane: Any = None, pred: Guard = None,
+) -> None:  # fmt: skip
     """`stmatrix.sync.aligned.<shape>.<layout>{.trans}.shared::cta.b16`: store 1, 2 or 4 8x8 matrices (sm_90); the
-    reverse of `ldmatrix`.
+    reverse of `ldmatrix`, with `at`, `order` and `lane` as there.
     """
     kind = "b8" if shape == "m16n8" else "b16"
+    if at is not None:
+        if shape != "m8n8":
+            raise current().error(f"at= is for matrices of 8 x 8, not {shape}")
+        smem, turned = matrix_rows(smem, at, layout, order, lane)
+        trans = trans != turned
     emit(
         f"stmatrix.sync.aligned.{_layout(shape, layout, trans)}.shared::cta.{kind}",
         bracketed(smem),
         _vector(regs),
         pred=pred,
     )
+
+
+def matrix_rows(array: Any, at: Any, layout: str, order: str, lane: Any) -> tuple[AddressOperand, bool]:
+    """(the address that each lane gives for its row of 8 x 8 matrices, whether the array's columns are contiguous)."""
+    trace = current()
+    if not isinstance(array, SharedAlloc) or len(array.shape) != 2 or array.dtype.bits != 16:
+        what = f"{array.symbol}, {array.shape} of {array.dtype}" if isinstance(array, SharedAlloc) else repr(array)
+        raise trace.error(
+            f"at= is a place in an array with two dimensions of 16-bit elements, not in {what}",
+            "s[stage] and s[stage, 0:64, :] are parts of arrays that have more dimensions",
+        )
+    if not isinstance(at, (tuple, list)) or len(at) != 2:
+        raise trace.error(f"at is (row, column) of the first element, not {at!r}")
+    counts = [w for w in layout.strip(".").split(".") if w in ("x1", "x2", "x4")]
+    if len(counts) != 1 or order not in ("columns", "rows"):
+        raise trace.error(f'layout is "x1", "x2" or "x4" and order "columns" or "rows", not {layout!r} and {order!r}')
+    count = int(counts[0][1])
+    placed = array.own_placement()
+    contiguous = placed.contiguous(8)
+    if contiguous is None:
+        raise trace.error(
+            f"neither dimension of {array.symbol} has rows of 8 elements that fill 16 aligned bytes, which ldmatrix and stmatrix take",
+            "of elements of 16 bits: strides that are multiples of 8, and a swizzle Swizzle(n, 3, ...)",
+        )
+    if lane is None:
+        lane = temporary(trace, u32)
+        emit("mov.u32", lane, "%laneid")
+    steps: list[Any] = [at[0], at[1]]
+    first, second = (0, 1) if order == "columns" else (1, 0)
+    for dimension, bit in ((first, 8), (second, 16)):
+        if bit < 8 * count:
+            steps[dimension] = _plus(steps[dimension], _bit(lane, bit, 8))
+    row = temporary(trace, u32)
+    emit("and.b32", row, lane, 7)
+    steps[1 - contiguous] = _plus(steps[1 - contiguous], row)
+    return array.element(*steps), contiguous == 0
+
+
+def _bit(lane: Any, bit: int, value: int) -> Reg:
+    """`value` in lanes with that bit, 0 in the others."""
+    result = temporary(current(), u32)
+    emit("and.b32", result, lane, bit)
+    if bit != value:
+        emit("shr.u32", result, result, bit.bit_length() - value.bit_length())
+    return result
+
+
+def _plus(position: Any, register: Reg) -> Reg:
+    if isinstance(position, int) and not position:
+        return register
+    total = temporary(current(), u32)
+    if isinstance(position, Reg) and position.dtype.bits == 64:
+        narrow = temporary(current(), u32)
+        emit("cvt.u32.u64", narrow, position)
+        position = narrow
+    emit("add.u32", total, register, position)
+    return total
 
 
 def _layout(shape: str, layout: str, trans: bool) -> str:

@@ -9,7 +9,8 @@ from ...types import b32, u16
 from ..core.instructions import AddressOperand, emit
 from ..core.registers import Guard, Reg, RegArray, from_, temporary
 from ..core.trace import current
-from ..memory.shared import address_register, bracketed
+from ..memory.matrix_operands import MatrixOperand, array_of, matrix_operand
+from ..memory.shared import SharedAlloc, address_register, bracketed
 from .copies import _half
 from .wgmma import descriptor_register, scale_predicate
 
@@ -59,8 +60,8 @@ class Tcgen05:
     ) -> None:  # fmt: skip
         """`tcgen05.mma`: D = A * B + D, or D = A * B, in tensor memory; issued by one thread.
 
-        d: tensor memory address (register). a_desc: descriptor of A in shared memory, or with `a_is_tmem` its tensor
-        memory address. idesc: the instruction descriptor (b32 register or int). kind: "f16", "tf32", "f8f6f4", "i8",
+        d: tensor memory address (register). a_desc: descriptor of A in shared memory, or an array (M, K) with a layout, or with `a_is_tmem` its tensor
+        memory address. b_desc: the same of B, (N, K). idesc: the instruction descriptor (b32 register or int). kind: "f16", "tf32", "f8f6f4", "i8",
         "ti16".
         Whether D is added: `pred_operand` (a predicate), else `scale_d` or `enable_input_d` (a bool, a
         predicate, or an integer register), the first given. scale_c: D is multiplied by 2**-scale_c before it is added, 0
@@ -79,7 +80,11 @@ class Tcgen05:
         for matrix, use in (("a", collector_a), ("b", collector_b)):
             if use is not None:
                 words += f".collector::{matrix}::{use.removeprefix(f'collector::{matrix}::')}"
-        operands = [_bits_address(d), _bits_address(a_desc) if a_is_tmem else a_desc, b_desc]
+        operands = [
+            _bits_address(d),
+            _bits_address(a_desc) if a_is_tmem else _described("A", a_desc, idesc, 15, 32),
+            _described("B", b_desc, idesc, 16, 64 if sparse else 32),
+        ]
         if sparse:
             if sparse_metadata is None:
                 raise trace.error("a sparse mma needs sparse_metadata")
@@ -274,16 +279,29 @@ class Tcgen05:
 
     @staticmethod
     def descriptor(
-        addr: Any, *, byte_offset: Any = 0, stride_bytes: int, leading_bytes: int = 16, swizzle: str | None = "128B",
-        version: int = 1, base_offset: int = 0, lbo_mode: int = 0, second_half: bool = False,
+        addr: Any, *, byte_offset: Any = 0, stride_bytes: int | None = None, leading_bytes: int = 16, swizzle: str | None = "128B",
+        version: int = 1, base_offset: int = 0, lbo_mode: int = 0, second_half: bool = False, k_bytes: int = 32,
     ) -> Reg:  # fmt: skip
         """The shared-memory descriptor (b64) for tcgen05.mma and tcgen05.cp (PTX ISA 9.7.18.4.1).
+
+        Without stride_bytes, both offsets and the swizzle are those of the layout of `addr`, an array (M or N, K) of `smem.alloc` with `layout=` or
+        `swizzle=`, or a part of one; PTXError for a layout that the hardware cannot read. k_bytes: what the instruction reads along K, 64 for B
+        with a sparse A.
 
         stride_bytes, leading_bytes: multiples of 16. swizzle: None (or "NONE"), "32B", "64B", "128B", or
         "128B_32B" (32-byte atoms, also "128B_BASE32B"). lbo_mode=1: leading_bytes is the address where rows of 48 bytes go on beyond 128 bytes, with swizzle
         "128B" only. second_half: of 128 indices into a table (`mma(lut=)`) the last 64 count.
         """
         trace = current()
+        if stride_bytes is None:
+            array = array_of(addr)
+            if array is None:
+                raise trace.error(
+                    "a descriptor needs stride_bytes, or an array with a layout",
+                    'smem.alloc(bf16, (128, 64), swizzle="128B") is one',
+                )
+            found = _of_array(array, k_bytes)
+            stride_bytes, leading_bytes, swizzle, addr = found.stride, found.leading, found.swizzle, array
         if swizzle not in _SWIZZLES:
             raise trace.error(f"unknown swizzle {swizzle!r}", "None, 32B, 64B, 128B or 128B_32B")
         for name, value in (("stride_bytes", stride_bytes), ("leading_bytes", leading_bytes)):
@@ -303,6 +321,25 @@ class Tcgen05:
     ) -> Reg:
         """`((addr + byte_offset) & mask) >> 4 | const_bits` in a b64 register."""
         return descriptor_register(current(), addr, byte_offset, mask, const_bits)
+
+
+def _of_array(array: SharedAlloc, k_bytes: int) -> MatrixOperand:
+    return matrix_operand(current(), array, k_bytes=k_bytes, swizzles=(None, "32B", "64B", "128B", "128B_32B"))
+
+
+def _described(name: str, operand: Any, idesc: Any, bit: int, k_bytes: int) -> Any:
+    """A descriptor as it is, or that of an array. `bit` of the instruction descriptor says that the operand is MN-major."""
+    array = array_of(operand)
+    if array is None:
+        return operand
+    major = _of_array(array, k_bytes).major
+    said = "MN" if isinstance(idesc, int) and idesc >> bit & 1 else "K"
+    if isinstance(idesc, int) and said != major:
+        raise current().error(
+            f"{array.symbol} lies {major}-major, and the instruction descriptor says that {name} is {said}-major",
+            f'make_instr_desc(..., {name.lower()}_major="{major}")',
+        )
+    return Tcgen05.descriptor(array, k_bytes=k_bytes)
 
 
 def _tensor_memory(address: Any) -> Any:

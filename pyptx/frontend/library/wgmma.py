@@ -9,6 +9,7 @@ from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from ..core.instructions import emit, move
 from ..core.registers import Guard, NegPred, Reg, RegArray, predicate, temporary
 from ..core.trace import Trace, current
+from ..memory.matrix_operands import array_of, matrix_operand
 from ..memory.shared import SharedAlloc, SharedSlice, address_register
 from .matrix import extents, shape_name
 
@@ -70,6 +71,9 @@ def _check_tile(trace: Trace, name: str, operand: Any, dtype: PtxType, rows: int
         )
 
 
+_SWIZZLES = {None: 0, "128B": 1, "64B": 2, "32B": 3}
+
+
 class Wgmma:
     """`ptx.wgmma`: D += A * B by a warpgroup (128 threads, all of which execute each of these), sm_90a.
 
@@ -104,8 +108,8 @@ class Wgmma:
     ) -> None:  # fmt: skip
         """`wgmma.mma_async.sync.aligned`: D = A * B, or D = A * B + D with `scale_d`, by one warpgroup.
 
-        shape: (64, n, k). d: the accumulators. a: a tile made with `smem.wgmma_tile` (or a part of it), a descriptor
-        (b64 register), or four b32 registers. b: a tile or descriptor. scale_d: a bool, a predicate, or an integer
+        shape: (64, n, k). d: the accumulators. a: a tile made with `smem.wgmma_tile` (or a part of it), an array with a layout or swizzle
+        (M or N, K), a descriptor (b64 register), or four b32 registers. b: a tile, array or descriptor. scale_d: a bool, a predicate, or an integer
         register (0: D is overwritten). scale_a, scale_b: 1 or -1 (float types). trans_a, trans_b: 1 for MN-major
         operands of 16-bit types; tiles made with major "MN" imply it. a_k_offset, b_k_offset: bytes to add to the start
         of the tile, for steps along K (16-byte multiples).
@@ -116,8 +120,9 @@ class Wgmma:
         for offset in (a_k_offset, b_k_offset):
             if isinstance(offset, int) and offset % 16:
                 raise trace.error(f"an offset along K is a multiple of 16 bytes, not {offset}")
-        operand_a, major_a = self._operand(trace, a, a_k_offset)
-        operand_b, major_b = self._operand(trace, b, b_k_offset)
+        m, n, k = extents(shape)
+        operand_a, major_a = self._operand(trace, a, a_k_offset, "A", dtype_a, m)
+        operand_b, major_b = self._operand(trace, b, b_k_offset, "B", dtype_b, n)
         in_registers = isinstance(operand_a, (RegArray, list))
         half = dtype_a.name in ("f16", "bf16")
         integer = dtype_a.name in ("s8", "u8", "b1")
@@ -131,7 +136,6 @@ class Wgmma:
         immediates: list[int] = [] if integer else [scale_a, scale_b]
         if half:
             immediates += [turned_b] if in_registers else [turned_a, turned_b]
-        m, n, k = extents(shape)
         if k != 256 // dtype_a.bits:
             raise trace.error(
                 f"k is {256 // dtype_a.bits} for operands of type {dtype_a}, not {k}: an instruction reads 32 bytes along K",
@@ -143,14 +147,17 @@ class Wgmma:
         _check_tile(trace, "A", a, dtype_a, m, k)
         _check_tile(trace, "B", b, dtype_b, n, k)
 
-    def _operand(self, trace: Trace, operand: Any, byte_offset: Any) -> tuple[Any, str | None]:
+    def _operand(
+        self, trace: Trace, operand: Any, byte_offset: Any, name: str, dtype: PtxType, rows: int
+    ) -> tuple[Any, str | None]:
         """(what the instruction takes, the tile's major)."""
+        array = array_of(operand)
+        if array is not None:
+            if array.dtype.bits != dtype.bits:
+                raise trace.error(f"{name} is read as {dtype}, and {array.symbol} has elements of {array.dtype}")
+            return self._of_array(trace, array, byte_offset, rows, 32)
         tile = operand.alloc if isinstance(operand, SharedSlice) else operand
-        if isinstance(tile, SharedAlloc):
-            if tile.gmma_layout is None:
-                raise trace.error(
-                    f"{tile.symbol} has no wgmma layout", "make it with smem.wgmma_tile, or pass a descriptor"
-                )
+        if isinstance(tile, SharedAlloc) and tile.gmma_layout is not None:
             return self._describe(trace, operand, tile.gmma_layout, byte_offset), tile.gmma_major
         if isinstance(operand, (RegArray, list, tuple)):
             return operand if isinstance(operand, RegArray) else list(operand), None
@@ -159,6 +166,16 @@ class Wgmma:
             emit("add.s64", moved, operand, byte_offset >> 4)
             return moved, None
         return operand, None
+
+    def _of_array(
+        self, trace: Trace, array: SharedAlloc, byte_offset: Any, rows: int | None, k_bytes: int
+    ) -> tuple[Reg, str]:
+        found = matrix_operand(trace, array, rows=rows, k_bytes=k_bytes, swizzles=tuple(_SWIZZLES))
+        descriptor = self.make_descriptor(
+            array, leading_byte_offset=found.leading, stride_byte_offset=found.stride, swizzle=_SWIZZLES[found.swizzle],
+            addr_byte_offset=byte_offset,
+        )  # fmt: skip
+        return descriptor, found.major
 
     def _describe(self, trace: Trace, base: Any, layout: GmmaLayout, byte_offset: Any) -> Reg:
         return self.make_descriptor(
@@ -189,18 +206,31 @@ class Wgmma:
     def make_descriptor(
         base: Any,
         *,
-        leading_byte_offset: int,
-        stride_byte_offset: int,
+        leading_byte_offset: int | None = None,
+        stride_byte_offset: int | None = None,
         swizzle: int = 0,
         base_offset: int = 0,
         addr_byte_offset: Any = 0,
+        k_bytes: int = 32,
     ) -> Reg:
         """The matrix descriptor (b64) of shared memory at `base` + `addr_byte_offset` (PTX ISA 9.7.17.5.1.2.2).
+
+        Without offsets they are those of the layout of `base`, an array (M or N, K) of `smem.alloc` with `layout=` or `swizzle=`, or a part of one
+        (`s[stage]`, `s[0:64, 16:32]`), as is the swizzle; PTXError for a layout that the hardware cannot read. k_bytes: what the instruction reads along
+        K, 64 for B with a sparse A.
 
         Offsets are bytes, multiples of 16; swizzle is one of the SWIZZLE_ constants; base_offset (0..7) is for patterns
         that do not start at a multiple of their size.
         """
         trace = current()
+        if leading_byte_offset is None or stride_byte_offset is None:
+            array = array_of(base)
+            if array is None or (leading_byte_offset, stride_byte_offset, swizzle) != (None, None, 0):
+                raise trace.error(
+                    "a descriptor needs leading_byte_offset and stride_byte_offset, or an array with a layout",
+                    'smem.alloc(bf16, (64, 64), swizzle="128B") is one',
+                )
+            return wgmma._of_array(trace, array, addr_byte_offset, None, k_bytes)[0]
         for name, value, limit in (
             ("leading_byte_offset", leading_byte_offset, 1 << 18), ("stride_byte_offset", stride_byte_offset, 1 << 18)
         ):  # fmt: skip

@@ -6,7 +6,8 @@ from ...diagnostics import Diagnostic
 from ...dialects.ptx.mbarrier import MbarrierInit
 from ...dialects.ptx.syntax import Address, Operand, Symbol
 from ..core.trace import Trace
-from ..memory.shared import MbarrierArray, symbols_of
+from ..memory.placing import symbols_of
+from ..memory.shared import MbarrierArray
 
 __all__ = ["uninitialised_barriers"]
 

@@ -17,6 +17,7 @@ from ..core.instructions import AddressOperand
 from ..core.registers import Reg
 from ..core.tiles import Layout, Tile
 from ..core.trace import Trace
+from ..memory.layouts import row_major
 from ..memory.parameters import TensorSpec
 from ..memory.shared import SharedAlloc, SharedSlice
 
@@ -52,6 +53,8 @@ def note_copy(trace: Trace, tensor: Any, shared: Any, rank: int, mode: str) -> N
         shared = shared.alloc
     memory = getattr(shared, "allocation", shared)
     memory = memory if isinstance(memory, SharedAlloc) else None
+    if memory is not None and memory.whole is not memory:
+        start = start + memory.first_byte if isinstance(start, int) and memory.moved is None else None
     known = start if isinstance(start, int) else None
     coordinates = rank if mode in ("", ".tile") else 0
     trace.notes(TensorCopy).append(TensorCopy(tile, memory, known, coordinates, trace.place()))
@@ -106,6 +109,27 @@ def _rank_problem(copy: TensorCopy) -> _Problem:
     )
 
 
+def _placement_problem(copy: TensorCopy, s: SharedAlloc, box: Sequence[Any]) -> _Problem:
+    """A layout that puts the elements of a box in another order than TMA, which writes it row by row."""
+    if s.placement is None or not copy.rank or copy.tile.tma_rank == 3 or tuple(s.shape[-len(box) :]) != tuple(box):
+        return None
+    written = row_major(box)
+    for i, (own, wanted) in enumerate(zip(s.placement.modes[-len(box) :], written.modes, strict=True)):
+        if box[i] > 1 and own != wanted:
+            element = tuple(int(j == i) for j in range(len(box)))
+            there, here = (
+                p.linear((0,) * (len(p.modes) - len(box)) + element) * s.dtype.bits // 8 for p in (s.placement, written)
+            )
+            return (
+                f"TMA writes the rows of a box one after the other, and the layout of {s.symbol} has element {element} {there} bytes after the first one, not {here}"
+                if there != here
+                else f"TMA writes dimension {i} of a box in equal steps of {here} bytes, and the layout of {s.symbol} does not",
+                "copy boxes that are contiguous in the layout, such as stripes of 128 bytes, or take another layout",
+                copy.place,
+            )
+    return None
+
+
 def _memory_problem(copy: TensorCopy, env: Mapping[str, int]) -> _Problem:
     s, start, swizzle = copy.memory, copy.start, SWIZZLES.get(copy.tile.layout)
     if s is None:
@@ -126,6 +150,9 @@ def _memory_problem(copy: TensorCopy, env: Mapping[str, int]) -> _Problem:
             f"give the tensor's Tile the layout Layout.TMA_{s.swizzle}",
             copy.place,
         )
+    torn = _placement_problem(copy, s, box)
+    if torn is not None:
+        return torn
     if swizzle is None:
         return None
     atom = _ATOMS[swizzle]
@@ -141,7 +168,7 @@ def _memory_problem(copy: TensorCopy, env: Mapping[str, int]) -> _Problem:
     if s.element_place is None:
         return None
     if s.placement is not None:
-        own = s.placement.hardware_swizzle(max(s.dtype.bits // 8, 1))
+        own = s.placement.hardware_swizzle(s.dtype.bits)
         if own == swizzle:
             return None
         return (

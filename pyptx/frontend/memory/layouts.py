@@ -17,7 +17,7 @@ from ..core.instructions import emit, move
 from ..core.registers import Reg, temporary
 from ..core.trace import Trace, current
 
-__all__ = ["Placement", "placement", "row_major"]
+__all__ = ["Placement", "Swizzle", "placement", "row_major", "swizzled_rows"]
 
 Leaf = tuple[int, int]
 """(size, stride), in elements."""
@@ -49,6 +49,10 @@ class Swizzle:
         """For offsets in units that are a power of two smaller."""
         return Swizzle(self.bits, self.base + factor.bit_length() - 1, self.shift)
 
+    def of_elements(self, bits: int) -> Swizzle:
+        """One of bytes, for offsets in elements."""
+        return Swizzle(self.bits, self.base - bits.bit_length() + 4, self.shift)
+
     def emit(self, offset: Reg) -> None:
         """Apply it to a u32 register."""
         read = temporary(current(), u32)
@@ -57,16 +61,18 @@ class Swizzle:
         emit("xor.b32", offset, offset, read)
 
 
+HARDWARE = {"32B": Swizzle(1, 4, 3), "64B": Swizzle(2, 4, 3), "128B": Swizzle(3, 4, 3), "128B_32B": Swizzle(2, 5, 2)}
+"""The swizzles of TMA and of matrix descriptors, of bytes."""
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where the element with a coordinate for each mode lies."""
 
     modes: tuple[tuple[Leaf, ...], ...]
     """The leaves of each mode, the fastest first."""
-    swizzle: Swizzle | None
-    start: int
-    source: Any
-    """The layout without the swizzle, as it was given."""
+    swizzle: Swizzle | None = None
+    start: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,12 +89,85 @@ class Placement:
         """Bytes to which the memory must be aligned so that the swizzle is a function of the address, as TMA and wgmma take it."""
         return self.swizzle.span * size if self.swizzle is not None else 1
 
-    def hardware_swizzle(self, size: int) -> str | None:
-        """The swizzle of TMA and matrix descriptors ("32B", "64B", "128B") that this is, for elements of `size` bytes; None: another or none."""
+    def hardware_swizzle(self, bits: int) -> str | None:
+        """The swizzle of TMA and matrix descriptors ("32B", "64B", "128B", "128B_32B") that this is, for elements of so many bits; None: another
+        or none.
+        """
         if self.swizzle is None:
             return None
-        of_bytes = self.swizzle.scaled(size)
-        return {1: "32B", 2: "64B", 3: "128B"}.get(of_bytes.bits) if (of_bytes.base, of_bytes.shift) == (4, 3) else None
+        base = self.swizzle.base + bits.bit_length() - 4
+        return next(
+            (
+                n
+                for n, s in HARDWARE.items()
+                if (s.bits, s.base, s.shift) == (self.swizzle.bits, base, self.swizzle.shift)
+            ),
+            None,
+        )
+
+    def contiguous(self, count: int) -> int | None:
+        """The mode along which every `count` elements (a power of two) lie next to each other, aligned to their size; None: none does so."""
+        if self.start % count:
+            return None
+        if self.swizzle is not None and self.swizzle.base - min(self.swizzle.shift, 0) < count.bit_length() - 1:
+            return None
+        for mode, leaves in enumerate(self.modes):
+            others = [leaf for i, each in enumerate(self.modes) for leaf in (each if i != mode else each[1:])]
+            if (
+                leaves[0][1] == 1
+                and leaves[0][0] % count == 0
+                and all(stride % count == 0 for size, stride in others if size > 1)
+            ):
+                return mode
+        return None
+
+    def linear(self, index: Sequence[int]) -> int:
+        """The number of an element from the first one, without the swizzle."""
+        total = 0
+        for position, leaves in zip(index, self.modes, strict=True):
+            for size, stride in leaves:
+                total += position % size * stride
+                position //= size
+        return total
+
+    def part(self, trace: Trace, name: str, index: Sequence[Any], bits: int) -> tuple[Placement, Reg | None]:
+        """What `index` leaves: an int or a register chooses one coordinate of a mode, a slice some of them. Also the bytes, in a register, by which
+        registers move it. PTXError for a slice that the layout tears apart, and for registers that would change what the swizzle does.
+        """
+        start, kept, terms = self.start, list[tuple[Leaf, ...]](), list[tuple[Any, int]]()
+        span = self.swizzle.span if self.swizzle is not None else 1
+        for i, (position, leaves) in enumerate(zip(index, self.modes, strict=True)):
+            extent = prod(size for size, _ in leaves)
+            if isinstance(position, slice):
+                first, last, step = position.indices(extent)
+                if step != 1 or last <= first:
+                    raise trace.error(
+                        f"{name} has no elements {_spelled(position)} in dimension {i}, which has {extent}",
+                        "a part has one element or more, one after the other",
+                    )
+                cut = _cut(leaves, first, last - first)
+                if cut is None:
+                    raise trace.error(
+                        f"elements {_spelled(position)} of dimension {i} do not follow each other in the layout of {name}, {_modes(leaves)}"
+                    )
+                start, kept = start + _at(leaves, first), [*kept, cut]
+            elif isinstance(position, int):
+                if not 0 <= position < extent:
+                    raise trace.error(f"index {position} is outside dimension {i} of {name}, which has {extent}")
+                start += _at(leaves, position)
+            else:
+                before = 1
+                for number, (size, stride) in enumerate(leaves):
+                    if stride % span or stride * bits % 8:
+                        raise trace.error(
+                            f"a register as index of dimension {i} of {name} moves the part by {stride * bits // 8} bytes, and its swizzle repeats after {span * bits // 8}",
+                            "choose by a register what is a multiple of that: stages, groups of 8 rows",
+                        )
+                    terms.append(
+                        (_digit(position, before, 0 if number == len(leaves) - 1 else size), stride * bits // 8)
+                    )
+                    before *= size
+        return Placement(tuple(kept), self.swizzle, start), _weighted(terms, 0) if terms else None
 
     def offset(self, index: Sequence[Any], size: int) -> tuple[int, Reg | None]:
         """(constant bytes, register with the others or None) of an element of `size` bytes; indices are ints in range and registers."""
@@ -118,14 +197,15 @@ class Placement:
             raise trace.error(f"partition takes a Layout of tensor_layouts, not {other!r:.60}", "such as atom.c_layout")
         count = prod(self.shape)
         reach = _placement(trace, other, None, 0).elements
+        own = library.Layout(*(tuple(tuple(leaf[n] for leaf in leaves) for leaves in self.modes) for n in (0, 1)))
         if reach > count:
             raise trace.error(
                 f"{other} chooses elements up to number {reach - 1}, and the array of shape {self.shape} has {count}"
             )
         try:
-            made = library.compose(self.source, other)
+            made = library.compose(own, other)
         except (ValueError, NotImplementedError) as error:
-            raise trace.error(f"{self.source} and {other} have no composition: {error}") from None
+            raise trace.error(f"{own} and {other} have no composition: {error}") from None
         return _placement(trace, made, self.swizzle, self.start)
 
 
@@ -144,13 +224,21 @@ def placement(trace: Trace, layout: Any) -> Placement:
     return _placement(trace, inner, Swizzle(bits, base, shift), start)
 
 
-def row_major(trace: Trace, shape: Sequence[int]) -> Placement:
+def row_major(shape: Sequence[int]) -> Placement:
     """That of an array without a layout."""
-    library: Any = sys.modules.get("tensor_layouts")
-    if library is None:
-        raise trace.error("partition takes a Layout of tensor_layouts, and nothing has imported that library")
-    strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
-    return _placement(trace, library.Layout(tuple(shape), strides), None, 0)
+    return Placement(tuple(((size, prod(shape[i + 1 :])),) for i, size in enumerate(shape)))
+
+
+def swizzled_rows(shape: Sequence[int], bits: int, swizzle: str | None, *, panels: bool = False) -> Placement:
+    """A row-major array whose 16-byte chunks lie as TMA swizzles them. panels: rows wider than 128 bytes are cut into stripes of 128 bytes, each of
+    which has all rows.
+    """
+    made = row_major(shape)
+    width = 1024 // bits
+    if panels and shape[-1] > width:
+        rows = (shape[-2], width), ((width, 1), (shape[-1] // width, shape[-2] * width))
+        made = Placement((*made.modes[:-2], (rows[0],), rows[1]))
+    return Placement(made.modes, HARDWARE[swizzle].of_elements(bits) if swizzle is not None else None)
 
 
 def _is_plain(layout: Any) -> bool:
@@ -162,7 +250,7 @@ def _placement(trace: Trace, layout: Any, swizzle: Swizzle | None, start: int) -
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
     modes = tuple(_merged(_leaves(trace, layout, s, d)) for s, d in zip(shape, stride, strict=True))
-    return Placement(modes, swizzle, start, layout)
+    return Placement(modes, swizzle, start)
 
 
 def _leaves(trace: Trace, layout: Any, shape: Any, stride: Any) -> list[Leaf]:
@@ -187,6 +275,38 @@ def _merged(leaves: list[Leaf]) -> tuple[Leaf, ...]:
         else:
             found.append((size, stride))
     return tuple(found) or ((1, 0),)
+
+
+def _at(leaves: Sequence[Leaf], position: int) -> int:
+    return Placement((tuple(leaves),)).linear((position,))
+
+
+def _cut(leaves: tuple[Leaf, ...], first: int, count: int) -> tuple[Leaf, ...] | None:
+    """`count` coordinates of a mode from one on, as a mode of its own; None where they are not one."""
+    found, left = list[Leaf](), count
+    for size, stride in leaves:
+        if left <= size:
+            found.append((left, stride))
+            left = 1
+            break
+        if left % size:
+            return None
+        found.append((size, stride))
+        left //= size
+    cut = _merged(found)
+    start = _at(leaves, first)
+    return cut if left == 1 and all(_at(leaves, first + i) == start + _at(cut, i) for i in range(count)) else None
+
+
+def _spelled(part: slice) -> str:
+    return ":".join(
+        "" if n is None else str(n) for n in (part.start, part.stop, *([] if part.step is None else [part.step]))
+    )
+
+
+def _modes(leaves: Sequence[Leaf]) -> str:
+    sizes, strides = (", ".join(str(leaf[n]) for leaf in leaves) for n in (0, 1))
+    return f"({sizes}):({strides})"
 
 
 def _digit(position: Any, before: int, extent: int) -> Any:

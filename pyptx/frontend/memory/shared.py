@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, Self
 
@@ -21,23 +20,20 @@ from xdsl.dialects.builtin import FileLineColLoc
 
 from ...analysis.occupancy import limits_of
 from ...diagnostics import PTXError, counted
-from ...dialects.ptx.memo import Memo
-from ...dialects.ptx.structure import VariableOp
-from ...dialects.ptx.syntax import Address, Layout, Operand, Symbol, transform
-from ...ssa.shapes import fill_instruction
-from ...ssa.statement import Shape, Statement
 from ...types import PtxType, b16, u32
 from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from ..core.advice import refused_value, store_problem
 from ..core.instructions import AddressOperand, bits_of, emit, move
 from ..core.nonvalue import NotAValue, NoTruth, as_int
 from ..core.registers import Guard, Reg, checked_type, temporary
-from ..core.trace import OutOfRange, Trace, current, declaration_shape
-from .layouts import Placement, placement, row_major
+from ..core.trace import OutOfRange, Trace, current
+from .layouts import Placement, placement, row_major, swizzled_rows
 
 STATIC_LIMIT = 48 * 1024
 """Bytes of static shared memory that a kernel may declare."""
 DYNAMIC = "dyn_smem"
+ATOMS = {"128B": 1024, "64B": 512, "32B": 256}
+"""Bytes of the address after which each swizzle repeats."""
 
 
 class SymbolName(str):
@@ -181,6 +177,11 @@ class SharedAlloc(Allocation):
         self.gmma_layout, self.gmma_major = gmma_layout, gmma_major
         self.placement: Placement | None = None
         """Where its elements lie, if not row-major."""
+        self.shaped = False
+        """The author gave its layout, which says what an index is."""
+        self.moved: Reg | None = None
+        """Of a part that registers chose: the bytes from the start, besides those of its placement."""
+        self.whole = self
         self.element_place: int | None = None
         """Where the author first asked for an element, row-major."""
 
@@ -200,14 +201,70 @@ class SharedAlloc(Allocation):
         return f"SharedAlloc({self.symbol}, {self.dtype}, {self.shape})"
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) or (isinstance(index, tuple) and any(isinstance(i, slice) for i in index)):
+            return self._part(index if isinstance(index, tuple) else (index,))
         if isinstance(index, tuple):
             return load(self.dtype, self.element(index))
-        if self.placement is not None:
+        if self.shaped and len(self.shape) > 2:
+            return self._part((index,))
+        if self.shaped or self.whole is not self:
             raise current().error(
                 f"{self.symbol} has a layout, in which {self.symbol}[{index!r}] is not one place",
                 f"an element is s[{', '.join('ijklm'[: len(self.shape)])}], of {self.shape}; s.element(...) is its address",
             )
         return SharedSlice(self, as_int(index))
+
+    def __ptx_symbol__(self) -> tuple[str, int]:
+        symbol, start = super().__ptx_symbol__()
+        if self.moved is not None:
+            raise current().error(f"a part of {symbol} that a register chose has no constant address")
+        return symbol, start + self.first_byte
+
+    @property
+    def first_byte(self) -> int:
+        """Where a part begins, in bytes from the start of the array; its swizzle is not applied to it."""
+        return self.placement.start * self.dtype.bits // 8 if self.placement is not None else 0
+
+    @property
+    def T(self) -> SharedAlloc:
+        """The same memory with its last two dimensions exchanged."""
+        own = self.own_placement()
+        return self._view(Placement((*own.modes[:-2], *own.modes[:-3:-1]), own.swizzle, own.start), self.moved)
+
+    def own_placement(self) -> Placement:
+        """Where its elements lie."""
+        return self.placement if self.placement is not None else row_major(self.shape)
+
+    def _part(self, index: tuple[Any, ...]) -> SharedAlloc:
+        """The part that indices and slices choose; dimensions that are left out are kept."""
+        trace = current()
+        if len(index) > len(self.shape):
+            raise trace.error(f"{self.symbol} has {counted(len(self.shape), 'dimension')}, and the index {len(index)}")
+        index = (*(as_int(i) for i in index), *[slice(None)] * (len(self.shape) - len(index)))
+        for i in index:
+            if isinstance(i, slice) and any(isinstance(as_int(n), Reg) for n in (i.start, i.stop)):
+                raise trace.error(
+                    "a slice has constant ends: how many elements it has is known while tracing",
+                    "s[stage] and s[stage, 0:64, 16:32] take a register for what is one index",
+                )
+        numbers = [
+            slice(*map(as_int, (i.start, i.stop, i.step)))
+            if isinstance(i, slice)
+            else i
+            if isinstance(i, int)
+            else _index(trace, i)
+            for i in index
+        ]
+        placed, moved = self.own_placement().part(trace, self.symbol, numbers, self.dtype.bits)
+        if moved is not None and self.moved is not None:
+            emit("add.u32", moved, moved, self.moved)
+        return self._view(placed, moved if moved is not None else self.moved)
+
+    def _view(self, placed: Placement, moved: Reg | None) -> SharedAlloc:
+        view = copy(self)
+        view.shape, view.placement, view.moved = placed.shape, placed, moved
+        view.gmma_layout = None
+        return view
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, tuple):
@@ -224,11 +281,7 @@ class SharedAlloc(Allocation):
     def partition(self, layout: Any) -> SharedAlloc:
         """The same memory, indexed as a layout says that chooses its elements: `ptx.partition(s, layout)`."""
         trace = current()
-        own = self.placement if self.placement is not None else row_major(trace, self.shape)
-        made = own.composed(trace, layout)
-        view = copy(self)
-        view.shape, view.placement = made.shape, made
-        return view
+        return self._view(self.own_placement().composed(trace, layout), self.moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +355,8 @@ class SharedSlice(NoTruth):
 
     def element(self, *index: Any) -> AddressOperand:
         """The address of an element of the part; indices as for the allocation's."""
+        if self.alloc.placement is not None:
+            return self.alloc.element((self.stage, *_indices(index)))
         scaled = None if isinstance(self.stage, int) else (self.stage, self.stride)
         return _element(self.alloc, self.offset, scaled, self.shape, _indices(index))
 
@@ -357,11 +412,13 @@ def _placed(alloc: SharedAlloc, placement: Placement, index: tuple[Any, ...], si
     """Address of an element where the layout has it."""
     trace = current()
     constant, rest = placement.offset([i if isinstance(i, int) else _index(trace, i) for i in index], size)
-    if rest is None:
-        return AddressOperand(alloc, constant)
+    terms = [register for register in (rest, alloc.moved) if register is not None]
+    if not terms:
+        return AddressOperand(alloc.whole, constant)
     address = temporary(trace, u32)
-    move(address, alloc)
-    emit("add.u32", address, address, rest)
+    move(address, alloc.whole)
+    for register in terms:
+        emit("add.u32", address, address, register)
     return AddressOperand(address, constant or None)
 
 
@@ -461,8 +518,10 @@ def alloc(
     *,
     layout: Any = None,
 ) -> SharedAlloc:
-    """An array in shared memory, 128-byte aligned unless `align` says otherwise. `swizzle` ("32B", "64B", "128B") is
-    noted, not applied.
+    """An array in shared memory, 128-byte aligned unless `align` says otherwise.
+
+    swizzle: "32B", "64B" or "128B", as TMA writes and matrix descriptors read it. `s[i, j]` and `s.element(i, j)` apply it, and the memory is
+    aligned to its pattern; the offsets of `ptx.addr(s, bytes)` are those of memory.
 
     layout: where its elements lie, a `Layout` of the library tensor_layouts or a `Swizzle` composed with one, which is applied: `s[i, j]` and
     `s.element(i, j)` are at `layout(i, j)`. The shape is then the layout's, and the memory is aligned so that the swizzle is a function of the
@@ -471,17 +530,17 @@ def alloc(
     if layout is None:
         if shape is None:
             raise current().error("an array needs its shape, or a layout")
-        return SharedAlloc.declare(dtype, shape, swizzle, align or 128, name)
+        return alloc_with_layout(dtype, shape, swizzle, align, name)
     trace = current()
     made = placement(trace, layout)
     if shape is not None and _shape(shape) != made.shape:
         raise trace.error(f"the shape is {_shape(shape)}, and that of the layout {made.shape}", "leave the shape out")
     if swizzle is not None:
-        raise trace.error(
-            f'swizzle="{swizzle}" is only noted, and a layout is applied: compose a Swizzle with the layout'
-        )
+        raise trace.error(f'swizzle="{swizzle}" is that of an array without layout=: compose a Swizzle with the layout')
     least = made.alignment(max(dtype.bits // 8, 1))
-    return SharedAlloc.declare(dtype, made.shape, None, max(align or 128, least), name, placement=made)
+    array = SharedAlloc.declare(dtype, made.shape, None, max(align or 128, least), name, placement=made)
+    array.shaped = True
+    return array
 
 
 def alloc_with_layout(
@@ -499,8 +558,15 @@ def alloc_with_layout(
     """
     if swizzle is None and gmma_layout is not None:
         swizzle = gmma_layout.smem_swizzle
-    atom = {"128B": 1024, "64B": 512, "32B": 256}.get(swizzle or "", 128)
-    return SharedAlloc.declare(dtype, shape, swizzle, max(align or 0, atom), name, gmma_layout, gmma_major)
+    swizzle = None if swizzle == "NONE" else swizzle
+    if swizzle is not None and swizzle not in ATOMS:
+        raise current().error(f'a swizzle is "32B", "64B", "128B" or None, not {swizzle!r}')
+    checked_type(dtype, "the type of an allocation")
+    atom = ATOMS[swizzle] if swizzle is not None else 0 if align else 128
+    shape = _shape(shape)
+    panels = gmma_layout is not None
+    placed = swizzled_rows(shape, dtype.bits, swizzle, panels=panels) if swizzle is not None else None
+    return SharedAlloc.declare(dtype, shape, swizzle, max(align or 0, atom), name, gmma_layout, gmma_major, placed)
 
 
 def wgmma_tile(
@@ -597,6 +663,12 @@ def bracketed(address: Any) -> Any:
         move(register, address.alloc)
         emit("mad.lo.u32", register, _index(trace, address.stage), address.stride, register)
         return AddressOperand(register)
+    if isinstance(address, SharedAlloc) and address.moved is not None:
+        trace = current()
+        register = temporary(trace, u32)
+        move(register, address.whole)
+        emit("add.u32", register, register, address.moved)
+        return AddressOperand(register, address.first_byte or None)
     if isinstance(address, str) and address[:1] == "[":
         return address
     return AddressOperand(address)
@@ -654,102 +726,6 @@ def _shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError(f"a shape is a tuple of positive ints, not {shape!r}")
     return shape
-
-
-# ------------------------------------------------------------------------------------------------------- static or
-# dynamic
-
-
-def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
-    """Settle where the allocations are: rewrite the references and return the `.shared` declarations that are
-    needed.
-    """
-    places: _Places = {}
-    allocations = [a for a in trace.allocations.values() if isinstance(a, Allocation)]
-    for a in allocations:
-        for name in (a.symbol, a.by_name):
-            found = a.resolved(dynamic, name is not a.symbol)
-            if found != (name, 0):
-                places[name] = found
-    memo = {shape: _moved(trace, shape, places) for shape in trace.used} if places else {}
-    for shape, changed in memo.items():
-        if changed is not shape:
-            trace.used[changed] = trace.used[shape]
-    if any(changed is not shape for shape, changed in memo.items()):
-        for statements in (trace.statements, *trace.insertions.values()):
-            for i, statement in enumerate(statements):
-                changed = memo.get(statement[0])
-                if changed is not None and changed is not statement[0]:
-                    statements[i] = (changed, *statement[1:])
-    if dynamic:
-        return []
-    return [
-        (declaration_shape(VariableOp, a.declared[0], a.symbol, tail=a.declared[1]), (), "", 0, "") for a in allocations
-    ]
-
-
-_Places = dict[str, tuple[str, int]]
-"""Symbol in a reference -> the symbol and the offset in bytes that it stands for, where they differ."""
-
-
-@lru_cache(maxsize=20_000)
-def symbols_of(layout: Layout) -> tuple[str, ...]:
-    """The symbols in an operand list."""
-    found: list[str] = []
-
-    def note(operand: Operand) -> Operand:
-        if isinstance(operand, Symbol):
-            found.append(operand.name)
-        return operand
-
-    transform(layout, note)
-    return tuple(found)
-
-
-_moves: Memo[tuple[Shape, tuple[tuple[str, tuple[str, int]], ...]], Shape] = Memo()
-
-
-def _moved(trace: Trace, shape: Shape, places: _Places) -> Shape:
-    """The shape with its symbols where they are; the same one for the same places, as what is printed hangs on it."""
-    cls = shape.instruction
-    named = tuple((n, places[n]) for n in symbols_of(shape.plain_layout) if n in places) if cls is not None else ()
-    if not named or cls is None:
-        return shape
-    made = _moves.get((shape, named))
-    if made is None:
-        made = _moves[shape, named] = Shape(shape.kind, [], [])
-        classes = shape.bare[1:] if shape.guard >= 0 else shape.bare
-        fill_instruction(made, cls, shape.modifiers, _rewrite(shape.plain_layout, places), classes, shape.guard_mark)
-        made.attributes.pop("written", None)
-        made.bare, made.styled, made.name = shape.bare, True, shape.name
-    return made
-
-
-def _rewrite(layout: Layout, places: _Places) -> Layout:
-    def place(name: str, offset: str) -> tuple[str, str]:
-        symbol, start = places.get(name, (name, 0))
-        if not start:
-            return symbol, offset
-        if not offset:
-            return symbol, f"+{start}"
-        number = offset[1:]
-        return symbol, f"+{start + int(number)}" if number.lstrip("-").isdigit() else f"+{start}{offset}"
-
-    def walk(operand: Operand) -> Operand:
-        match operand:
-            case Address(Symbol(name, _), offset, rest, unified):
-                name, offset = place(name, offset)
-                return Address(Symbol(name), offset, tuple(walk(r) for r in rest), unified)
-            case Symbol(name, offset):
-                return Symbol(*place(name, offset))
-            case Address(base_, offset, rest, unified):
-                return Address(base_, offset, tuple(walk(r) for r in rest), unified)
-            case _:
-                return transform(
-                    (operand,), lambda o: Symbol(*place(o.name, o.offset)) if isinstance(o, Symbol) else o
-                )[0]
-
-    return tuple(walk(operand) for operand in layout)
 
 
 __all__ = [

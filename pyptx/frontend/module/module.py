@@ -60,7 +60,7 @@ from ..kernel.build import unwritten
 from ..kernel.imported import EntryKernel
 from ..library.blocks import check_blocks
 from ..memory.parameters import raw_parameter
-from ..memory.shared import place_allocations
+from ..memory.placing import place_allocations
 from .arguments import Parameter, finish
 from .trace import Gaps, ModuleTrace
 from .values import Value, value_of

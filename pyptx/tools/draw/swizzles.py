@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
+from typing import Any
+
 import numpy as np
 
 from ...analysis.banks import conflicts
 from ...simulator.tensor.tensor_map import swizzled
+from ...types import PtxType, b16
 from .picture import Cell, Grid, Picture, shade
 
-__all__ = ["swizzle"]
+__all__ = ["layout", "swizzle"]
 
 _SPAN = {"none": 128, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128}
 _CHUNK, _LINE = 16, 128
@@ -52,6 +57,61 @@ def swizzle(mode: str | None, *, row_bytes: int | None = None, rows: int = 8) ->
         ("row:chunk, chunks of 16 bytes (8 elements of 16 bits)",),
         cell_width=60.0,
     ).picture()
+
+
+def layout(shown: Any, dtype: PtxType = b16) -> Picture:
+    """Where a layout of tensor_layouts puts the elements of an array: a cell for each coordinate, of the first dimension downwards and of the others to
+    the right, with its offset in elements, coloured by the 16 bytes of a line of banks in which it lies.
+
+    shown: a Layout, a Swizzle composed with one, or any function of coordinates with a `shape`. dtype: the type of its elements. Beneath the title are
+    the bank conflicts of a warp whose lanes read down the first column, and along the first row, an element each. ValueError for a layout of more than
+    4096 elements.
+    """
+    function: Any = shown
+    inner = getattr(shown, "inner", shown)
+    shape: Any = getattr(inner, "shape", None)
+    if shape is None or not callable(shown):
+        raise ValueError(f"a layout has a shape and gives the offset of a coordinate, unlike {shown!r:.60}")
+    modes: Any = shape if isinstance(shape, tuple) else (shape,)
+    extents = [_extent(mode) for mode in modes]
+    rows, columns = extents[0], prod(extents[1:])
+    if rows * columns > 4096:
+        raise ValueError(f"a picture has 4096 elements at most, and the layout {rows * columns}")
+    cells, offsets = list[Cell](), np.zeros((rows, columns), np.int64)
+    for row, (column, rest) in product(range(rows), enumerate(product(*map(range, extents[:0:-1])))):
+        index = (row, *rest[::-1])
+        offset: int = function(*index)
+        offsets[row, column] = offset
+        byte = offset * dtype.bits // 8
+        chunk = byte % _LINE // _CHUNK
+        detail = (
+            f"element {index[0] if len(index) == 1 else index}: number {offset}, byte {byte}, bank {byte // 4 % 32}"
+        )
+        cells.append(Cell(row, column, (str(offset),), _colour(chunk), detail))
+    seen = [
+        f"{what}: {_ways(line[:32] * dtype.bits // 8, max(dtype.bits // 8, 1))}"
+        for what, line in (("down the first column", offsets[:, 0]), ("along the first row", offsets[0]))
+        if len(line) > 1
+    ]
+    return Grid(
+        f"layout {shown}",
+        f"reading elements of {dtype} " + ", ".join(seen or ["one at a time"]),
+        "first dimension",
+        "other dimensions",
+        [str(i) for i in range(rows)],
+        [str(i) for i in range(columns)],
+        cells,
+        [([_colour(c)], f"banks {4 * c} to {4 * c + 3}") for c in range(8)],
+    ).picture()
+
+
+def _extent(mode: Any) -> int:
+    return prod(map(_extent, mode)) if isinstance(mode, tuple) else mode
+
+
+def _ways(addresses: np.ndarray, width: int) -> str:
+    ways, _, _ = conflicts(addresses, width)
+    return "no bank conflict" if ways == 1 else f"{ways}-way bank conflict"
 
 
 def _colour(chunk: int) -> str:
