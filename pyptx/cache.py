@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .runtime.cache import DiskCache, Entry, cache_directory
+from .disk_cache import DiskCache, Entry, cache_directory
 
 if TYPE_CHECKING:
     DEFAULT_CACHE_DIR: Path

@@ -17,10 +17,10 @@ import numpy as np
 from . import __version__
 from .analysis.occupancy import occupancy
 from .diagnostics import PTXError
+from .disk_cache import CacheRefused, DiskCache, Entry, cache_directory
 from .frontend.kernel.kernel import Kernel
 from .runtime.arguments import cpu_arguments
 from .runtime.bench import Stopwatch, bench
-from .runtime.cache import CacheRefused, DiskCache, Entry, cache_directory
 from .runtime.ptxas import ToolNotFound
 
 __all__ = ["Config", "Tuned", "Tuning", "autotune"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib
 import importlib.util
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from ..diagnostics import SimulationError
+from ..disk_cache import Entry, usable_cache
 
 Native = Callable[[int, int, int], int]
 """`(pointers, warps, mask) -> 0, or 1 + the number of the load or store that cannot go on`. `pointers` and `mask` are
@@ -27,8 +29,8 @@ def available() -> bool:
 
 
 @cache
-def _target() -> tuple[Any, Callable[[], Any]]:
-    """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has)."""
+def _target() -> tuple[Any, Callable[[], Any], str]:
+    """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has; what code for it depends on)."""
     if not available():
         raise SimulationError("engine='jit' needs llvmlite: pip install llvmlite, or engine='numpy'")
     llvm = importlib.import_module("llvmlite.binding")
@@ -37,7 +39,9 @@ def _target() -> tuple[Any, Callable[[], Any]]:
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
     cpu = llvm.get_host_cpu_name()
-    return llvm, partial(target.create_target_machine, cpu=cpu, features=features, opt=3, jit=True)
+    version = importlib.import_module("llvmlite").__version__
+    made_for = f"native 1, llvmlite {version}, LLVM {llvm.llvm_version_info}, {target.triple}, {cpu}, {features}"
+    return llvm, partial(target.create_target_machine, cpu=cpu, features=features, opt=3, jit=True), made_for
 
 
 def require() -> None:
@@ -47,8 +51,28 @@ def require() -> None:
 
 @lru_cache(maxsize=KEPT)
 def compile_ir(text: str) -> Native:
-    """The function `run` of a module, optimised and vectorised. The same text is compiled once."""
-    llvm, make_machine = _target()
+    """The function `run` of a module, optimised and vectorised. The same text is compiled once, and kept on disk."""
+    llvm, make_machine, _ = _target()
+    code = llvm.ObjectFileRef.from_data(_object_code(text))
+    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), make_machine())
+    engine.add_object_file(code)
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
+        engine.get_function_address("run")
+    )
+    function.engine = engine  # pyright: ignore[reportAttributeAccessIssue]
+    return function
+
+
+def _object_code(text: str) -> bytes:
+    """A module as an object file for this CPU: from the disk cache, else compiled and put there."""
+    llvm, make_machine, made_for = _target()
+    disk = usable_cache("native functions of the simulator")
+    key = hashlib.sha256(f"{made_for}\n{text}".encode()).hexdigest()
+    kept = None if disk is None else disk.get(key)
+    if kept is not None:
+        return kept.cubin
     machine = make_machine()
     # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
     return _native(llvm.create_mcjit_compiler(_optimised(text, machine), machine))
@@ -83,6 +107,7 @@ def _optimised(text: str, machine: Any) -> Any:
     options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
+<<<<<<< HEAD
     return module
 
 
@@ -93,3 +118,9 @@ def _native(engine: Any) -> Native:
     )
     function.engine = engine  # pyright: ignore[reportAttributeAccessIssue]
     return function
+=======
+    code = machine.emit_object(module)
+    if disk is not None:
+        disk.put(key, Entry(code, {"compiler": made_for}))
+    return code
+>>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic, PTXError
-from .cache import CacheRefused, DiskCache, Entry, default_cache
+from ..disk_cache import DiskCache, Entry, usable_cache
 from .ptxas import PtxasResult, ResourceUsage, ToolNotFound, _read_diagnostics, _read_usage, assemble, tool_version
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def compile_ptx(
     """Compile PTX text for `arch` (`sm_90a`).
 
     `options`: ptxas's (`-O1`, `-lineinfo`, `-maxrregcount=128`). `compiler`: `nvjitlink` or `ptxas`; default
-    `$PYPTX_COMPILER`, else the first that is here. `cache`: default is the user's (`runtime.cache.default_cache`).
+    `$PYPTX_COMPILER`, else the first that is here. `cache`: default is the user's (`disk_cache.default_cache`).
     PTXError with lines of the PTX text where it is refused, NoCompiler without a compiler.
     """
     chosen = compiler or os.environ.get("PYPTX_COMPILER") or _first_compiler()
@@ -81,7 +80,11 @@ def compile_ptx(
     with _lock_of(key):
         if (found := _recent_get(key)) is not None:
             return found
+<<<<<<< HEAD
         disk = cache if cache is not None else user_cache()
+=======
+        disk = cache if cache is not None else usable_cache("compiled kernels")
+>>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)
         entry = disk.get(key) if disk is not None else None
         if entry is not None:
             usage = {n: ResourceUsage(**u) for n, u in entry.facts["usage"].items()}
@@ -313,6 +316,7 @@ def _key(ptx: str, arch: str, options: Sequence[str], compiler: str) -> str:
 
 def _usage_facts(usage: ResourceUsage) -> dict[str, int]:
     return {name: getattr(usage, name) for name in ResourceUsage.__dataclass_fields__}
+<<<<<<< HEAD
 
 
 def user_cache() -> DiskCache | None:
@@ -327,3 +331,5 @@ def user_cache() -> DiskCache | None:
 @lru_cache(maxsize=16)
 def _warn(message: str) -> None:
     warnings.warn(f"compiled kernels are not kept on disk: {message}", RuntimeWarning, stacklevel=5)
+=======
+>>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)

@@ -35,6 +35,7 @@ import jax.core
 import numpy as np
 
 from ..diagnostics import PTXError
+from ..disk_cache import CacheRefused, cache_directory, make_private
 from ..frontend.kernel.keys import template_key
 from ..simulator.launch.launch import LoadedModule, simulate_entry
 from ..simulator.launch.options import checked_options
@@ -52,7 +53,6 @@ from .arguments import (
     kernel_name,
     parameter_names,
 )
-from .cache import CacheRefused, cache_directory, make_private
 from .compile import compile_ptx
 from .driver import CudaError, DeviceFacts, LaunchAttribute, LaunchShape, NoDriver, descriptor_store, find_driver
 from .launch import _fixed_scalar, _function

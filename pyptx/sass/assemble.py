@@ -31,7 +31,7 @@ def assemble(
     `arch` is `sm_90a`; default is the `.target` of the text. `options` go to ptxas as they are; `filename` is what errors call a text. The text is assembled with
     `-lineinfo`, which changes no instruction: its line table has the line of the PTX for each (`Instruction.line`), and where the
     PTX has `.loc` of its own, the place in the source as well (`Instruction.source`). A cubin is compiled once and kept
-    (`pyptx.runtime.cache`).
+    (`pyptx.disk_cache`).
 
     PTXError where ptxas refuses it or a value is not legal, OSError where a file cannot be read, SassError where its code is not understood, `pyptx.runtime.ptxas.ToolNotFound` or
     `pyptx.runtime.compile.NoCompiler` without nvdisasm or ptxas.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyptx.runtime.cache import CacheRefused, DiskCache, Entry, cache_directory, cache_size
+from pyptx.disk_cache import CacheRefused, DiskCache, Entry, cache_directory, cache_size
 from pyptx.tools.cli import main
 
 
@@ -157,7 +157,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 RACER = """
 import hashlib, random, sys
-from pyptx.runtime.cache import DiskCache, Entry
+from pyptx.disk_cache import DiskCache, Entry
 cache = DiskCache(sys.argv[1], max_bytes=400_000)
 random.seed(int(sys.argv[2]))
 bad = hits = 0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyptx.diagnostics import PTXError
+from pyptx.disk_cache import DiskCache
 from pyptx.runtime import compile as compiling
-from pyptx.runtime.cache import DiskCache
 from pyptx.runtime.compile import Compiled, NoCompiler, compile_ptx, compilers
 
 GOOD = """.version 8.0

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from ...runtime.cache import CacheRefused, DiskCache, cache_directory, cache_size
+from ...disk_cache import CacheRefused, DiskCache, cache_directory, cache_size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

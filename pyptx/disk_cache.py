@@ -1,8 +1,8 @@
-"""The disk cache of compiled kernels: one file per entry, safe with many processes, bounded in size.
+"""The disk cache of compiled kernels and of the native code of the simulator: one file per entry, safe with many processes, bounded in size.
 
 A file is written next to its final name and renamed into place, so that a reader sees a whole entry or none. It carries
 a digest of its contents: what does not match (a torn disk, another program's file) is deleted and compiled again.
-Code from the cache runs on the GPU with the rights of the user, so a directory that others can write is refused.
+Code from the cache runs with the rights of the user, so a directory that others can write is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import re
 import secrets
 import stat
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CacheRefused", "DiskCache", "Entry", "cache_directory", "default_cache"]
+__all__ = ["CacheRefused", "DiskCache", "Entry", "cache_directory", "default_cache", "usable_cache"]
 
 _MAGIC = b"PYPTX-CUBIN-1\n"
 _SUFFIX = ".cubin"
@@ -84,6 +85,20 @@ def cache_size() -> int:
 def default_cache() -> DiskCache:
     """The cache that launches use, as the environment says now. CacheRefused, ValueError (see `cache_size`)."""
     return _opened(cache_directory(), cache_size())
+
+
+def usable_cache(what: str) -> DiskCache | None:
+    """`default_cache`, to keep something in; None, with one warning, where it is refused."""
+    try:
+        return default_cache()
+    except (CacheRefused, ValueError) as error:
+        _warn(what, str(error))
+        return None
+
+
+@lru_cache(maxsize=16)
+def _warn(what: str, why: str) -> None:
+    warnings.warn(f"{what} are not kept on disk: {why}", RuntimeWarning, stacklevel=5)
 
 
 @lru_cache(maxsize=16)
