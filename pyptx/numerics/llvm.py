@@ -52,8 +52,15 @@ def require() -> None:
 @lru_cache(maxsize=KEPT)
 def compile_ir(text: str) -> Native:
     """The function `run` of a module, optimised and vectorised. The same text is compiled once, and kept on disk."""
+    return compile_kept(text, lambda: text)
+
+
+def compile_kept(source: str, write: Callable[[], str]) -> Native:
+    """The function `run` of the module that `write` gives, which `source` says all of: it is written and compiled only if the disk
+    cache does not have its code.
+    """
     llvm, make_machine, _ = _target()
-    code = llvm.ObjectFileRef.from_data(_object_code(text))
+    code = llvm.ObjectFileRef.from_data(_object_code(source, write))
     # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), make_machine())
     engine.add_object_file(code)
@@ -65,62 +72,23 @@ def compile_ir(text: str) -> Native:
     return function
 
 
-def _object_code(text: str) -> bytes:
+def _object_code(source: str, write: Callable[[], str]) -> bytes:
     """A module as an object file for this CPU: from the disk cache, else compiled and put there."""
     llvm, make_machine, made_for = _target()
-    disk = usable_cache("native functions of the simulator")
-    key = hashlib.sha256(f"{made_for}\n{text}".encode()).hexdigest()
+    disk = usable_cache("native functions")
+    key = hashlib.sha256(f"{made_for}\n{source}".encode()).hexdigest()
     kept = None if disk is None else disk.get(key)
     if kept is not None:
         return kept.cubin
     machine = make_machine()
-    # An engine of its own, so that a run that is evicted takes its code along; it also frees the machine it is given.
-    return _native(llvm.create_mcjit_compiler(_optimised(text, machine), machine))
-
-
-def object_of(text: str) -> bytes:
-    """The object file of a module, for `load_object`; it is for processors like this one (`host`)."""
-    machine = _target()[1]()
-    return machine.emit_object(_optimised(text, machine))
-
-
-def load_object(data: bytes) -> Native:
-    """The function `run` of an object file that `object_of` made."""
-    llvm, make_machine = _target()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), make_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-    return _native(engine)
-
-
-def host() -> str:
-    """What an object file depends on besides its text: the compiler and the processor."""
-    llvm, _ = _target()
-    return f"{llvm.llvm_version_info} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-
-
-def _optimised(text: str, machine: Any) -> Any:
-    llvm, _ = _target()
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(write())
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.loop_interleaving = False
     options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-<<<<<<< HEAD
-    return module
-
-
-def _native(engine: Any) -> Native:
-    engine.finalize_object()
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
-        engine.get_function_address("run")
-    )
-    function.engine = engine  # pyright: ignore[reportAttributeAccessIssue]
-    return function
-=======
     code = machine.emit_object(module)
     if disk is not None:
         disk.put(key, Entry(code, {"compiler": made_for}))
     return code
->>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)

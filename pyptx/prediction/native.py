@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..diagnostics import SimulationError
-from ..numerics.llvm import available, compile_ir, host, load_object, object_of
-from ..runtime.cache import Entry
-from ..runtime.compile import user_cache
+from ..numerics.llvm import available, compile_kept
 
 __all__ = ["Bytes", "Halves", "Ints", "NativeFunction", "Reals", "Words", "as_bits", "as_float", "native", "popcount"]
 
@@ -110,15 +108,7 @@ class NativeFunction:
     @cached_property
     def compiled(self) -> Callable[[int, int, int], int]:
         """From the disk cache where the code of this package is as it was."""
-        disk = user_cache()
-        if disk is None:
-            return compile_ir(self.text)
-        key = hashlib.sha256(f"{self.name} {_version()} {host()}".encode()).hexdigest()
-        if (kept := disk.get(key)) is not None:
-            return load_object(kept.cubin)
-        made = object_of(self.text)
-        disk.put(key, Entry(made, {"native": self.name}))
-        return load_object(made)
+        return compile_kept(f"{self.name} {_version()}", lambda: self.text)
 
     def native(self, *arguments: Any) -> int:
         """A call of the native form. SimulationError without llvmlite."""

@@ -34,7 +34,6 @@ __all__ = [
     "compile_ptx",
     "compiler_version",
     "compilers",
-    "user_cache",
 ]
 
 _RECENT = 512
@@ -80,11 +79,7 @@ def compile_ptx(
     with _lock_of(key):
         if (found := _recent_get(key)) is not None:
             return found
-<<<<<<< HEAD
-        disk = cache if cache is not None else user_cache()
-=======
         disk = cache if cache is not None else usable_cache("compiled kernels")
->>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)
         entry = disk.get(key) if disk is not None else None
         if entry is not None:
             usage = {n: ResourceUsage(**u) for n, u in entry.facts["usage"].items()}
@@ -316,20 +311,3 @@ def _key(ptx: str, arch: str, options: Sequence[str], compiler: str) -> str:
 
 def _usage_facts(usage: ResourceUsage) -> dict[str, int]:
     return {name: getattr(usage, name) for name in ResourceUsage.__dataclass_fields__}
-<<<<<<< HEAD
-
-
-def user_cache() -> DiskCache | None:
-    """The user's cache; None, with one warning, where it is refused."""
-    try:
-        return default_cache()
-    except (CacheRefused, ValueError) as error:
-        _warn(str(error))
-        return None
-
-
-@lru_cache(maxsize=16)
-def _warn(message: str) -> None:
-    warnings.warn(f"compiled kernels are not kept on disk: {message}", RuntimeWarning, stacklevel=5)
-=======
->>>>>>> 5da8ff0 (simulator: native code is kept on disk, for each CPU)

@@ -19,8 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..diagnostics import PTXError
-from ..runtime.cache import Entry
-from ..runtime.compile import user_cache
+from ..disk_cache import Entry, usable_cache
 from ..runtime.ptxas import find_tool, run_nvdisasm
 from .control import control_of
 from .elf import registers_of, sections_of, shared_bytes
@@ -75,7 +74,7 @@ def _read(cubin: bytes) -> Listing:
 def _print(cubin: bytes, *options: str) -> str:
     """What nvdisasm prints, from the disk cache where it printed that before: a run of it takes longer than the rest."""
     tool = os.path.realpath(find_tool("nvdisasm"))
-    status, disk = os.stat(tool), user_cache()
+    status, disk = os.stat(tool), usable_cache("listings of nvdisasm")
     if disk is None:
         return run_nvdisasm(cubin, *options)
     which = f"{tool} {status.st_size} {status.st_mtime_ns} {' '.join(options)} "

@@ -60,7 +60,7 @@ def test_a_directory_that_cannot_be_trusted_is_said_once(disk: DiskCache) -> Non
     disk.path.chmod(0o777)
     with pytest.warns(
         RuntimeWarning,
-        match="native functions of the simulator are not kept on disk: others can write the cache directory",
+        match="native functions are not kept on disk: others can write the cache directory",
     ):
         assert call(5) == 105
     assert call(6) == 106
