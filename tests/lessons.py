@@ -22,6 +22,7 @@ from pyptx.diagnostics import PTXError, SimulationError, SimulationWarning, Trac
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CHAPTERS = sorted((DOCS / "learn").glob("[0-9]*.md"))
 PAGES = [DOCS / "index.md", *CHAPTERS]
+WITH_PICTURES = [*PAGES, DOCS / "descriptors.md"]
 MISTAKE = re.compile(r"```diff\n(.*?)```\n\n```text\n(.*?)```", re.S)
 
 
@@ -74,7 +75,7 @@ def name_of(page: Path) -> str:
 
 def main() -> int:
     """Write the messages and pictures."""
-    for page in PAGES:
+    for page in WITH_PICTURES:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             if said := run(program_of(page), name_of(page), folder):

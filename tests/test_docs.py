@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pyptx import numerics
+from tests import lessons
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -126,6 +127,47 @@ def test_machine_code(tmp_path: Path) -> None:
 
 def test_prediction(tmp_path: Path) -> None:
     assert "(predicted, not measured)" in run("".join(blocks("docs/prediction.md")), tmp_path)
+
+
+def test_descriptors(tmp_path: Path) -> None:
+    """TMA's swizzle is the formula of the page, and the descriptor has the fields of the page."""
+    assert in_process("docs/descriptors.md", tmp_path) == ""
+    assert (tmp_path / "swizzle64.svg").read_text() == (ROOT / "docs/swizzle64.svg").read_text()
+
+
+def test_profiling(tmp_path: Path) -> None:
+    assert in_process("docs/profiling.md", tmp_path) == ""
+
+
+def in_process(page: str, folder: Path) -> str:
+    """What pyptx says to the program of a page, which runs here: that is faster than a process of its own."""
+    return lessons.run(lessons.program_of(ROOT / page), lessons.name_of(Path(page)), folder)
+
+
+def test_report(tmp_path: Path) -> None:
+    """The report is what the command prints for the kernel of the page."""
+    page = (ROOT / "docs/report.md").read_text()
+    (kernel,) = re.findall(r"```ptx\n(.*?)```", page, re.S)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.S)
+    (command,) = re.findall(r"```sh\npyptx (.*)\n```", page)
+    (tmp_path / "column.ptx").write_text(kernel)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyptx.tools.cli", *command.split()],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=tools(),
+    )
+    assert done.stdout == shown
+    assert in_process("docs/report.md", tmp_path) == ""
+
+
+def test_testing(tmp_path: Path) -> None:
+    """The page's test file passes."""
+    (tmp_path / "test_reverse.py").write_text("".join(blocks("docs/testing.md")))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_reverse.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=tools())
+    assert done.returncode == 0 and "7 passed" in done.stdout, done.stdout
 
 
 def test_each_page_with_programs_is_named_in_a_test() -> None:
