@@ -54,8 +54,10 @@ def _is_pipeline(edit: Any) -> bool:
 
 
 def refuse_other_edits(edit: Any) -> None:
-    """PTXError for what cannot be an edit."""
-    if not callable(edit):
+    """PTXError for what cannot be an edit, whatever is compiled."""
+    if _is_pipeline(edit):
+        _pipeline(edit)
+    elif not callable(edit):
         _source(edit)
 
 

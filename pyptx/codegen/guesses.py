@@ -18,7 +18,7 @@ from ..dialects.ptx.barrier import Bar, BarCta
 from ..dialects.ptx.control import Call
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.mbarrier import MbarrierArrive, MbarrierExpectTx
-from ..dialects.ptx.movement import MapAddress
+from ..dialects.ptx.movement import ConvertAddress, MapAddress
 from ..dialects.ptx.structure import DeclarationAttr, TokensAttr
 from ..dialects.ptx.syntax import (
     Address,
@@ -41,6 +41,8 @@ __all__ = ["Functions", "Guess", "Guesses", "declarations", "guess", "tokens"]
 _THREADS = ("%tid.x", "%tid.y", "%tid.z")
 _PASSES = 2
 """Through the statements: what a loop carries is known in the second."""
+_DEPTH = 1
+"""Of pointers in memory that are guessed: a table or structure of pointers to arrays."""
 _ELEMENTS = {"f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "u16x2": "u16", "s16x2": "s16"}
 _PRECISION = {"kind::f16": "bf16", "kind::tf32": "tf32", "kind::f8f6f4": "e4m3", "kind::i8": "s8"}
 """What `tcgen05.mma` says of its inputs: their size, the type is in a descriptor."""
@@ -60,6 +62,8 @@ class Guess:
     """The most elements that one instruction of a thread moves."""
     reads: bool = False
     writes: bool = False
+    shared: bool = False
+    """Whether it points into shared memory."""
     rank: int = 0
     """Of a tensor map: the coordinates of its copies; 0: it is none."""
     handle: str = ""
@@ -68,17 +72,20 @@ class Guess:
     """Of a texture or surface, as `tex` spells it."""
     workspace: bool = False
     """Whether the kernel makes tensor maps there."""
+    pointees: dict[int, Guess] = field(default_factory=dict[int, "Guess"])
+    """What the pointers point to that it has in memory, by their offsets there."""
     box_bytes: int = 0
     """Of a tensor map: what one copy moves, going by the bytes that its mbarrier is told to expect."""
 
     def learn(self, other: Guess) -> None:
         """Take over what a function does with it as its parameter."""
-        for name in ("pointer", "used", "reads", "writes", "workspace"):
+        for name in ("pointer", "used", "reads", "writes", "shared", "workspace"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         self.types += other.types
         self.elements = max(self.elements, other.elements)
         self.rank = max(self.rank, other.rank)
         self.box_bytes = self.box_bytes or other.box_bytes
+        self.pointees = {**other.pointees, **self.pointees}
         if other.handle:
             self.handle, self.geometry = other.handle, other.geometry
 
@@ -143,6 +150,9 @@ class _Reader:
         self.expected = 0
         self.members: dict[str, dict[int, str]] = {}  # of structures: the keys of their members in `found`
         self.spilled: dict[tuple[Reg | str, str], str] = {}  # origins of what is stored in local memory
+        self.loaded: dict[
+            str, tuple[str, int]
+        ] = {}  # keys in `found` of 64 bits in memory: (where their address is from, offset)
         self.constants: dict[Reg, int] = {}
         self.dimensions = 1
 
@@ -162,6 +172,9 @@ class _Reader:
         for own in self.found.values():
             if own.workspace:
                 own.rank, own.types = 0, Counter(["b8"])
+        for key, (name, offset) in self.loaded.items():
+            if self.found[key].pointer:
+                self.found[name].pointees[offset] = self.found[key]
         members = {name: {at: self.found[key] for at, key in of.items()} for name, of in self.members.items()}
         return Guesses(self.found, members, self.swizzled, self.clusters, self.threads, self.dimensions)
 
@@ -197,7 +210,7 @@ class _Reader:
             if isinstance(operand, SpecialRegister) and operand.name in _THREADS:
                 self.dimensions = max(self.dimensions, _THREADS.index(operand.name) + 1)
         if cls.carries_address or (memory is not None and "param" in shape.modifiers):
-            self._carry(shape, regs)
+            self._carry(cls, shape, regs)
         if issubclass(cls, Call):
             self._call(shape)
         if memory is not None and len(regs) in (1, 2) and cls.access in ("load", "store"):
@@ -230,7 +243,7 @@ class _Reader:
                 found.pointer = True
                 self._accessed(found, cls, shape, address, data)
 
-    def _carry(self, shape: Shape, regs: Sequence[Reg]) -> None:
+    def _carry(self, cls: type[Instruction], shape: Shape, regs: Sequence[Reg]) -> None:
         names = {self.origin[regs[i]] for i in shape.read if regs[i] in self.origin}
         for operand in shape.layout:
             base = operand.base if isinstance(operand, Address) else operand
@@ -240,6 +253,13 @@ class _Reader:
                 self.found[base.name].used = True
             elif isinstance(base, Immediate) and base.text.isdigit() and len(regs) == 1 and len(shape.layout) == 2:
                 self.constants[regs[0]] = int(base.text)
+        if (
+            issubclass(cls, ConvertAddress)
+            and "to" in shape.modifiers
+            and any(m.startswith("shared") for m in shape.modifiers)
+        ):
+            for name in names:
+                self.found[name].pointer = self.found[name].shared = True
         if len(names) == 1:
             self.origin.update(dict.fromkeys([regs[i] for i in shape.written], next(iter(names))))
 
@@ -262,8 +282,19 @@ class _Reader:
         if cls.access == "load":
             if place in self.spilled:
                 self.origin[data] = self.spilled[place]
+            elif base is None and regs[-1] in self.origin and shape.modifiers[-1] in ("b64", "u64", "s64"):
+                self.origin[data] = self._pointee(self.origin[regs[-1]], memory.offset)
         elif data in self.origin and data is not place[0]:
             self.spilled[place] = self.origin[data]
+
+    def _pointee(self, name: str, offset: str) -> str:
+        """What 64 bits in memory are, if they are an address: as a key of `found`."""
+        number = int(offset.removeprefix("+") or 0) if offset.removeprefix("+").isdigit() or not offset else 0
+        key = f"{name}*{number}"
+        if name.count("*") < _DEPTH:
+            self.loaded[key] = name, number
+        self.found.setdefault(key, Guess())
+        return key
 
     def _call(self, shape: Shape) -> None:
         """Arguments are what the function's parameters are; 64 bits that nobody knows more of are a pointer."""

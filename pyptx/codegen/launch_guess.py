@@ -15,13 +15,12 @@ from .guesses import Guess, Guesses, declarations, tokens
 __all__ = [
     "EXTENT",
     "EXTENTS",
-    "SHARED_ADDRESS",
     "SIZE",
     "LaunchGuess",
     "array_type",
     "box_of",
     "launch_of",
-    "shared_addresses",
+    "shared_address",
     "tensors_of_maps",
 ]
 
@@ -45,6 +44,8 @@ _KNOWN = frozenset("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f6
 """What NumPy has arrays of."""
 SHARED_ADDRESS = 0x400
 """Where the shared memory of a launch begins; the system's is before it."""
+SHARED_WINDOW = 0x7000_0000_0000
+"""The generic address of shared address 0."""
 SHARED_BYTES = 16 << 10
 """Of a kernel that gets addresses of shared memory."""
 _GRID = ("%envreg1", "%envreg2")
@@ -62,23 +63,37 @@ class LaunchGuess:
     cluster: Size | None
     smem: int
     cooperative: bool = False
+    is_required: bool = False
+    """Whether the kernel says the size of the block itself."""
+
+    @property
+    def blocks(self) -> list[Size]:
+        """The blocks to try: one thread at last, for kernels that count on fewer than were guessed."""
+        return [self.block] if self.is_required else [self.block, (1,)]
 
 
 def launch_of(entry: FunctionSource, found: Guesses, source: ModuleText) -> LaunchGuess:
     """The smallest launch: one CTA or cluster, with all the shared memory that arrays without a size may have."""
     directives = tokens(entry, "directives")
-    block = _sizes(directives, ".reqntid", ".maxntid") or _block(found)
+    exact = _sizes(directives, ".reqntid")
+    block = exact or _sizes(directives, ".maxntid") or _block(found)
     required = _sizes(directives, ".reqnctapercluster")
     cluster = (2,) if found.clusters and not required else None
-    by_address = SHARED_BYTES if shared_addresses(entry, found) else 0
+    by_address = SHARED_BYTES if _has_shared_addresses(entry, found) else 0
     smem = max(_dynamic_shared(source), by_address)
-    return LaunchGuess(required or cluster or (1,), block, cluster, smem, _meets_grid(source))
+    return LaunchGuess(required or cluster or (1,), block, cluster, smem, _meets_grid(source), bool(exact))
 
 
-def shared_addresses(entry: FunctionSource, found: Guesses) -> set[str]:
-    """Parameters of 32 bits that are the base of addresses: those of shared memory."""
+def shared_address(own: Guess, size: int) -> int | None:
+    """What a parameter of this size gets that points into shared memory: of 32 bits an address there, of 64 a generic one."""
+    if own.pointer and size == 4:
+        return SHARED_ADDRESS
+    return SHARED_WINDOW + SHARED_ADDRESS if own.shared and size == 8 else None
+
+
+def _has_shared_addresses(entry: FunctionSource, found: Guesses) -> bool:
     sizes = {name: d.size(i) for d in declarations(entry, "params") for i, (name, _) in enumerate(d.items)}
-    return {name for name, own in found.parameters.items() if own.pointer and sizes.get(name) == 4}
+    return any(shared_address(own, sizes.get(name, 0)) is not None for name, own in found.parameters.items())
 
 
 def _meets_grid(source: ModuleText) -> bool:

@@ -14,12 +14,11 @@ from .guesses import Functions, Guess, Guesses, declarations, guess, tokens
 from .launch_guess import (
     EXTENT,
     EXTENTS,
-    SHARED_ADDRESS,
     SIZE,
     array_type,
     box_of,
     launch_of,
-    shared_addresses,
+    shared_address,
     tensors_of_maps,
 )
 from .layout import WIDTH
@@ -34,7 +33,7 @@ NAMES = (
     "pyptx",
     "sys",
     "main",
-    "not_run",
+    "run",
     "Layout",
     "Tile",
     "types",
@@ -45,6 +44,8 @@ NAMES = (
 )
 """Names at the top of a runnable program that nothing else gets."""
 ELEMENTS = 1 << 20
+TABLE_WORDS = 1 << 12
+"""Of memory with pointers."""
 _NUMPY = {
     "u32": "int32", "s32": "int32", "b32": "int32", "u64": "int64", "s64": "int64", "b64": "int64", "f32": "float32",
     "f64": "float64",
@@ -89,10 +90,17 @@ class Runnable:
             imported = [n for n in ("Layout", "Tile", "types") if n in made.used]
             made.imports.append(f"from pyptx import {', '.join(imported)}")
         made.main = [
-            "def not_run(name: str, error: Exception) -> bool:",
-            '    """Says that a kernel does not run with these guesses."""',
-            '    print(f"{name} does not run with these guesses:", str(error).split("\\n")[0], file=sys.stderr)',
-            "    return True",
+            "def run(name: str, kernel: pyptx.LoadedKernel, arguments: list, blocks: list, **launch) -> int:",
+            '    """Runs a kernel and prints its report, with the first of the blocks that works; 1 if none does."""',
+            '    reason = ""',
+            "    for block in blocks:",
+            "        try:",
+            "            print(name, pyptx.simulate(kernel, *arguments, block=block, **launch))",
+            "            return 0",
+            "        except pyptx.SimulationError as error:",
+            '            reason = reason or str(error).split("\\n")[0]',
+            '    print(f"{name} does not run with these guesses: {reason}", file=sys.stderr)',
+            "    return 1",
             "",
             "",
             "def main() -> int:",
@@ -115,17 +123,19 @@ class Runnable:
         """(rows of `SPECS`, lines of `main`) for one kernel."""
         name = cast(StringAttr, entry.properties["sym_name"]).data
         found = guess(entry, functions)
-        names = NameTable(("rng", "kernels", "kernel", "arguments", "failed", "m", "error", "specs", *NAMES))
+        names = NameTable(("rng", "kernels", "kernel", "arguments", "failed", "m", "specs", "memory", *NAMES))
         rows: list[str] = []
         lines: list[str] = []
         arguments: dict[str, str] = {}
         tensors = tensors_of_maps(found)
-        shared = shared_addresses(entry, found)
         for declared in declarations(entry, "params"):
-            for symbol, tail in declared.items:
+            for i, (symbol, tail) in enumerate(declared.items):
                 argument = arguments[symbol] = names.fresh(parameter_name(symbol))
                 own = found.parameters[symbol]
-                if own.handle:
+                shared = None if tail else shared_address(own, declared.size(i))
+                if shared is not None:
+                    lines.append(f"{argument} = 0x{shared:x}  # where shared memory begins")
+                elif own.handle:
                     lines.append(f"{argument} = {self._image(own)}")
                 elif own.rank or symbol in tensors.values():
                     pass  # after the tensors
@@ -133,11 +143,13 @@ class Runnable:
                     members, value = self._structure(argument, declared.size(), found.members.get(symbol, {}))
                     rows += members
                     lines.append(f"{argument} = {value}")
+                elif own.pointees and from_name(declared.type).bits == 64:
+                    made, added = self._table(argument, own, names)
+                    rows += made
+                    lines += added
                 elif own.pointer and from_name(declared.type).bits == 64:
                     rows += _row(argument, self._tile(own), _comment(own))
                     lines.append(f"{argument} = {_random(argument)}")
-                elif symbol in shared:
-                    lines.append(f"{argument} = 0x{SHARED_ADDRESS:x}  # where shared memory begins")
                 else:
                     lines.append(f"{argument} = {_number(declared.type)}")
         for symbol, own in found.parameters.items():
@@ -150,13 +162,16 @@ class Runnable:
             lines.append(f"{array} = specs[{string(array)}].random(rng, {sizes})")
             lines.append(f"{arguments[symbol]} = tensor_map({array}, specs[{string(array)}])")
             self.simulator.add("tensor_map")
+        in_memory = any("memory." in line for line in lines)
+        if in_memory:
+            lines.insert(0, "memory = pyptx.DeviceMemory()")
         if rows:
             lines.insert(0, f"specs = SPECS[{string(name)}]")
             rows = [f"    {string(name)}: {{", *rows, "    },"]
         lines += [f"kernel = kernels[{string(name)}]", f"arguments = [{', '.join(arguments.values())}]"]
-        run = f"print({string(name)}, pyptx.simulate(kernel, *arguments, {_launch(entry, found, source)}))"
-        failed = f"failed += not_run({string(name)}, error)"
-        return rows, [*lines, "try:", *laid_out(8, run), "except pyptx.SimulationError as error:", *laid_out(8, failed)]
+        launch = _launch(entry, found, source) + (", memory=memory" if in_memory else "")
+        lines.append(f"failed += run({string(name)}, kernel, arguments, {launch})")
+        return rows, lines
 
     def _image(self, own: Guess) -> str:
         """A texture or surface of ones, in a surface 16 bytes an element, the most that one access has."""
@@ -178,6 +193,18 @@ class Runnable:
             elif own.type in _NUMPY:
                 values.append(f"{offset}: np.{_NUMPY[own.type]}({_number(own.type)})")
         return rows, f"{{{', '.join(values)}}}" if rows else f"bytes({size})"
+
+    def _table(self, argument: str, own: Guess, names: NameTable) -> tuple[list[str], list[str]]:
+        """(rows of `SPECS`, lines) for memory with pointers: a structure of them and of small numbers, over and over."""
+        words = [str(SIZE)] * (max(own.pointees) // 8 + 1)
+        rows: list[str] = []
+        lines: list[str] = []
+        for offset, pointee in sorted(own.pointees.items()):
+            name = words[offset // 8] = names.fresh(f"{argument}_{offset}")
+            rows += _row(name, self._tile(pointee), _comment(pointee))
+            lines.append(f"{name} = memory.copy({_random(name)})")
+        lines.append(f"{argument} = memory.pointers([{', '.join(words)}] * {TABLE_WORDS // len(words)})")
+        return rows, lines
 
     def _tile(self, own: Guess) -> str:
         self.used |= {"Tile", "types"}
@@ -222,9 +249,10 @@ def _random(name: str) -> str:
 
 
 def _launch(entry: FunctionSource, found: Guesses, source: ModuleText) -> str:
-    """Grid, block and what else a launch says, as keywords."""
+    """The blocks to try, and as keywords grid and what else a launch says."""
     shape = launch_of(entry, found, source)
-    text = f"grid={shape.grid}, block={shape.block}"
+    blocks = ", ".join(map(str, shape.blocks))
+    text = f"[{blocks}], grid={shape.grid}"
     text += f", cluster={shape.cluster}" if shape.cluster else ""
     text += f", smem={shape.smem}" if shape.smem else ""
     return text + (", cooperative=True" if shape.cooperative else "")

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ..codegen import read_module
 from ..codegen.guesses import Functions, Guess, Guesses, declarations, guess
-from ..codegen.launch_guess import EXTENT, EXTENTS, SHARED_ADDRESS, array_type, box_of, launch_of
+from ..codegen.launch_guess import EXTENT, EXTENTS, array_type, box_of, launch_of, shared_address
 from ..diagnostics import PTXError, SimulationError, did_you_mean
 from ..parser.module import parse_text
 from ..parser.module_text import ModuleText
@@ -30,6 +30,8 @@ __all__ = ["Comparison", "Difference", "Outcome", "Settings", "Store", "Version"
 
 Array = Any
 _FLOATS = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+MOST_BYTES = 1 << 30
+"""Of the arrays that one version gets."""
 MOST_WATCHED = 4096
 """Elements that differ whose stores are looked at."""
 
@@ -191,10 +193,25 @@ class _Pair:
         self.block = settings.block or found.block
         self.smem = max(s.smem for s in shapes) if settings.smem is None else settings.smem
         self.cooperative = any(s.cooperative for s in shapes)
+        self._refuse_too_many_elements()
 
     @property
     def parameters(self) -> list[str]:
         return [name for name, *_ in self.declared]
+
+    def _refuse_too_many_elements(self) -> None:
+        """PTXError where the arrays that get `elements` each are larger than memory may be."""
+        arrays: list[Guess] = []
+        for number, (name, _, size, structure) in enumerate(self.declared):
+            own = [*self._members(number).values()] if structure else [self._guess(number)]
+            if name not in self.settings.arguments:
+                arrays += [g for g in own if g.pointer and not g.rank and (structure or size == 8)]
+        element = sum(from_name(array_type(own)).bytes for own in arrays)
+        if element * self.settings.elements > MOST_BYTES:
+            raise PTXError(
+                f"{self.settings.elements} elements are too many: the arrays of {self.names[0]} that no argument gives take "
+                f"{element} bytes for each element, and {MOST_BYTES >> 20} MiB are the most: {MOST_BYTES // element} elements fit"
+            )
 
     def run(self) -> Comparison:
         outcomes = [self._outcome(case) for case in cases(self.settings.inputs, self.settings.seed)]
@@ -257,8 +274,9 @@ class _Pair:
             )
         if structure:
             return self._structure(run, case, rng, name, size, self._members(number))
-        if own.pointer and size == 4:
-            return SHARED_ADDRESS
+        shared = shared_address(own, size)
+        if shared is not None:
+            return shared
         if own.pointer and size == 8:
             return self._random(run, case, rng, name, own)
         if type in ("f16", "f32", "f64"):

@@ -353,3 +353,11 @@ def test_sessions_check_options_when_they_begin() -> None:
         pyptx.triton.simulate(checks=True).__enter__()
     with pytest.raises(TypeError, match="has no option 'grid'"):
         pyptx.triton.simulate(grid=1).__enter__()
+
+
+def test_an_override_is_refused_when_it_is_made() -> None:
+    """A pass that does not exist needs no launch to be told."""
+    with pytest.raises(PTXError, match="pyptx has no pass 'ptx-dec': did you mean `ptx-dce`"):
+        pyptx.triton.override(add, "ptx-dec")
+    with pytest.raises(RuntimeError, match="has not been entered: use it in a with statement"):
+        pyptx.triton.override(add, "ptx-dce").__exit__(None, None, None)

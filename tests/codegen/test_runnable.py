@@ -141,16 +141,32 @@ HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 POINTER_TO_POINTER = (
     HEAD + ".visible .entry k(.param .u64 s) {\n"
     ".reg .b64 %rd<9>; .reg .f32 %f<9>; ld.param.u64 %rd1, [s]; ld.global.u64 %rd2, [%rd1];\n"
-    "ld.global.f32 %f1, [%rd2]; st.global.f32 [%rd2], %f1; ret; }\n.visible .entry after() { ret; }\n"
+    "ld.global.f32 %f1, [%rd2]; st.global.f32 [%rd2], %f1; ret; }\n"
+)
+STRUCTURE_OF_POINTERS = (
+    HEAD + ".visible .entry k(.param .u64 s) {\n"
+    ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f64 %d<9>; ld.param.u64 %rd1, [s]; ld.u64 %rd2, [%rd1+16]; ld.u64 %rd3, [%rd1];\n"
+    "ld.u32 %r1, [%rd2]; ld.u32 %r2, [%rd1+8]; mul.wide.u32 %rd4, %r1, 8; add.s64 %rd5, %rd3, %rd4; ld.f64 %d1, [%rd5];\n"
+    "add.f64 %d1, %d1, %d1; st.f64 [%rd5], %d1; ret; }\n"
+)
+SHARED_POINTER = (
+    HEAD + ".visible .entry k(.param .u64 s) {\n"
+    ".reg .b64 %rd<9>; .reg .b32 %r<9>; ld.param.u64 %rd1, [s]; cvta.to.shared.u64 %rd2, %rd1; cvt.u32.u64 %r1, %rd2;\n"
+    "st.shared.u32 [%r1+64], %r1; ret; }\n"
+)
+ARRIVES_ONCE = (
+    HEAD + ".visible .entry k() {\n"
+    ".reg .b32 %r<2>; .shared .b64 bar; mov.u32 %r0, %tid.x; mbarrier.init.shared.b64 [bar], 1;\n"
+    "mbarrier.arrive.expect_tx.shared.b64 _, [bar], 4; mbarrier.complete_tx.relaxed.cta.shared.b64 [bar], 4; ret; }\n"
 )
 
 
 def test_a_guess_that_does_not_fit_is_said(tmp_path: Path) -> None:
-    """A pointer in memory cannot be guessed: the program says so in one line, runs the kernels that come after, and its
-    exit status is 1.
-    """
+    """The program says so in one line, runs the kernels that come after, and its exit status is 1."""
     program = tmp_path / "k.py"
-    program.write_text(ptx_to_python(POINTER_TO_POINTER, runnable=True))
+    program.write_text(
+        ptx_to_python(HEAD + ".visible .entry k() { trap; }\n.visible .entry after() { ret; }\n", runnable=True)
+    )
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -163,6 +179,22 @@ def main_of(text: str, sugar: bool = False) -> tuple[int, dict[str, Any]]:
     namespace: dict[str, Any] = {"__name__": "generated"}
     exec(ptx_to_python(text, sugar=sugar, runnable=True), namespace)
     return namespace["main"](), namespace
+
+
+@pytest.mark.parametrize("text", [POINTER_TO_POINTER, STRUCTURE_OF_POINTERS, SHARED_POINTER, ARRIVES_ONCE])
+def test_memory_with_pointers_pointers_to_shared_memory_and_one_thread(text: str) -> None:
+    failed, names = main_of(text)
+    assert failed == 0
+    if text is STRUCTURE_OF_POINTERS:
+        types = {name: tile.dtype.name for name, tile in names["SPECS"]["k"].items()}
+        assert types == {"s_0": "f64", "s_16": "u32"}
+
+
+def test_where_shared_memory_begins() -> None:
+    from pyptx.codegen import launch_guess
+    from pyptx.simulator.machine import program
+
+    assert (launch_guess.SHARED_ADDRESS, launch_guess.SHARED_WINDOW) == (program.SHARED_BASE, program.SHARED_WINDOW)
 
 
 def test_arguments_of_calls_are_what_functions_do_with_them() -> None:

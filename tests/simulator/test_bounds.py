@@ -64,6 +64,31 @@ def test_malloc_returns_null_when_there_is_no_more() -> None:
     assert out[0] == 0
 
 
+def test_operators_new_and_delete_and_printf_of_other_compilers() -> None:
+    """Their names in the Itanium C++ ABI; GCC's printf takes the address of its arguments."""
+    source = f"""{HEAD}
+    .extern .func (.param .b64 r) _Znwm(.param .b64 n);
+    .extern .func (.param .b64 r) _Znam(.param .b64 n);
+    .extern .func _ZdlPvm(.param .b64 p, .param .b64 n);
+    .extern .func _ZdaPv(.param .b64 p);
+    .extern .func (.param .b32 r) printf(.param .b64 f, .param .b64 a);
+    .global .b8 words[4] = {{37, 100, 10, 0}};
+    {ENTRY}
+        .reg .b64 %e<4>; .local .align 8 .b8 buffer[8]; mov.u64 %e2, buffer; cvta.local.u64 %e2, %e2; st.u32 [%e2], 7; mov.u64 %e3, words;
+        {{ .param .b64 n; .param .b64 r; st.param.b64 [n], 8; call (r), _Znwm, (n); ld.param.b64 %d1, [r]; }}
+        {{ .param .b64 n; .param .b64 r; st.param.b64 [n], 8; call (r), _Znam, (n); ld.param.b64 %d2, [r]; }}
+        st.u64 [%d1], 3; st.u64 [%d2], 4; ld.u64 %e0, [%d1]; ld.u64 %e1, [%d2]; add.u64 %e0, %e0, %e1; st.global.u64 [%d0], %e0;
+        {{ .param .b64 p; .param .b64 n; st.param.b64 [p], %d1; st.param.b64 [n], 8; call _ZdlPvm, (p, n); }}
+        {{ .param .b64 p; st.param.b64 [p], %d2; call _ZdaPv, (p); }}
+        {{ .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %e3; st.param.b64 [a], %e2; call (r), printf, (f, a); }}
+        ret;
+    }}"""
+    out = np.ones(1, np.uint64)
+    report = load(source)["k"].simulate(out, grid=1, block=1)
+    assert out[0] == 7
+    assert report.output == "7\n"
+
+
 def test_a_cooperative_grid_that_fits() -> None:
     load(HEAD + ENTRY + "ret; }")["k"].simulate(np.zeros(8, np.uint32), grid=384, block=1, cooperative=True)
 

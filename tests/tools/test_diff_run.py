@@ -195,3 +195,16 @@ def test_kernels_that_cannot_be_compared() -> None:
         compare(a, two, Settings())
     renamed = Version.of(BODY.replace("entry k", "entry j"), "b.ptx")
     assert [(c.a, c.b) for c in compare(a, renamed, Settings(inputs=1))] == [("k", "j")]
+
+
+def test_more_elements_than_memory_may_hold() -> None:
+    """Two arrays of 4 bytes: 2**27 elements are the most of a GiB."""
+    with pytest.raises(PTXError, match=r"9000000000000 elements are too many: .* 134217728 elements fit"):
+        outcome(("max.f32", "max.f32"), elements=9_000_000_000_000)
+
+
+def test_a_reason_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ptx"
+    file.write_text(BODY)
+    assert main(["diff", "--run", str(file), str(file), "--arg", "n=f32:3.5"]) == 2
+    assert capsys.readouterr().out.count("is a .u32, not a float") == 1

@@ -80,6 +80,8 @@ class Override:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if not self._stack:
+            raise RuntimeError(f"{self!r} has not been entered: use it in a with statement")
         self._stack.pop().close()
 
     def _hook(self, before: Any) -> Callable[..., Any]:

@@ -65,9 +65,9 @@ from ..machine.program import (
     leaves,
 )
 from ..machine.registry import find_key, waits
+from ..semantics.builtins import BUILTINS
 from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
 
-BUILTINS = ("vprintf", "malloc", "free", "__assertfail")
 STACK_LIMIT = 16 * 1024
 """Bytes of stack a thread has for functions that may call themselves, and again for `alloca`."""
 

@@ -39,7 +39,7 @@ PIECES_EACH = 2
 """Pieces for each worker, for those that take longer than others."""
 MOST_PIECES = 32
 """For an executor, which does not say how many workers it has."""
-_PRINTS = frozenset({"vprintf"})
+_PRINTS = frozenset({"vprintf", "printf"})
 """Functions of the device runtime that pieces can call; what others do, CTAs share."""
 
 

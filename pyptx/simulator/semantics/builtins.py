@@ -1,9 +1,12 @@
-"""Functions that the CUDA device runtime provides: vprintf, malloc, free, __assertfail."""
+"""Functions that the CUDA device runtime provides (vprintf, malloc, free, __assertfail), and what stands for them elsewhere:
+C++'s operators new and delete, and the printf of GCC's C library, which takes its arguments as vprintf does.
+"""
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,22 +30,9 @@ def call_builtin(
     lanes: np.ndarray,
 ) -> None:
     """Run a built-in function for some lanes."""
+    run = BUILTINS[name]
     for lane in lanes.tolist():
-        values = [_argument(machine, a, lane) for a in arguments]
-        if name == "vprintf":
-            result = _print(machine, inst, values[0], values[1], lane)
-        elif name == "malloc":
-            result = _allocate(machine, values[0])
-        elif name == "free":
-            found = machine.memory.find(values[0], 1)
-            if values[0] and (found is None or found.base != values[0] or not found.name.startswith("malloc")):
-                machine.fault(inst, f"free of 0x{values[0]:x}, which malloc did not return", lane)
-            if found is not None:
-                machine.memory.remove(found)
-            result = 0
-        else:
-            text, where = (_string(machine, inst, values[i], lane) for i in (0, 3))
-            machine.fault(inst, f"assertion failed in {where}: {text}", lane)
+        result = run(machine, inst, [_argument(machine, a, lane) for a in arguments], lane)
         for target in returns:
             _store(machine, target, result, lane)
 
@@ -86,8 +76,9 @@ def _string(machine: Machine, inst: Inst, address: int, lane: int) -> str:
     return _bytes(machine, inst, address, lane).tobytes().partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _print(machine: Machine, inst: Inst, address: int, arguments: int, lane: int) -> int:
+def _print(machine: Machine, inst: Inst, values: list[int], lane: int) -> int:
     """printf: the arguments lie in a buffer, each aligned to its size."""
+    address, arguments = values
     pattern = _string(machine, inst, address, lane)
     at = 0
     count = 0
@@ -122,7 +113,8 @@ def _print(machine: Machine, inst: Inst, address: int, arguments: int, lane: int
     return count
 
 
-def _allocate(machine: Machine, size: int) -> int:
+def _allocate(machine: Machine, inst: Inst, values: list[int], lane: int) -> int:
+    size = values[0]
     taken = sum(a.size for a in machine.memory.allocations if a.base >= HEAP_BASE and a.name.startswith("malloc"))
     if taken + size > MOST_HEAP:
         return 0
@@ -130,3 +122,34 @@ def _allocate(machine: Machine, size: int) -> int:
     base = (max(used, default=HEAP_BASE) + 256) // 256 * 256
     machine.memory.add(Allocation(f"malloc({size})", base, np.full(max(size, 1), 0xCD, np.uint8)))
     return base
+
+
+def _free(machine: Machine, inst: Inst, values: list[int], lane: int) -> int:
+    address = values[0]
+    found = machine.memory.find(address, 1)
+    if address and (found is None or found.base != address or not found.name.startswith("malloc")):
+        machine.fault(inst, f"free of 0x{address:x}, which malloc did not return", lane)
+    if found is not None:
+        machine.memory.remove(found)
+    return 0
+
+
+def _fail(machine: Machine, inst: Inst, values: list[int], lane: int) -> int:
+    text, where = (_string(machine, inst, values[i], lane) for i in (0, 3))
+    machine.fault(inst, f"assertion failed in {where}: {text}", lane)
+
+
+BUILTINS: dict[str, Callable[[Machine, Inst, list[int], int], int]] = {
+    "vprintf": _print,
+    "printf": _print,
+    "malloc": _allocate,
+    "_Znwm": _allocate,
+    "_Znam": _allocate,
+    "free": _free,
+    "_ZdlPv": _free,
+    "_ZdlPvm": _free,
+    "_ZdaPv": _free,
+    "_ZdaPvm": _free,
+    "__assertfail": _fail,
+}
+"""What runs for a function that a module declares and does not define: it gets the arguments of a lane, and gives the result."""

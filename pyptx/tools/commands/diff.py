@@ -143,9 +143,13 @@ def _described(comparison: Comparison) -> str:
     name = comparison.a if comparison.a == comparison.b else f"{comparison.a} and {comparison.b}"
     counts = [f"{n} {text}" for r, text in _RESULTS.items() if (n := comparison.count(r))]
     lines = [f"{name}: grid {_listed(comparison.grid)}, block {_listed(comparison.block)}: {', '.join(counts)}"]
+    stopped: dict[str, list[str]] = {}
     for outcome in comparison.outcomes:
         if outcome.result == "stops":
-            lines.append(f"  {outcome.case}: both stop: {outcome.why}")
+            stopped.setdefault(outcome.why, []).append(outcome.case)
+    for why, inputs in stopped.items():
+        listed = "every input" if len(inputs) == len(comparison.outcomes) else "; ".join(inputs)
+        lines.append(f"  {listed}: both stop: {why}")
     first = next((o for o in comparison.outcomes if o.difference is not None), None)
     if first is not None and first.difference is not None:
         lines.append(f"  {first.case}: {first.difference.what}")
