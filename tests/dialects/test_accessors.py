@@ -108,3 +108,18 @@ def test_speculation(text: str, free: bool) -> None:
     op = instruction(text)
     assert is_side_effect_free(op) is free
     assert is_speculatable(op) is free
+
+
+@pytest.mark.parametrize(
+    ("text", "first"), [("cp.async.wait_all;", 80), ("griddepcontrol.wait;", 90), ("add.s32 %r1, %r2, %r3;", 50)]
+)
+@pytest.mark.parametrize("target", [50, 70, 80, 90])
+def test_an_op_is_verified_for_the_target_of_its_module(text: str, first: int, target: int) -> None:
+    """PTX ISA, "Target ISA Notes" of each instruction."""
+    header = f".version 8.0\n.target sm_{target}\n.address_size 64\n"
+    (op,) = iter_instructions(pyptx.parse(f"{header}.entry k()\n{BODY}{text}\n}}\n", verify=False))
+    if target >= first:
+        op.verify()
+        return
+    with pytest.raises(VerifyException, match=f"sm_{first}"):
+        op.verify()

@@ -42,3 +42,25 @@ def test_two_changes_and_a_register_that_is_another() -> None:
         ((lines[1],), ()),
         ((lines[4],), (other[3],)),
     ]
+
+
+@pytest.mark.parametrize("context", range(4))
+@pytest.mark.parametrize("at", [0, 1, 5])
+def test_the_surroundings_end_with_the_function(at: int, context: int) -> None:
+    lines = [f"add.s32 %r1, %r1, {i};" for i in range(6)]
+    other = [*lines[:at], "xor.b32 %r1, %r1, 1;", *lines[at + 1 :]]
+    (found,) = differences(pyptx.parse(kernel(lines)), pyptx.parse(kernel(other)), context=context)
+    whole = [".entry k() {", *lines, "ret;"]
+    assert found.before == tuple(whole[max(at + 1 - context, 0) : at + 1])
+    assert found.after == tuple(whole[at + 2 : at + 2 + context])
+
+
+def test_lines_where_one_side_has_nothing() -> None:
+    """A function that only one module has: the other has no line of it. Modules that were built have no lines at all."""
+    text = kernel(["add.s32 %r1, %r1, 1;"])
+    more = text + ".func f()\n{\nret;\n}\n"
+    (found,) = differences(pyptx.parse(text), pyptx.parse(more))
+    assert (found.function, found.a_line, found.removed, found.added) == ("f", None, (), (".func f() {", "ret;"))
+    assert found.b_line == more.splitlines().index(".func f()") + 1
+    assert found.text.splitlines()[0] == f"@@ line ? / line {found.b_line} @@ f"
+    assert differences(pyptx.parse(text), pyptx.parse(text)) == []

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyptx.passes.lowering import LoweringError
+
 from .from_mlir import lowered, simulated
 
 
@@ -139,6 +141,43 @@ def test_integer_reductions(kind: str) -> None:
     # the reduction over all threads gets each warp's result 32 times
     everything = INTEGER_KINDS[kind](np.repeat(warps, 32)[None], axis=1).astype(np.int32)[0]
     assert np.array_equal(result(body), np.repeat((warps - everything).astype(np.float32), 32))
+
+
+@pytest.mark.parametrize("type_", ["i16", "i64", "f64", "f16"])
+@pytest.mark.parametrize("reduction", ["gpu.subgroup_reduce add %n", "gpu.all_reduce add %n {}"])
+def test_reductions_of_other_types_are_refused(reduction: str, type_: str) -> None:
+    wide = "arith.extf" if type_ == "f64" else "arith.truncf" if type_ == "f16" else "arith.fptosi"
+    body = f"%n = {wide} %v : f32 to {type_}\n%s = {reduction} : ({type_}) -> {type_}\n%r = arith.constant 0.0 : f32"
+    with pytest.raises(LoweringError, match="is lowered for i32 and f32 only"):
+        result(body)
+
+
+@pytest.mark.parametrize("block", [(5, 3, 7), (32, 1, 1), (33, 1, 1), (1, 64, 1), (1, 1, 1)])
+def test_subgroups_of_a_workgroup(block: tuple[int, int, int]) -> None:
+    """Threads are counted x first (PTX ISA, special registers); 32 are a warp, and the last may have fewer."""
+    count = int(np.prod(block))
+    numbers, counts = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+    body = """  gpu.func @k(%x: memref<?xi32>, %y: memref<?xi32>) kernel {
+    %tx = gpu.thread_id x
+    %ty = gpu.thread_id y
+    %tz = gpu.thread_id z
+    %nx = gpu.block_dim x
+    %ny = gpu.block_dim y
+    %a = arith.muli %tz, %ny : index
+    %b = arith.addi %a, %ty : index
+    %c = arith.muli %b, %nx : index
+    %i = arith.addi %c, %tx : index
+    %s = gpu.subgroup_id : index
+    %n = gpu.num_subgroups : index
+    %p = arith.index_cast %s : index to i32
+    %q = arith.index_cast %n : index to i32
+    memref.store %p, %x[%i] : memref<?xi32>
+    memref.store %q, %y[%i] : memref<?xi32>
+    gpu.return
+  }"""
+    run(f"gpu.module @m {{\n{body}\n}}", numbers, count, counts, count, block=block)
+    assert np.array_equal(numbers, np.arange(count) // 32)
+    assert np.array_equal(counts, np.full(count, -(-count // 32)))
 
 
 def test_clusters_with_a_stride() -> None:
