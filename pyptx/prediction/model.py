@@ -20,10 +20,11 @@ from .cards import Card
 from .emulation import Emulated, Emulator, Geometry, join
 from .facts import Fact
 from .loops import Loop, heaviest, loops
-from .native import Ints, Reals
+from .native import Reals
 from .pipes import SUBCORES, WARP, asynchronous, table
+from .places import Places, Waits, by_line, by_loop, by_source
 from .replay import Stall, Unit
-from .result import LineStalls, Prediction
+from .result import Prediction
 from .unended import unended
 
 __all__ = ["LAUNCH_US", "predict_function"]
@@ -260,9 +261,9 @@ class Model:
 
 def predict_function(
     function: Function, geometry: Geometry, card: Card, *, clock: float | None = None, registers: int | None = None,
-    text: Sequence[str] = (), counted: Counted | None = None,
+    places: Places | None = None, counted: Counted | None = None,
 ) -> Prediction:  # fmt: skip
-    """The predicted time of a launch; `text` has the lines of the PTX; `counted`: what asynchronous instructions do."""
+    """The predicted time of a launch; `places` has the lines of the PTX; `counted`: what asynchronous instructions do."""
     ghz = clock or card.boost_ghz.value
     used = registers or function.registers
     if asynchronous(function):
@@ -271,10 +272,10 @@ def predict_function(
         model = Model(function, geometry, card, ghz, used)
     except DidNotEnd as stopped:
         return unended(function, geometry, card, ghz, stopped.seen)
-    return conclude(model, clock, text)
+    return conclude(model, clock, places or Places())
 
 
-def conclude(model: Model, clock: float | None, text: Sequence[str]) -> Prediction:
+def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
     """The prediction of a model; `clock`: what was asked for."""
     function, geometry, card, ghz = model.function, model.geometry, model.card, model.clock
     middle = model.replays(model.parameters())
@@ -292,10 +293,12 @@ def conclude(model: Model, clock: float | None, text: Sequence[str]) -> Predicti
     busiest = max(utilisation.values(), default=0.0)
     loaded = _loaded_clock(card, middle.cycles / ghz / 1e6, utilisation.get(NAMES[Unit.TENSOR], 0))
     share = min(model.sms, geometry.ctas)
+    waits = Waits(function, model.whole.counts[:, 0], middle.stalls, [REASONS[Stall(k)] for k in range(len(Stall))])
     return Prediction(
         kernel=function.name, card=card.name, cycles=None if guessed else round(middle.cycles), low=low, high=high, clock_ghz=ghz,
         binds=_binds(utilisation, middle, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
-        stalls=_stalls(middle), lines=_lines(function, middle, model, text), roofline=busiest, launch_us=LAUNCH_US,
+        stalls=_stalls(middle), lines=by_line(waits, places), sources=by_source(waits, places),
+        loops=by_loop(waits, geometry.warps, model.each), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=model.registers,
         waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
         l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated, notes=notes,
@@ -386,21 +389,3 @@ def _binds(utilisation: dict[str, float], shown: Run, model: Model, us: float) -
     waves = model.geometry.ctas / (model.sms * model.resident)
     tail = f"; the last of {math.ceil(waves)} waves is not full" if 0 < waves % 1 < 0.6 and waves < 4 else ""
     return f"latency: warps wait for {reason} ({waits.get(reason, 0):.0%} of their cycles), {name} is {share:.0%} busy{tail}"
-
-
-def _lines(function: Function, shown: Run, model: Model, text: Sequence[str]) -> list[LineStalls]:
-    by_line: dict[int | None, Ints | Reals] = {}
-    executed: dict[int | None, int] = {}
-    for i, waits, count in zip(function, shown.stalls, model.whole.counts[:, 0], strict=True):
-        by_line[i.line] = by_line.get(i.line, 0) + waits
-        executed[i.line] = executed.get(i.line, 0) + int(count)
-    return [
-        LineStalls(
-            line,
-            text[line - 1] if line is not None and 0 < line <= len(text) else "",
-            executed[line],
-            {REASONS[Stall(k)]: float(x) for k, x in enumerate(waits) if x > 0} or {"none": 0.0},
-        )
-        for line, waits in by_line.items()
-        if waits.any()
-    ]

@@ -6,8 +6,14 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Operation
+
 from ..diagnostics import PTXError
+from ..dialects.ptx.structure import ModuleOp
 from ..dialects.ptx.target import target_of
+from ..frontend.kernel.build import printed_lines
 from ..printer.ptx import print_module
 from ..sass import assemble
 from ..simulator.launch.arguments import place_arguments
@@ -21,6 +27,7 @@ from .cards import Card, card_of
 from .emulation import Buffer, Geometry
 from .model import Model, predict_function
 from .pipes import asynchronous
+from .places import Places
 from .result import Prediction
 from .variants import Question
 
@@ -68,8 +75,7 @@ def _predict(
     function = assemble(launch.text, arch, options=options)[launch.name]
     geometry = launch.geometry(function.shared_bytes)
     counted = count(prepared, geometry) if asynchronous(function) else None
-    lines = launch.text.split("\n")
-    found = predict_function(function, geometry, wanted, clock=ghz, text=lines, counted=counted)
+    found = predict_function(function, geometry, wanted, clock=ghz, places=launch.places, counted=counted)
 
     def again(**change: Any) -> Prediction:
         other = card_of(change["card"]) if "card" in change else wanted
@@ -87,7 +93,7 @@ def _predict(
             return None
         return Model(function, geometry, wanted, ghz or wanted.boost_ghz.value, function.registers)
 
-    return replace(found, question=Question(again, model, ghz, lines))
+    return replace(found, question=Question(again, model, ghz, launch.places))
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,7 @@ class LaunchOf:
     allocations: tuple[Allocation, ...]
     dynamic: int
     """Bytes of shared memory that the launch adds."""
+    places: Places
 
     def geometry(self, shared: int) -> Geometry:
         buffers = [Buffer(a.base, a.size, a.data) for a in self.allocations]
@@ -124,8 +131,26 @@ def launch_of(prepared: Prepared) -> LaunchOf:
     allocations = tuple(a for a in memory.allocations if a.size)
     text = print_module(loaded.module)
     return LaunchOf(
-        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), allocations, launch.dynamic_shared
+        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), allocations, launch.dynamic_shared, _places(loaded.module, text)
     )  # fmt: skip
+
+
+def _places(module: ModuleOp, text: str) -> Places:
+    """The lines of the text, and of Python where a trace made the module."""
+    python: dict[int, tuple[str, int]] = {}
+    whole = module.parent_op()
+    if isinstance(whole, BuiltinModule) and any(_in_python(op) for op in module.walk()):
+        for number, op in printed_lines(whole, text):
+            if (place := _in_python(op)) is not None:
+                python[number] = place
+    return Places(text.split("\n"), python)
+
+
+def _in_python(op: Operation) -> tuple[str, int] | None:
+    location = op.location
+    if isinstance(location, FileLineColLoc) and location.filename.data.endswith(".py"):
+        return location.filename.data, location.line.data
+    return None
 
 
 def arch_for(target: str, card: Card) -> str:

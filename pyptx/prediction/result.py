@@ -4,28 +4,56 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..diagnostics import PTXError
 from ..notebook import table
 
-__all__ = ["LineStalls", "Prediction", "Variant", "WhatIf"]
+__all__ = ["LineStalls", "LoopStalls", "Prediction", "Variant", "WhatIf"]
 
 
 @dataclass(frozen=True)
 class LineStalls:
-    """A line of the PTX: the cycles that warps waited before its instructions, by reason."""
+    """A line of the PTX, or of what it was made from: the cycles that warps waited before its instructions, by reason."""
 
     line: int | None
     text: str
     executed: int
+    """By the warps of a CTA."""
     cycles: Mapping[str, float]
+    file: str | None = None
+    """Of a line of the program that the PTX was made from, its file."""
 
     @property
     def total(self) -> float:
         return sum(self.cycles.values())
+
+
+@dataclass(frozen=True)
+class LoopStalls:
+    """A loop: what one iteration costs a warp."""
+
+    first: int | None
+    """Lines of the PTX, the first and the last that its instructions come from."""
+    last: int | None
+    iterations: float
+    """Of a warp that enters it."""
+    instructions: float
+    """Of a warp, in an iteration."""
+    cycles: float
+    """Of a warp, in an iteration: instructions and waits."""
+    stalls: Mapping[str, float]
+    """The waits by reason."""
+
+    def __str__(self) -> str:
+        where = f"lines {self.first} to {self.last}" if self.first != self.last else f"line {self.first}"
+        waits = sorted(self.stalls.items(), key=lambda kv: -kv[1])[:3]
+        return (
+            f"{where}: {self.iterations:,.0f} iterations, each {self.cycles:,.0f} cycles of a warp, {self.instructions:,.0f} instructions"
+            + "".join(f", {cycles:,.0f} {reason}" for reason, cycles in waits if cycles >= 0.5)
+        )
 
 
 @dataclass(frozen=True)
@@ -49,6 +77,10 @@ class Prediction:
     stalls: Mapping[str, float]
     """Shares of the cycles of all warps."""
     lines: Sequence[LineStalls] = field(repr=False, default=())
+    sources: Sequence[LineStalls] = field(repr=False, default=())
+    """By line of the program, where `.loc` or a trace in Python says it."""
+    loops: Sequence[LoopStalls] = field(repr=False, default=())
+    """In the order of their code."""
     roofline: float | None = None
     """The time that the busiest of arithmetic, L2 and DRAM needs at least, as a share of the predicted time."""
     launch_us: float = 0.0
@@ -155,32 +187,58 @@ class Prediction:
     def __str__(self) -> str:
         out = [f"{self.kernel} on {self.card} (predicted, not measured)"]
         out += [f"  {name:<19}{text}" for name, text in self._rows()]
-        worst = sorted(self.lines, key=lambda line: -line.total)[:8]
-        if worst:
-            whole = sum(line.total for line in self.lines) or 1.0
-            out.append("  predicted stalls by PTX line")
-            for line in worst:
-                reason = max(line.cycles, key=lambda k: line.cycles[k])
-                where = "?" if line.line is None else str(line.line)
-                out.append(f"    {line.total / whole:>4.0%}  line {where:<6}{reason:<22}{line.text.strip()[:70]}")
+        out += _listed("predicted stalls by PTX line", self.lines, lambda line: f"line {line.line or '?'!s:<6}")
+        out += _listed(
+            "predicted stalls by source line", self.sources, lambda line: f"{_file(line)}:{line.line}".ljust(26)
+        )
+        if self.loops:
+            out += ["  predicted loops", *(f"    {loop}" for loop in self.loops[:8])]
         out += [f"  note: {note}" for note in self.notes]
         return "\n".join(out)
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self._rows())
-        worst = sorted(self.lines, key=lambda line: -line.total)[:20]
-        whole = sum(line.total for line in self.lines) or 1.0
-        lines = "".join(
-            f"<tr><td>{line.total / whole:.1%}</td><td>{'' if line.line is None else line.line}</td>"
-            f"<td>{html.escape(max(line.cycles, key=lambda k: line.cycles[k]))}</td><td><code>{html.escape(line.text.strip())}</code></td></tr>"
-            for line in worst
-        )
+        lines = _cells(self.lines, lambda line: str(line.line or ""))
+        sources = _cells(self.sources, lambda line: f"{_file(line)}:{line.line}")
+        loops = [[str(loop)] for loop in self.loops]
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         title = html.escape(f"{self.kernel} on {self.card} (predicted, not measured)")
         return (
             f"<h3>{title}</h3><table>{rows}</table><h4>Predicted stalls by PTX line</h4>"
-            f"<table><tr><th>share</th><th>line</th><th>waits for</th><th>PTX</th></tr>{lines}</table><ul>{notes}</ul>"
+            + table(("share", "line", "waits for", "PTX"), lines)
+            + (
+                f"<h4>Predicted stalls by source line</h4>{table(('share', 'line', 'waits for', 'source'), sources)}"
+                if sources
+                else ""
+            )
+            + (f"<h4>Predicted loops</h4>{table(('loop',), loops)}" if loops else "")
+            + f"<ul>{notes}</ul>"
         )
+
+
+def _file(line: LineStalls) -> str:
+    return (line.file or "").rsplit("/", 1)[-1]
+
+
+def _worst(lines: Sequence[LineStalls], count: int) -> list[tuple[float, LineStalls, str]]:
+    """Those with most waits: their share, and what they wait for most."""
+    whole = sum(line.total for line in lines) or 1.0
+    chosen = sorted(lines, key=lambda line: -line.total)[:count]
+    return [
+        (line.total / whole, line, max(line.cycles, key=lambda k: line.cycles[k], default="none")) for line in chosen
+    ]
+
+
+def _listed(title: str, lines: Sequence[LineStalls], place: Callable[[LineStalls], str]) -> list[str]:
+    found = [
+        f"    {share:>4.0%}  {place(line)} {reason:<22}{line.text.strip()[:70]}"
+        for share, line, reason in _worst(lines, 8)
+    ]
+    return [f"  {title}", *found] if found else []
+
+
+def _cells(lines: Sequence[LineStalls], place: Callable[[LineStalls], str]) -> list[list[str]]:
+    return [[f"{share:.1%}", place(line), reason, line.text.strip()] for share, line, reason in _worst(lines, 20)]
 
 
 @dataclass(frozen=True)

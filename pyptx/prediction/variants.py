@@ -15,6 +15,7 @@ from . import codes as e
 from . import replay as r
 from .emulation import Emulated
 from .model import DidNotEnd, Model, conclude
+from .places import Places
 from .result import Prediction, Variant, WhatIf
 
 __all__ = ["Question"]
@@ -29,7 +30,7 @@ class Question:
     model: Callable[[], Model | None]
     """None where the kernel is not replayed."""
     clock: float | None
-    text: Sequence[str]
+    places: Places
 
     def answer(
         self, base: Prediction, cards: Sequence[str], clocks: Sequence[float], registers: Sequence[int], kernels: Mapping[str, Any]
@@ -42,7 +43,7 @@ class Question:
             model = None
         if model is not None:
             for name, changed in _changed(model):
-                found.append(Variant(name, replace(conclude(changed, self.clock, self.text), question=None)))
+                found.append(Variant(name, replace(conclude(changed, self.clock, self.places), question=None)))
             registers = registers or _fewer_registers(model)
         elif base.high is not None:
             found.append(Variant("occupancy, stages, bank conflicts", None, "the kernel is not replayed"))
