@@ -292,8 +292,11 @@ def _predicted(kernel: Kernel, arrays: Sequence[Any], kw: Mapping[str, Any], car
     inputs = [a if isinstance(a, np.ndarray) or hasattr(a, "data_ptr") else np.zeros(a.shape, a.dtype) for a in arrays]
     template = {name: value for name, value in kw.items() if name in kernel.template_params}
     outputs, _ = cpu_arguments(kernel, inputs, kw)
-    found = predict(kernel.specialize(**template), *inputs, *outputs, card=card).seconds()
-    return math.inf if found is None else found
+    found = predict(kernel.specialize(**template), *inputs, *outputs, card=card)
+    if (seconds := found.seconds()) is not None:
+        return seconds
+    low, high = found.range_us
+    return math.inf if high is None else math.sqrt(low * high) * 1e-6
 
 
 def _card_for(kernel: Kernel) -> str:

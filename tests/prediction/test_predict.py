@@ -294,3 +294,39 @@ def test_what_if_has_more_and_fewer_ctas_and_registers() -> None:
     longer = next(v.prediction for v in kernels if v.name == "twice as long")
     assert longer is not None and longer.cycles is not None and found.cycles is not None
     assert longer.cycles / found.cycles == pytest.approx(2, rel=0.1)
+
+
+def test_an_iteration_of_a_loop_costs_its_chain() -> None:
+    """16 dependent FFMA of four cycles each (Abdelkhalik et al.), the counter and the branch, which takes some 10 to 20 cycles."""
+    text = chains(1, 40).replace("again:", 'again:\n.pragma "nounroll";')
+    found = pyptx.predict(text, np.zeros(16, np.float32), card="A100", grid=1, block=32)
+    (loop,) = found.loops
+    first, last = (
+        next(n for n, line in enumerate(text.split("\n"), 1) if word in line) for word in ("fma.rn", "bra again")
+    )
+    assert (loop.first, loop.last) == (first, last) and loop.iterations * (loop.instructions - 3) == pytest.approx(
+        40 * 16
+    )
+    each_fma = loop.cycles / (loop.instructions - 3)
+    assert 4 <= each_fma <= 5.5 and sum(loop.stalls.values()) == pytest.approx(loop.cycles - loop.instructions)
+    assert f"lines {first} to {last}: " in str(found) and "Predicted loops" in found._repr_html_()
+
+
+def test_waits_are_told_by_the_line_of_the_source() -> None:
+    """`.loc` says the place of the loads; a traced kernel has the lines of its Python."""
+    lines = COPY.replace("ld.global", ".loc 1 77 3\nld.global").replace("st.global", ".loc 1 78 3\nst.global")
+    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
+    found = pyptx.predict(lines + '.file 1 "/nowhere/copy.cu"\n', x, y, card="H100", grid=64, block=256)
+    assert {(s.file, s.line) for s in found.sources if s.line in (77, 78)} == {
+        ("/nowhere/copy.cu", 77),
+        ("/nowhere/copy.cu", 78),
+    }
+    waiting = max(found.sources, key=lambda s: s.cycles.get("memory or scoreboard", 0))
+    assert waiting.line == 78 and sum(s.total for s in found.sources) <= sum(s.total for s in found.lines) + 1e-6
+
+    from examples.hopper.softmax import build
+
+    traced = build(64, 1024, arch="sm_80")
+    arrays = [np.zeros((64, 1024), np.float32) for _ in traced.specs]
+    by_python = pyptx.predict(traced, *arrays, card="A100").sources
+    assert by_python and all(s.file is not None and s.file.endswith(".py") and s.text for s in by_python)

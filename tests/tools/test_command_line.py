@@ -91,6 +91,7 @@ def folder(tmp_path: Path) -> Path:
         ("check", "check --no-ptxas a.ptx"),
         ("diff", "diff a.ptx deep/b.ptx"),
         ("analyse", "analyse --no-ptxas a.ptx"),
+        ("analyse", "analyse --no-ptxas a.ptx --time --card H100 --block 32 --arg zeros:u32:32 --what-if"),
         ("cache", "cache"),
         ("info", "info"),
         ("sass", "sass a.ptx"),
