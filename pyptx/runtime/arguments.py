@@ -15,7 +15,9 @@ import ml_dtypes
 import numpy as np
 
 from ..diagnostics import PTXError
+from ..frontend.core.tiles import row_major_strides
 from ..frontend.kernel.keys import template_key
+from ..simulator.tensor.strided import extent_of, strides_of
 from .driver import find_driver
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ def dims_of(spec: Tile) -> tuple[Any, ...]:
 
 def describe_tile(spec: Tile) -> str:
     """A `Tile` as its author wrote it: `Tile(B, 128, f32)`."""
-    return f"Tile({', '.join(map(str, dims_of(spec)))}, {dtype_name(spec)})"
+    strides = f", strides=({', '.join(map(str, spec.strides))})" if spec.strides is not None else ""
+    return f"Tile({', '.join(map(str, dims_of(spec)))}, {dtype_name(spec)}{strides})"
 
 
 def dtype_name(spec: Tile) -> str:
@@ -141,7 +144,7 @@ def bind_sizes(kernel: Kernel, kwargs: Mapping[str, Any], sizes: dict[str, int])
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if sizes.get(name, value) != value:
                 raise PTXError(f"{kernel_name(kernel)}: {name}={value}, but the arrays say {name} = {sizes[name]}")
-            if any(name in dims_of(s) for s in specs):
+            if any(name in s.symbolic_dims for s in specs):
                 sizes[name] = int(value)
 
 
@@ -184,8 +187,17 @@ def check_array(
         if known != size:
             because = f" ({dim} = {known} from an earlier argument)" if isinstance(dim, str) else ""
             raise wrong(f"so of size {known} along axis {axis}{because}, and has shape {shape}")
-    if not contiguous:
-        raise wrong("contiguous (row-major), and its strides are not: pass a contiguous copy")
+    if spec.strides is not None:
+        strides = strides_of(value)
+        if any(isinstance(n, float) for n in strides):
+            raise wrong(f"whose strides are whole elements, and has strides of {value.strides} bytes")
+        problem = spec.bind_strides(shape, strides, sizes)
+        if problem is not None:
+            raise wrong(problem)
+    elif not contiguous:
+        raise wrong(
+            "contiguous (row-major), and its strides are not: pass a contiguous copy, or give the Tile strides="
+        )
 
 
 def allocate(
@@ -193,11 +205,12 @@ def allocate(
     spec: Tile,
     name: str,
     framework: str,
-    sizes: Mapping[str, int],
+    sizes: dict[str, int],
     *,
     device: Any = None,
     poison: bool = True,
 ) -> Any:
+    """A new output; names of its strides that no input bound are bound in `sizes`."""
     shape: list[int] = []
     for dim in dims_of(spec):
         if isinstance(dim, str) and dim not in sizes:
@@ -207,6 +220,9 @@ def allocate(
                 f"pass {dim}=..."
             )
         shape.append(sizes[dim] if isinstance(dim, str) else int(dim))
+    steps = spec.resolve_strides(shape, sizes)
+    if spec.strides is not None:
+        spec.bind_strides(shape, steps, sizes)
     wanted = dtype_name(spec)
     if wanted not in NUMPY_TYPES:
         raise PTXError(f"{kernel_name(kernel)}: outputs of dtype {wanted} ({name}) cannot be allocated")
@@ -217,6 +233,11 @@ def allocate(
             raise PTXError(
                 f"{kernel_name(kernel)}: this torch has no dtype {TORCH_NAMES[wanted]} for the output {name}"
             )
+        if steps != row_major_strides(shape):
+            made = torch.empty(extent_of(shape, steps), dtype=dtype, device=device)
+            if poison:
+                made.view(torch.uint8).fill_(0xCD if not dtype.is_floating_point else 0xFF)
+            return made.as_strided(shape, steps)
         made = torch.empty(shape, dtype=dtype, device=device)
         if not poison:
             return made
@@ -224,12 +245,14 @@ def allocate(
         raw.fill_(0xCD if not dtype.is_floating_point else 0xFF)
         return made
     dtype = np.dtype(NUMPY_TYPES[wanted])
-    made = np.empty(shape, dtype)
+    made = np.empty(extent_of(shape, steps), dtype)
     # all bits set is a NaN in every floating-point type with NaNs
     made.reshape(-1).view(np.uint8)[...] = (
         0xFF if wanted in ("f16", "f32", "f64", "tf32", "bf16", "e4m3", "e5m2") else 0xCD
     )
-    return made
+    if steps == row_major_strides(shape):
+        return made.reshape(shape)
+    return np.lib.stride_tricks.as_strided(made, shape, tuple(n * dtype.itemsize for n in steps))
 
 
 def cpu_arguments(

@@ -36,6 +36,7 @@ import numpy as np
 
 from ..diagnostics import PTXError
 from ..disk_cache import CacheRefused, cache_directory, make_private
+from ..frontend.core.tiles import row_major_strides
 from ..frontend.kernel.keys import template_key
 from ..simulator.launch.launch import LoadedModule, simulate_entry
 from ..simulator.launch.options import checked_options
@@ -200,6 +201,9 @@ def program_of(kernel: Kernel, inputs: Sequence[tuple[tuple[int, ...], str]], kw
             known = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
             if known != size:
                 raise PTXError(f"{tile}, so of size {known} along axis {axis}, and has shape {shape}")
+        problem = spec.bind_strides(shape, row_major_strides(shape), sizes) if spec.strides is not None else None
+        if problem is not None:
+            raise PTXError(f"{tile}, {problem}; JAX arrays are row-major")
     bind_sizes(kernel, kwargs, sizes)
     buffers = [(dtype, tuple(shape)) for shape, dtype in inputs]
     for spec, name in zip(out_specs, names[len(in_specs) :], strict=False):
@@ -209,6 +213,12 @@ def program_of(kernel: Kernel, inputs: Sequence[tuple[tuple[int, ...], str]], kw
                 f"{kernel_name(kernel)}: the size {missing[0]} of the output {name} follows from no input; pass it"
             )
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in dims_of(spec))
+        dense = row_major_strides(shape)
+        problem = spec.bind_strides(shape, dense, sizes) if spec.strides is not None else None
+        if problem is not None:
+            raise PTXError(
+                f"{kernel_name(kernel)}: the output {name} must be {describe_tile(spec)}, {problem}; JAX arrays are row-major"
+            )
         buffers.append((np.dtype(NUMPY_TYPES[dtype_name(spec)]).name, shape))
     archs = (kernel.arch,) if kernel.archs == ("auto",) else kernel.archs
     first, *others = (_program_for(kernel.variant(a), buffers, sizes, kwargs) for a in archs)

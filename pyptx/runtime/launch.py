@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import PTXError
+from ..frontend.core.tiles import row_major_strides
 from ..frontend.kernel.keys import template_key
 from ..simulator.tensor.tensor_map import TensorMap
 from ..simulator.tensor.tile_maps import map_of_tile
@@ -193,7 +194,13 @@ def _packed(plan: Plan, pointers: Sequence[int], scalars: bytes) -> list[bytes]:
 
 
 def _empty(torch: Any, pattern: TensorPattern) -> Any:
-    return torch.empty(pattern.shape, dtype=pattern.dtype, device=pattern.device)
+    return torch.empty_strided(pattern.shape, _strides(pattern), dtype=pattern.dtype, device=pattern.device)
+
+
+def _strides(pattern: TensorPattern) -> tuple[int, ...]:
+    """Those of a new tensor: row-major ones where a dimension of one element leaves the choice."""
+    dense = row_major_strides(pattern.shape)
+    return dense if normalised(pattern.shape, dense) == pattern.strides else pattern.strides
 
 
 def _stream(torch: Any, device: Any) -> int:
@@ -237,16 +244,7 @@ def _fast_allocator(torch: Any, pattern: TensorPattern) -> Any:
     except ImportError:
         return None
     make = getattr(guards, f"_empty_strided_{pattern.device.type}", None)
-    return None if make is None else (make, (pattern.shape, _contiguous(pattern.shape), pattern.dtype))
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
+    return None if make is None else (make, (pattern.shape, _strides(pattern), pattern.dtype))
 
 
 # --- the way in

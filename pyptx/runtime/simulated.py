@@ -43,7 +43,7 @@ def _simulate(
     entry = next(iter(loaded.entries))
     parameters = loaded.program(entry).parameters
     values = [*arrays, *_scalars(kernel, parameters[len(arrays) :], accepted)]
-    if len(values) < len(parameters):
+    if len(values) < len(parameters) or any(tile.strides is not None for tile in kernel.specs):
         values = with_tensor_maps(kernel.trace(**accepted).parameters, values)
     try:
         report = simulate_entry(

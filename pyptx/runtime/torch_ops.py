@@ -325,7 +325,9 @@ def _execute(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any]
 def _fake(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any], into: bool) -> Any:
     """Outputs without memory, of the right shapes (symbolic, maybe). PTXError as a real call."""
     specs, names = _specs(kernel, into), _names(kernel)
-    sizes: dict[str, Any] = {n: v for n, v in keywords.items() if any(n in dims_of(s) for s in _specs(kernel, True))}
+    sizes: dict[str, Any] = {
+        n: v for n, v in keywords.items() if any(n in s.symbolic_dims for s in _specs(kernel, True))
+    }
     device = tensors[0].device if tensors else None
     for t, spec, name in zip(tensors, specs, names, strict=False):
 
@@ -345,8 +347,14 @@ def _fake(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any], i
             known = sizes.setdefault(dim, t.shape[axis]) if isinstance(dim, str) else dim
             if t.shape[axis] != known:
                 raise wrong(f"so of size {known} along axis {axis}, and has shape {tuple(t.shape)}")
-        if not t.is_contiguous():
-            raise wrong("contiguous (row-major), and its strides are not: pass a contiguous copy")
+        if spec.strides is not None:
+            problem = spec.bind_strides(t.shape, t.stride(), sizes)
+            if problem is not None:
+                raise wrong(problem)
+        elif not t.is_contiguous():
+            raise wrong(
+                "contiguous (row-major), and its strides are not: pass a contiguous copy, or give the Tile strides="
+            )
     if into:
         return None
     outputs: list[Any] = []
@@ -358,7 +366,7 @@ def _fake(kernel: Kernel, tensors: Sequence[Any], keywords: Mapping[str, Any], i
             )
         shape = [sizes[d] if isinstance(d, str) else d for d in dims_of(spec)]
         dtype = getattr(torch, TORCH_NAMES[dtype_name(spec)])
-        outputs.append(torch.empty(shape, dtype=dtype, device=device))
+        outputs.append(torch.empty_strided(shape, spec.resolve_strides(shape, sizes), dtype=dtype, device=device))
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

@@ -81,6 +81,29 @@ def test_sizes_at_run_time_are_arguments(fake: FakeDriver, launcher: str) -> Non
     assert fake.lines.count("module sm_90") == 1  # one cubin for all
 
 
+def test_strides_at_run_time_are_arguments(fake: FakeDriver, launcher: str) -> None:
+    N, PITCH = dim("N", runtime=True), dim("PITCH", runtime=True)
+
+    @kernel(
+        in_specs=[Tile(N, 4, f32, strides=(PITCH, 1))], out_specs=[Tile(N, 4, f32, strides=(PITCH, 1))],
+        grid=lambda N: N, block=4,
+    )  # fmt: skip
+    def doubled(x: Any, out: Any, *, PITCH: Any = None) -> None:
+        i = ptx.special.ctaid.x() * PITCH + ptx.special.tid.x()
+        (ptx.pointer(out) + i).store((ptx.pointer(x) + i).load() * 2.0)
+
+    for rows, pitch in ((5, 4), (3, 10), (5, 10), (3, 10)):
+        x = torch.zeros(8, pitch)[1 : rows + 1, :4]
+        y = doubled(x)
+        assert y.stride() == x.stride() == (pitch, 1)
+        px, py, n, p = fake.parameters()
+        assert (pointer(px), pointer(py)) == (x.data_ptr(), y.data_ptr())
+        assert (struct.unpack("<i", n), struct.unpack("<i", p)) == ((rows,), (pitch,))
+    assert fake.lines.count("module sm_90") == 1
+    with pytest.raises(PTXError, match="so of stride 1 along axis 1"):
+        doubled(torch.zeros(4, 4).T)
+
+
 def test_out(fake: FakeDriver, launcher: str) -> None:
     kernel = scaled_sum()
     x, w = arrays()

@@ -99,6 +99,28 @@ def test_dynamic_shapes_without_a_new_trace() -> None:
     assert len(doubled._cache) == 1
 
 
+def test_dynamic_strides_without_a_new_trace() -> None:
+    M, PITCH = dim("M", runtime=True), dim("PITCH", runtime=True)
+
+    @kernel(in_specs=[Tile(M, 4, f32, strides=(PITCH, 1))], out_specs=[Tile(M, 4, f32)], grid=lambda M: M, block=4)
+    def packed(x: Any, out: Any, *, PITCH: Any = None) -> None:
+        row, column = ptx.special.ctaid.x(), ptx.special.tid.x()
+        (ptx.pointer(out) + (row * 4 + column)).store((ptx.pointer(x) + (row * PITCH + column)).load())
+
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    f = torch.compile(lambda x: packed(x[:, 2:6]) + 1, fullgraph=True, dynamic=True, backend=backend)
+    for rows, columns in ((5, 12), (3, 20), (9, 7)):
+        x = torch.randn(rows, columns)
+        torch.testing.assert_close(f(x), x[:, 2:6] + 1)
+    assert len(graphs) == 1
+    assert len(packed._cache) == 1
+
+
 def test_dynamic_shapes() -> None:
     kernel = scaled_sum()
     graphs: list[Any] = []

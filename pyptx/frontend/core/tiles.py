@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
@@ -68,7 +68,8 @@ class Tile:
 
     Dimensions are ints or names that launches bind (`dim("N", runtime=True)`: sizes that are parameters). `tma_box` is the box that one TMA copy moves (default: the whole
     tensor), `tma_rank=3` describes a 2-D tensor to TMA as (columns/64, rows, 64) and needs `tma_box`, `tma_padding`
-    pads the innermost box dimension of stores. ValueError without dimensions or type, TypeError for other arguments.
+    pads the innermost box dimension of stores. Tensors are row-major unless `strides` says otherwise, in elements: ints, and names
+    as for dimensions (`strides=(dim("pitch", runtime=True), 1)`). ValueError without dimensions or type, TypeError for other arguments.
     """
 
     dims: tuple[int | str, ...]
@@ -77,10 +78,12 @@ class Tile:
     tma_box: tuple[int, ...] | None = None
     tma_rank: int = 2
     tma_padding: bool = field(default=False)
+    strides: tuple[int | str, ...] | None = None
 
     def __init__(
         self, *args: int | str | PtxType | Layout, dtype: PtxType | None = None, layout: Layout | None = None,
         tma_box: tuple[int, ...] | None = None, tma_rank: int = 2, tma_padding: bool = False,
+        strides: tuple[int | str, ...] | None = None,
     ):  # fmt: skip
         dims: list[int | str] = []
         for arg in args:
@@ -114,7 +117,7 @@ class Tile:
         for name, value in (
             ("dims", tuple(dims)), ("dtype", dtype), ("layout", layout or Layout.ROW),
             ("tma_box", tuple(tma_box) if tma_box else None),
-            ("tma_rank", tma_rank), ("tma_padding", tma_padding),
+            ("tma_rank", tma_rank), ("tma_padding", tma_padding), ("strides", None if strides is None else _checked_strides(strides, len(dims))),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -128,6 +131,8 @@ class Tile:
             words.append(f"tma_rank={self.tma_rank}")
         if self.tma_padding:
             words.append("tma_padding=True")
+        if self.strides is not None:
+            words.append(f"strides={self.strides!r}")
         return f"Tile({', '.join(words)})"
 
     @property
@@ -136,13 +141,18 @@ class Tile:
 
     @property
     def symbolic_dims(self) -> tuple[str, ...]:
-        """The named dimensions, each once, in order."""
-        return tuple(dict.fromkeys(d for d in self.dims if isinstance(d, str)))
+        """The named dimensions, then the named strides, each once, in order."""
+        return tuple(dict.fromkeys(d for d in self.named if isinstance(d, str)))
+
+    @property
+    def named(self) -> tuple[int | str, ...]:
+        """Dimensions and strides."""
+        return (*self.dims, *(self.strides or ()))
 
     @property
     def runtime_dims(self) -> tuple[str, ...]:
-        """The named dimensions whose sizes are parameters of the kernel, each once, in order."""
-        return tuple(dict.fromkeys(d for d in self.dims if isinstance(d, Dim) and d.runtime))
+        """The named dimensions and strides whose sizes are parameters of the kernel, each once, in order."""
+        return tuple(dict.fromkeys(d for d in self.named if isinstance(d, Dim) and d.runtime))
 
     def resolve_shape(self, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape with the names bound. KeyError for a name that `env` lacks."""
@@ -161,6 +171,31 @@ class Tile:
             if known != size:
                 raise ValueError(f"dimension {i} of {self!r} must be {known} (tensor: {sizes})")
         return env
+
+    def bind_strides(self, shape: Sequence[Any], strides: Sequence[Any], known: dict[str, Any]) -> str | None:
+        """Hold the strides of an array (in elements) to those of the tile, which must have some; names are bound in `known`. What is wrong, or None.
+        A stride of a dimension with one element or none means nothing.
+        """
+        assert self.strides is not None
+        for axis, (wanted, size, stride) in enumerate(zip(self.strides, shape, strides, strict=True)):
+            if size <= 1:
+                if isinstance(wanted, str):
+                    known.setdefault(wanted, stride)
+                continue
+            expected = known.setdefault(wanted, stride) if isinstance(wanted, str) else wanted
+            if stride != expected:
+                name = f" ({wanted})" if isinstance(wanted, str) else ""
+                return f"so of stride {expected}{name} along axis {axis}, and has strides {tuple(strides)}"
+            if stride < 0:
+                return f"whose strides are 0 or more, and has strides {tuple(strides)}"
+        return None
+
+    def resolve_strides(self, shape: Sequence[int], env: Mapping[str, int]) -> tuple[int, ...]:
+        """Those of a new array: the bound ones, for others those of a row-major one. `env` may lack names."""
+        dense = row_major_strides(shape)
+        if self.strides is None:
+            return dense
+        return tuple(env.get(s, d) if isinstance(s, str) else s for s, d in zip(self.strides, dense, strict=True))
 
     def matches(self, shape: Iterable[int], dtype_name: str) -> bool:
         """Whether a tensor of that shape and NumPy or torch type name ("bfloat16", "float32", ...) fits."""
@@ -244,6 +279,25 @@ _ARRAY_TYPES = {
         "ue8m0": "float8_e8m0fnu uint8", "e2m1": "float4_e2m1fn uint8",
     }.items()
 }  # fmt: skip
+
+
+def _checked_strides(strides: Any, rank: int) -> tuple[int | str, ...]:
+    given: tuple[Any, ...] = tuple(strides) if isinstance(strides, (tuple, list)) else (strides,)
+    if len(given) != rank or any(not isinstance(s, (int, str)) or isinstance(s, bool) for s in given):
+        raise ValueError(f"strides are an int or a name for each of {counted(rank, 'dimension')}, not {strides!r}")
+    if any(isinstance(s, int) and s < 0 for s in given):
+        raise ValueError(f"a stride of a Tile is 0 or more, or a name, not {strides!r}")
+    return given
+
+
+def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """In elements."""
+    found: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        found.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(found))
 
 
 def unify_envs(envs: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -63,9 +63,10 @@ def check_runtime_dims(kernel: str, tensors: Sequence[str], specs: Sequence[Tile
     """TypeError for a dimension that is a constant in one tile and a parameter in another, or has the name of another parameter."""
     for name in dict.fromkeys(d for tile in specs for d in tile.runtime_dims):
         for tensor, tile in zip(tensors, specs, strict=False):
-            if any(d == name and not (isinstance(d, Dim) and d.runtime) for d in tile.dims):
+            if any(d == name and not (isinstance(d, Dim) and d.runtime) for d in tile.named):
+                other, first = next((t, u) for t, u in zip(tensors, specs, strict=False) if name in u.runtime_dims)
                 raise TypeError(
-                    f"kernel {kernel}: dimension {name} is known at run time in one tile and a constant in another ({tensor}: {tile!r}): "
+                    f"kernel {kernel}: {name} is a parameter in one tile ({other}: {first!r}) and a constant in another ({tensor}: {tile!r}): "
                     f'write dim("{name}", runtime=True) in each'
                 )
         if name in (*tensors, *parameters):

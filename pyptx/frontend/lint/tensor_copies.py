@@ -80,7 +80,7 @@ def tensor_map_problems(trace: Trace, tensors: Sequence[TensorSpec], known: Sequ
     """
     found: list[Diagnostic] = []
     for tensor in tensors:
-        if tensor.name not in trace.descriptors or tensor.shape is None:
+        if tensor.name not in trace.descriptors or tensor.shape is None or trace.tiles[tensor.name].strides:
             continue
         strides = [prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
         try:

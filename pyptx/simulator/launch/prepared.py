@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from ...diagnostics import SimulationError
 from ...dialects.ptx.structure import EntryOp
 from ...dialects.ptx.types import SCALAR_TYPES
+from ..tensor.strided import strides_of
 from ..tensor.tile_maps import with_tensor_maps
 from .launch import LoadedModule, load_module
 from .loaded import LoadedKernel
@@ -72,6 +73,10 @@ def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
             bound = tile.extract_env(shape)
         except ValueError as error:
             raise SimulationError(f"argument {i} of {kernel.name}: {error}") from None
+        if tile.strides is not None:
+            problem = tile.bind_strides(shape, strides_of(array), sizes)
+            if problem is not None:
+                raise SimulationError(f"argument {i} of {kernel.name} is {tile!r}, {problem}")
         for name, size in bound.items():
             if sizes.setdefault(name, size) != size:
                 raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")

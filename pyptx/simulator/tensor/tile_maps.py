@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...diagnostics import PTXError, SimulationError, counted
-from ...frontend.core.tiles import Tile
+from ...frontend.core.tiles import Tile, row_major_strides
+from .strided import in_memory, strides_of
 from .tensor_map import ELEMENT_TYPES, INTERLEAVES, SPANS, SWIZZLES, TensorArgument, TensorMap, check
 
 __all__ = ["map_of_tile", "tensor_map", "with_tensor_maps"]
@@ -171,10 +172,10 @@ def _limit(made: TensorMap, size: int, box: str, layout: object) -> str | None:
 
 def _argument(tile: Any, array: Any, what: str) -> TensorArgument:
     shape = tuple(int(n) for n in array.shape)
-    dense = [1]
-    for n in reversed(shape[1:]):
-        dense.insert(0, dense[0] * n)
-    return TensorArgument(array, map_of_tile(tile, shape, dense, what))
+    strides = row_major_strides(shape)
+    if tile.strides is not None:
+        strides = strides_of(array)
+    return TensorArgument(in_memory(array), map_of_tile(tile, shape, strides, what))
 
 
 def with_tensor_maps(
@@ -197,4 +198,6 @@ def with_tensor_maps(
             found.append(rest.pop(0))
             if p.kind == "tensor":
                 tensors[p.tensor] = found[-1]
+                if p.tile is not None and p.tile.strides is not None:
+                    found[-1] = in_memory(found[-1])
     return found + rest
