@@ -100,6 +100,7 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
         raise TypeError(f"launch has no option {unknown[0]!r}; it has: {', '.join(sorted(_OPTIONS))}")
     import numpy as np
 
+    _refuse_jax(args)
     torch: Any = sys.modules.get("torch")
     tensors = [a for a in args if torch is not None and isinstance(a, torch.Tensor)]
     if (
@@ -109,6 +110,24 @@ def _simulated(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
     ):
         return False
     return not fake_gpu() and (bool(tensors) or any(isinstance(a, np.ndarray) for a in args))
+
+
+def _refuse_jax(args: Sequence[Any]) -> None:
+    """TypeError for values of JAX that a launch cannot change: those that JAX traces, and arrays on the CPU."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None:
+        return
+    for i, value in enumerate(args):
+        if isinstance(value, jax.core.Tracer):
+            what = "a value that JAX traces"
+        elif isinstance(value, jax.Array) and all(device.platform == "cpu" for device in value.devices()):
+            what = "a JAX array on the CPU"
+        else:
+            continue
+        raise TypeError(
+            f"argument {i} of the launch is {what}, which a launch cannot change: call a kernel with in_specs and out_specs, or "
+            "launch on copies (np.array), inside jax.jit by jax.pure_callback"
+        )
 
 
 def _simulate(loaded: Any, name: str, grid: Any, block: Any, args: Sequence[Any], options: Mapping[str, Any]) -> None:

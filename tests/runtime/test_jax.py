@@ -23,6 +23,7 @@ jnp = jax.numpy
 
 from pyptx.diagnostics import PTXError  # noqa: E402
 from pyptx.runtime import jax_ffi  # noqa: E402
+from pyptx.simulator import load  # noqa: E402
 
 
 @pytest.fixture(params=["native", "callback"])
@@ -135,6 +136,17 @@ def test_shard_map_over_eight_devices(way: str) -> None:
     y = sharded(placed, w)
     assert len(y.sharding.device_set) == 8
     close(y, np.asarray(x) * 2 + np.asarray(w))
+
+
+def test_a_launch_refuses_what_it_cannot_change() -> None:
+    """JAX's arrays are immutable: a launch on them would be one that nobody sees the results of."""
+    kernel = load(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x) { ret; }\n")["k"]
+    with pytest.raises(
+        TypeError, match="argument 0 of the launch is a JAX array on the CPU, which a launch cannot change"
+    ):
+        kernel.launch((1,), (1,), [jax.numpy.ones(4)])
+    with pytest.raises(TypeError, match=r"is a value that JAX traces.* inside jax.jit by jax.pure_callback"):
+        jax.jit(lambda x: kernel.launch((1,), (1,), [x]))(jax.numpy.ones(4))
 
 
 def test_export_runs_in_another_process(tmp_path: Path) -> None:
