@@ -18,6 +18,8 @@ Native = Callable[[int, int, int], int]
 addresses of an array of words and of the mask, 0 without one.
 """
 
+KIND = "native functions"
+"""What is kept on disk, in a warning."""
 KEPT = 1024
 """Compiled runs that a process keeps."""
 
@@ -72,11 +74,20 @@ def compile_kept(source: str, write: Callable[[], str]) -> Native:
     return function
 
 
+def is_kept(text: str) -> bool:
+    """Whether the disk cache has the code of a module."""
+    disk = usable_cache(KIND)
+    return disk is not None and disk.get(_key(text)) is not None
+
+
+def _key(source: str) -> str:
+    return hashlib.sha256(f"{_target()[2]}\n{source}".encode()).hexdigest()
+
+
 def _object_code(source: str, write: Callable[[], str]) -> bytes:
     """A module as an object file for this CPU: from the disk cache, else compiled and put there."""
     llvm, make_machine, made_for = _target()
-    disk = usable_cache("native functions")
-    key = hashlib.sha256(f"{made_for}\n{source}".encode()).hexdigest()
+    disk, key = usable_cache(KIND), _key(source)
     kept = None if disk is None else disk.get(key)
     if kept is not None:
         return kept.cubin

@@ -107,8 +107,8 @@ def simulate(
     ones. What is random follows from `seed`.
 
     `engine`: `"numpy"`; `"jit"`, which compiles runs of straight-line instructions with llvmlite (the extra `jit`);
-    `"auto"`, which compiles those that are executed often, where llvmlite is installed. None: the environment's
-    PYPTX_ENGINE, else `"numpy"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
+    `"auto"`, which compiles those that are executed often, where llvmlite is installed, and those that the disk cache has. None: the
+    environment's PYPTX_ENGINE, else `"auto"`. All give the same bits. What is watched (`check`, `trace`, `profile`, ...) runs in NumPy.
 
     `cooperative`: all CTAs run at once and can wait for each other by the barrier of the grid, `cg::this_grid().sync()` (a traced kernel
     says it in its decorator).

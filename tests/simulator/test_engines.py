@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -402,3 +403,43 @@ def test_what_is_watched_runs_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ({"check": True}, {"check": False, "trace": lambda line: None}, {"check": False, "profile": True}):
         kernel.simulate(x, x.copy(), x.copy(), 0, grid=1, block=64, engine="jit", **options)
     assert not taken
+
+
+@needs_llvmlite
+def test_code_that_the_disk_has_is_taken_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that is executed a hundred times, by "auto", which is the default: in NumPy, but as compiled code after a process has
+    compiled it.
+    """
+    monkeypatch.setenv("PYPTX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("PYPTX_CACHE_SIZE", raising=False)
+    monkeypatch.delenv("PYPTX_ENGINE", raising=False)
+    monkeypatch.setattr(runs, "compile_ir", compiler.compile_ir.__wrapped__)
+    text = f"""{_HEAD}
+.visible .entry k(.param .u64 out)
+{{
+    .reg .pred %p1;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
+$loop:
+    mad.lo.u32 %r2, %r2, 3, %r1; xor.b32 %r2, %r2, 5; add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, 100;
+    @%p1 bra $loop;
+    mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r2;
+    ret;
+}}
+"""
+    want = np.zeros(64, np.uint64)
+    for _ in range(100):
+        want = ((want * 3 + np.arange(64, dtype=np.uint64)) ^ 5) & 0xFFFFFFFF
+    made: list[int] = []
+    for engine in (None, "jit", None):
+        taken = _compiled(monkeypatch)
+        out = np.zeros(64, np.uint32)
+        load(text)["k"].simulate(out, grid=1, block=64, check=False, engine=engine)
+        assert np.array_equal(out, want)
+        made.append(len(taken))
+    assert made[0] == 0
+    assert made[1] > made[2] > 0

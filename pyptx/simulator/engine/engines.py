@@ -12,10 +12,10 @@ ENGINES = ("auto", "jit", "numpy")
 
 
 def chosen_engine(name: str | None) -> str:
-    """`name`, else the environment's PYPTX_ENGINE, else "numpy", the reference. SimulationError where the environment names an
+    """`name`, else the environment's PYPTX_ENGINE, else "auto" (NumPy alone without llvmlite). SimulationError where the environment names an
     unknown one, or for "jit" without llvmlite.
     """
-    chosen = name or os.environ.get("PYPTX_ENGINE") or "numpy"
+    chosen = name or os.environ.get("PYPTX_ENGINE") or "auto"
     if chosen not in ENGINES:
         known = did_you_mean(chosen, ENGINES) or f"it is one of {', '.join(ENGINES)}"
         raise SimulationError(f"PYPTX_ENGINE cannot be {chosen!r}: {known}")

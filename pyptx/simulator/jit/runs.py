@@ -6,11 +6,12 @@ already some tens of times. So a body is interpreted first, and its runs are com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ...numerics.llvm import Native, compile_ir
+from ...numerics.llvm import Native, compile_ir, is_kept
 from ..machine.binding import Full, Masked, bind, meaning_of
 from ..machine.machine import Machine
 from ..machine.program import Inst, Segment
@@ -26,7 +27,7 @@ LONGEST = 400
 HOT = 1000
 """Executions of a body in a launch after which "auto" compiles its runs."""
 HOT_AGAIN = 50
-"""The same, when an earlier launch has compiled them."""
+"""The same, when an earlier launch has compiled them, or another process and the disk cache has them."""
 
 
 def bind_at_once(machine: Machine, segment: Segment) -> list[Bound]:
@@ -47,13 +48,21 @@ class _Body:
 
     def __init__(self, machine: Machine, segment: Segment):
         self.machine, self.segment = machine, segment
-        self.steps: list[Bound] = [bind(machine, inst) for inst in segment.body]
-        self.left = HOT_AGAIN if segment.compiled else HOT
+        self.alone: list[Bound] = [bind(machine, inst) for inst in segment.body]
+        self.steps = self.alone
+        self.executed = 0
 
     def _count(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.steps = _with_runs(self.machine, self.segment, self.steps)
+        self.executed += 1
+        if self.executed == HOT_AGAIN or self.executed == HOT:
+            self._compile()
+
+    def _compile(self) -> None:
+        """Compile the runs, if that is worth it and has not been done."""
+        if self.executed == HOT and self.steps is not self.alone:
+            return
+        if self.executed == HOT or self.segment.compiled or _kept(self.machine, self.segment, self.alone):
+            self.steps = _with_runs(self.machine, self.segment, self.alone)
 
     def full(self) -> None:
         self._count()
@@ -66,31 +75,61 @@ class _Body:
             masked(mask)
 
 
+Straight = list[tuple[Inst, Meaning, Bound]]
+
+
 def _with_runs(machine: Machine, segment: Segment, steps: list[Bound]) -> list[Bound]:
     """The steps of a body, with those of a run made one."""
     segment.compiled = True
     bound: list[Bound] = []
-    run: list[tuple[Inst, Meaning, Bound]] = []
-
-    def end_run() -> None:
-        if len(run) >= SHORTEST:
+    for run in _runs(machine, segment, steps):
+        if isinstance(run, list):
             made = Run(machine, run)
             bound.append((made.full, made.masked))
         else:
-            bound.extend(single for _, _, single in run)
-        run.clear()
+            bound.append(run)
+    return bound
 
+
+def _runs(machine: Machine, segment: Segment, steps: list[Bound]) -> Iterator[Straight | Bound]:
+    """The runs of a body, and the steps of the instructions between."""
+    run: Straight = []
     for inst, step in zip(segment.body, steps, strict=True):
         what = meaning_of(machine, inst)
-        if _fits(machine, inst, what):
+        fits = _fits(machine, inst, what)
+        if fits:
             run.append((inst, what, step))
-            if len(run) == LONGEST:
-                end_run()
-            continue
-        end_run()
-        bound.append(step)
-    end_run()
-    return bound
+        if len(run) == LONGEST or not fits:
+            yield from _ended(run)
+            run = []
+        if not fits:
+            yield step
+    yield from _ended(run)
+
+
+def _ended(run: Straight) -> Iterator[Straight | Bound]:
+    if len(run) >= SHORTEST:
+        yield run
+    else:
+        yield from (step for _, _, step in run)
+
+
+def _kept(machine: Machine, segment: Segment, steps: list[Bound]) -> bool:
+    """Whether the disk cache has the code of the runs of a body as all threads execute them."""
+    runs = [run for run in _runs(machine, segment, steps) if isinstance(run, list)]
+    return all(is_kept(_text(machine, run, _moves(run)).text()) for run in runs)
+
+
+def _moves(run: Straight) -> bool:
+    """Whether it has loads or stores."""
+    return any(isinstance(what, Step) for _, what, _ in run)
+
+
+def _text(machine: Machine, run: Straight, masked: bool) -> Writer:
+    writer = Writer(machine, masked)
+    for index, (inst, what, _) in enumerate(run):
+        writer.add(index, inst, what)
+    return writer
 
 
 def _fits(machine: Machine, inst: Inst, what: Meaning) -> bool:
@@ -111,10 +150,8 @@ def _fits(machine: Machine, inst: Inst, what: Meaning) -> bool:
 class _Code:
     """A compiled run with the pointers it needs."""
 
-    def __init__(self, machine: Machine, run: list[tuple[Inst, Meaning, Bound]], masked: bool):
-        writer = Writer(machine, masked)
-        for index, (inst, what, _) in enumerate(run):
-            writer.add(index, inst, what)
+    def __init__(self, machine: Machine, run: Straight, masked: bool):
+        writer = _text(machine, run, masked)
         self.call: Native = compile_ir(writer.text())
         self.moves = writer.moves
         arrays = writer.rows.arrays
@@ -151,10 +188,10 @@ def _address(array: Array) -> int:
 class Run:
     """One run of a segment on one machine."""
 
-    def __init__(self, machine: Machine, run: list[tuple[Inst, Meaning, Bound]]):
+    def __init__(self, machine: Machine, run: Straight):
         self.machine = machine
-        self.run = list(run)
-        self.moves = any(isinstance(what, Step) for _, what, _ in run)
+        self.run = run
+        self.moves = _moves(run)
         self.code: list[_Code | None] = [None, None]
         """For all lanes, and with a mask."""
 
