@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -14,9 +16,10 @@ from pygments.lexer import RegexLexer
 from pygments.token import Comment, Error, Keyword, Name, Number
 
 from pyptx import sass
-from pyptx.dialects.ptx.opcodes import OPCODES
+from pyptx.dialects.ptx.opcodes import OPCODES, roots
+from pyptx.dialects.ptx.special_registers import SPECIAL_REGISTERS
 from pyptx.runtime.ptxas import run_nvdisasm
-from pyptx.tools.highlight import TOKENS, PtxLexer, SassLexer
+from pyptx.tools.highlight import TOKENS, PtxLexer, SassLexer, treesitter
 from pyptx.tools.highlight.rules import ptx_rules, sass_rules
 from pyptx.tools.highlight.textmate import SCOPES, files, main
 from tests.conftest import some_corpus_files
@@ -87,6 +90,39 @@ def test_the_committed_grammars_are_those_of_the_dialect(tmp_path: Path) -> None
         committed = (ROOT / "editors" / "vscode" / path).read_text()
         assert committed == (tmp_path / path).read_text(), f"run python -m {module} editors/vscode"
     assert main([]) == 2
+
+
+TREE_SITTER = ROOT / "editors" / "tree-sitter-ptx"
+
+
+def test_the_committed_tree_sitter_grammar_is_that_of_the_dialect(tmp_path: Path) -> None:
+    module = "pyptx.tools.highlight.treesitter"
+    subprocess.run([sys.executable, "-m", module, str(tmp_path)], check=True, cwd=ROOT)
+    for path in treesitter.files():
+        assert (TREE_SITTER / path).read_text() == (tmp_path / path).read_text(), (
+            f"run python -m {module} {TREE_SITTER}"
+        )
+
+
+@pytest.mark.corpus
+def test_the_tree_sitter_grammar_takes_legal_files(corpus_dir: Path, tmp_path: Path) -> None:
+    """Read by node, with tree-sitter's rules for tokens; opcodes and registers are of their nodes."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    chosen = [p for name in ("triton", "nvcc-13.0", "hard/ptx") for p in some_corpus_files(corpus_dir / name, 100_000)]
+    own = tmp_path / "own.ptx"
+    own.write_text(
+        "$L1: @%p1 add.rn.f32 %f1, %f2, 0f3F800000; mov.u32 %r1, %tid.x; tex.2d.v4 x, 1.5; /* a */ ld.global.L2::128B %tid2;"
+    )
+    done = subprocess.run(
+        ["node", "scripts/lex.cjs", *map(str, chosen), str(own)], cwd=TREE_SITTER, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    seen = {name: set(pieces) for name, pieces in json.loads(done.stdout).items()}
+    assert {"add", "mov", "tex"} <= seen["opcode"] <= set(roots())
+    assert {"%p1", "%tid2"} <= seen["register"] and not seen["register"] & set(SPECIAL_REGISTERS)
+    assert "%tid.x" in seen["special_register"] and {".2d", ".L2::128B", ".rn"} <= seen["modifier"]
+    assert "0f3F800000" in seen["float"] and seen.keys() <= treesitter.CAPTURES.keys() | {"_element", "block", "label"}
 
 
 def test_each_class_has_a_token_type_and_a_scope() -> None:

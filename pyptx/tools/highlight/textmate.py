@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from .rules import COMMENT, Rule, ptx_rules, sass_rules
+from .written import write_files
 
 __all__ = ["SCOPES", "files", "grammar", "main"]
 
@@ -58,15 +58,7 @@ def files() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files into a folder."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if len(words) != 1:
-        print("usage: python -m pyptx.tools.highlight.textmate FOLDER", file=sys.stderr)
-        return 2
-    for path, text in files().items():
-        target = Path(words[0]) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-    return 0
+    return write_files(files(), __spec__.name if __spec__ else __name__, arguments)
 
 
 if __name__ == "__main__":

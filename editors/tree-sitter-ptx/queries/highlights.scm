@@ -1,0 +1,13 @@
+(comment) @comment
+(preprocessor) @keyword.directive
+(string) @string
+(float) @constant.numeric.float
+(integer) @constant.numeric.integer
+(special_register) @variable.builtin
+(label) @label
+(register) @variable
+(directive) @keyword.storage.type
+(modifier) @type
+(opcode) @keyword
+(identifier) @variable.other
+(operator) @operator
