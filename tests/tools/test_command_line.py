@@ -79,6 +79,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.ptx").write_text(TEXT)
     (tmp_path / "deep" / "b.ptx").write_text(TEXT.replace("10;", "11;"))
     (tmp_path / "deep" / "notes.txt").write_text("no PTX")
+    (tmp_path / "other.text").write_text(TEXT.replace("[%rd1], %r1", "[%rd1], %r2"))
     (tmp_path / "bad.txt").write_text(TEXT.replace("add.u32 %r2, %r2", "add.u32 %r2, %rd1"))
     (tmp_path / "broken.txt").write_text(".version 8.0\n.target sm_90a\n.entry k( {\n")
     return tmp_path
@@ -90,7 +91,10 @@ def folder(tmp_path: Path) -> Path:
         ("check", "check --no-ptxas bad.txt"),
         ("check", "check --no-ptxas a.ptx"),
         ("diff", "diff a.ptx deep/b.ptx"),
+        ("diff-run", "diff --run --inputs 1 a.ptx deep/b.ptx"),
+        ("diff-run", "diff --run --inputs 1 a.ptx other.text"),
         ("analyse", "analyse --no-ptxas a.ptx"),
+        ("analyse", 'analyse a.ptx --time --grid 4 --block 32 --arg zeros:u32:32 --card H200'),
         ("analyse", "analyse --no-ptxas a.ptx --time --card H100 --block 32 --arg zeros:u32:32 --what-if"),
         ("cache", "cache"),
         ("info", "info"),
@@ -120,7 +124,7 @@ def test_each_command_with_json_has_a_schema() -> None:
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     with_json = {name for name, sub in commands.choices.items() if "--json" in sub._option_string_actions}
     page = (ROOT / "docs" / "command-line.md").read_text()
-    assert with_json | {"errors"} == SCHEMAS.keys()
+    assert with_json | {"errors", "diff-run"} == SCHEMAS.keys()
     assert all(f"(schemas/{name}.json)" in page for name in SCHEMAS)
     assert all(f"| `{name}` | {text} |" in page for name, text in COMMANDS.items())
 

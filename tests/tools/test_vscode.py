@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,3 +137,66 @@ def test_snippets_are_legal_ptx(name: str) -> None:
     else:
         text = FRAME.format(body)
     assert [d for d in pyptx.diagnose(text) if d.severity == "error"] == []
+
+
+RUN = """
+const Module = require("node:module"), load = Module._load, path = require("node:path");
+const seen = [], commands = {}, opened = [], said = [];
+const disposable = { dispose() {} };
+const event = () => disposable;
+const nothing = () => new Proxy(class {}, { get: (c, key) => (key in c || typeof key == "symbol" ? c[key] : (c[key] = nothing())) });
+const vscode = nothing();
+class Uri { constructor(text) { this.text = text; this.scheme = "file"; this.fsPath = this.path = text.slice(7); } toString() { return this.text; } }
+Object.assign(Uri, { parse: (t) => new Uri(t), file: (p) => new Uri("file://" + p) });
+class Position { constructor(line, character) { Object.assign(this, { line, character }); } }
+class Range { constructor(a, b, c, d) { Object.assign(this, typeof a === "number" ? { start: new Position(a, b), end: new Position(c, d) } : { start: a, end: b }); } }
+const opens = (name, text) => ({ uri: new Uri(`file:///${name}.ptx`), languageId: "ptx", version: 1, getText: () => text, lineCount: 9 });
+const wrong = opens("wrong", process.env.WRONG), document = opens("right", process.env.RIGHT);
+const collection = { set: (uri, found) => seen.push(...found), delete() {}, clear() {}, dispose() {}, forEach() {} };
+Object.assign(vscode, {
+  Uri, Position, Range, version: "1.90.0",
+  Diagnostic: class { constructor(range, message, severity) { Object.assign(this, { range, message, severity }); } },
+  CancellationTokenSource: class { token = { isCancellationRequested: false, onCancellationRequested: event }; cancel() {} dispose() {} },
+  EventEmitter: class { event = event; fire() {} dispose() {} },
+  Disposable: class { static from() { return disposable; } static create() { return disposable; } dispose() {} },
+  env: { language: "en", appName: "test" }, ViewColumn: { Beside: -2 },
+  DiagnosticSeverity: { Error: 0, Warning: 1, Information: 2, Hint: 3 },
+});
+vscode.languages = new Proxy({ createDiagnosticCollection: () => collection, match: () => 10 }, { get: (t, k) => t[k] ?? (() => disposable) });
+vscode.commands = { registerCommand: (name, run) => ((commands[name] = run), disposable) };
+vscode.window = {
+  showErrorMessage: async (m) => said.push(m), showInformationMessage: async () => {},
+  createOutputChannel: () => nothing(), onDidChangeActiveTextEditor: event, onDidChangeVisibleTextEditors: event, visibleTextEditors: [],
+  activeTextEditor: { document }, showTextDocument: async (d, column) => opened.push([d, column]), tabGroups: { all: [], onDidChangeTabs: event, onDidChangeTabGroups: event },
+};
+vscode.workspace = new Proxy({
+  getConfiguration: () => ({ get: (key, d) => (key === "command" ? JSON.parse(process.env.SERVER) : d) }),
+  textDocuments: [document, wrong], workspaceFolders: undefined, notebookDocuments: [], openTextDocument: async (d) => d,
+}, { get: (t, k) => (k in t ? t[k] : event) });
+Module._load = (name, ...rest) => (name === "vscode" ? vscode : load(name, ...rest));
+const { activate, deactivate } = require("./dist/extension.js");
+(async () => {
+  await activate({ subscriptions: [] });
+  for (let t = 0; t < 600 && !seen.length; t++) await new Promise((done) => setTimeout(done, 50));
+  await commands["pyptx.showMachineCode"]();
+  await deactivate();
+  console.log(JSON.stringify({ found: seen.map((d) => [d.range.start.line, d.message]), commands: Object.keys(commands), opened, said }));
+  process.exit(0);
+})().catch((error) => { console.error(error); process.exit(4); });
+"""
+"""The compiled client in a stand-in for VS Code with two open documents, and the real server."""
+
+
+def test_the_client_talks_to_the_server(folder: Path) -> None:
+    run(folder, "npm", "run", "build")
+    wrong, right = FRAME.format("\tmov.u33 %r2, %r1;"), FRAME.format("\tst.global.u32 [%rd1], %r1;")
+    server = json.dumps([sys.executable, "-m", "pyptx.tools.cli", "lsp"])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "WRONG": wrong, "RIGHT": right, "SERVER": server}
+    done = subprocess.run(["node", "-e", RUN], cwd=folder, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    [(line, message)] = answer["found"]
+    assert "mov.u33" in wrong.split("\n")[line] and ".u33" in message
+    [[document, column]] = answer["opened"]
+    assert (document["language"], column, answer["said"]) == ("sass", -2, []) and "STG" in document["content"]
+    assert {"pyptx.restart", "pyptx.showMachineCode", "pyptx.simulate", "pyptx.sass"} <= set(answer["commands"])
