@@ -9,7 +9,8 @@
 from .cards import ARCHITECTURES, CARDS, Architecture, Card, card_of
 from .facts import SOURCES, Fact
 from .predict import predict
-from .result import LineStalls, Prediction, Variant, WhatIf
+from .result import LineStalls, LoopStalls, Prediction, Variant, WhatIf
+from .timeline import Timeline
 
 __all__ = [
     "ARCHITECTURES",
@@ -19,7 +20,9 @@ __all__ = [
     "Card",
     "Fact",
     "LineStalls",
+    "LoopStalls",
     "Prediction",
+    "Timeline",
     "Variant",
     "WhatIf",
     "card_of",

@@ -25,12 +25,15 @@ from .pipes import SUBCORES, WARP, asynchronous, table
 from .places import Places, Waits, by_line, by_loop, by_source
 from .replay import Stall, Unit
 from .result import Prediction
+from .timeline import Timeline, timeline_of
 from .unended import unended
 
 __all__ = ["LAUNCH_US", "predict_function"]
 
 LAUNCH_US = 1.2
 """Between kernels that follow each other (fitted, docs/prediction.md)."""
+LOGGED = 400_000
+"""Instructions of warps that a timeline has at most."""
 BUDGET = 400_000
 """Instructions of warps that one replay should have at most."""
 FEW, MORE = 6, 12
@@ -233,6 +236,19 @@ class Model:
             dram_latency=max(0.0, at(a.dram_latency, 1) - a.l2_latency.value), dram_bytes=dram,
             dram_reads=0.0 if warm else 1.0, dram_writes=0.0 if warm else self.first_writes, l1_lines=lines, launch=150,
             barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9,
+        )  # fmt: skip
+
+    def timeline(self) -> Timeline:
+        """Of the first CTAs of an SM, two for each that it has room for."""
+        joined = join(self.traces, self.geometry.warps)
+        size = max(1, len(joined.records) // joined.ctas)
+        ctas = max(1, min(self.each, 2 * self.resident, LOGGED // size))
+        found = sm.run(self.rows, joined, self.parameters(), ctas, self.resident, log=min(LOGGED, size * ctas + size))
+        shortened = [f"{ctas} of its {self.each} CTAs"] if ctas < self.each else []
+        shortened += [f"{FEW} of {self.loop.trips:,.0f} iterations of a loop"] if self.loop else []
+        return timeline_of(
+            found.log, [REASONS[Stall(k)] for k in range(len(Stall))], self.geometry.warps, self.function.name, self.card.name,
+            ", ".join(shortened),
         )  # fmt: skip
 
     def replays(self, parameters: Reals) -> Run:

@@ -63,6 +63,11 @@ class Stall(IntEnum):
 REASONS = 8
 S_BARRIER, S_FIXED, S_SCOREBOARD, S_QUEUE, S_PIPE, S_PORT, S_GROUP = 1, 2, 3, 4, 5, 6, 7
 
+# `stalls` begins with the log of a timeline: how many entries it has, how many there is room for, where it begins.
+LOG_COUNT, LOG_ROOM, LOG_AT, LOG_HEAD = 0, 1, 2, 8
+LOG_FIELDS = 7
+"""Of an entry: warp, instruction, cycle of issue; what the warp waited for, how long; and for the second wait."""
+
 # Parameters.
 (
     P_SUBCORES, P_QUEUE, P_ADDRESS_INTERVAL, P_LSU_INTERVAL, P_SHARED_LATENCY, P_L1_LATENCY, P_L2_LATENCY, P_L2_BYTES, P_DRAM_LATENCY,
@@ -423,8 +428,20 @@ def attribute(w: int, index: int, t: int, warps: Ints, scratch: Ints, stalls: Re
     contended = scratch[2]
     if contended == 0:
         contended = warps[w + W_WHY]
-    stalls[index * REASONS + scratch[0]] += own - warps[w + W_LAST]
-    stalls[index * REASONS + contended] += t - own
+    row = LOG_HEAD + index * REASONS
+    stalls[row + scratch[0]] += own - warps[w + W_LAST]
+    stalls[row + contended] += t - own
+    entry = int(stalls[LOG_COUNT])
+    if entry < int(stalls[LOG_ROOM]):
+        at = int(stalls[LOG_AT]) + entry * LOG_FIELDS
+        stalls[at] = float(w // WARP)
+        stalls[at + 1] = float(index)
+        stalls[at + 2] = float(t)
+        stalls[at + 3] = float(scratch[0])
+        stalls[at + 4] = float(own - warps[w + W_LAST])
+        stalls[at + 5] = float(contended)
+        stalls[at + 6] = float(t - own)
+        stalls[LOG_COUNT] = float(entry + 1)
     warps[w + W_LAST] = t + 1
     warps[w + W_WHY] = 0
     warps[w + W_FROM] = S_FIXED

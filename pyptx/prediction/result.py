@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..diagnostics import PTXError
 from ..notebook import table
+from .timeline import Timeline
 
 __all__ = ["LineStalls", "LoopStalls", "Prediction", "Variant", "WhatIf"]
 
@@ -29,6 +30,17 @@ class LineStalls:
     @property
     def total(self) -> float:
         return sum(self.cycles.values())
+
+    @property
+    def reason(self) -> str:
+        """What most of the cycles are for."""
+        return max(self.cycles, key=lambda k: self.cycles[k], default="none")
+
+    @property
+    def place(self) -> str:
+        """The line, after the name of the file if it has one."""
+        number = "?" if self.line is None else str(self.line)
+        return f"line {number}" if self.file is None else f"{self.file.rsplit('/', 1)[-1]}:{number}"
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,15 @@ class Prediction:
             raise PTXError("what_if needs a prediction that predict made in this process")
         return self.question.answer(self, cards, clocks, registers, kernels or {})
 
+    def timeline(self) -> Timeline:
+        """What each warp of one SM does, issues or waits for, over time. Print it, or show its `svg()`.
+
+        PTXError for a prediction that was not made by `predict`, and for a kernel that is not replayed.
+        """
+        if self.question is None:
+            raise PTXError("timeline needs a prediction that predict made in this process")
+        return self.question.timeline()
+
     def seconds(self, cycles: float | None = None, clock: float | None = None) -> float | None:
         """The time of so many cycles (default: those predicted) at a clock in GHz (default: this prediction's)."""
         cycles = self.cycles if cycles is None else cycles
@@ -148,7 +169,8 @@ class Prediction:
     def to_json(self) -> str:
         return json.dumps(self.as_json(), indent=1)
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
+        """Names and texts of what is printed first."""
         low, high = self.range_us
         span = f"at least {low:,.2f} us" if high is None else f"between {low:,.2f} and {high:,.2f} us"
         rows: list[tuple[str, str]] = []
@@ -186,20 +208,18 @@ class Prediction:
 
     def __str__(self) -> str:
         out = [f"{self.kernel} on {self.card} (predicted, not measured)"]
-        out += [f"  {name:<19}{text}" for name, text in self._rows()]
-        out += _listed("predicted stalls by PTX line", self.lines, lambda line: f"line {line.line or '?'!s:<6}")
-        out += _listed(
-            "predicted stalls by source line", self.sources, lambda line: f"{_file(line)}:{line.line}".ljust(26)
-        )
+        out += [f"  {name:<19}{text}" for name, text in self.facts()]
+        out += _listed("predicted stalls by PTX line", self.lines, 11)
+        out += _listed("predicted stalls by source line", self.sources, 26)
         if self.loops:
             out += ["  predicted loops", *(f"    {loop}" for loop in self.loops[:8])]
         out += [f"  note: {note}" for note in self.notes]
         return "\n".join(out)
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self._rows())
-        lines = _cells(self.lines, lambda line: str(line.line or ""))
-        sources = _cells(self.sources, lambda line: f"{_file(line)}:{line.line}")
+        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts())
+        lines = _cells(self.lines)
+        sources = _cells(self.sources)
         loops = [[str(loop)] for loop in self.loops]
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         title = html.escape(f"{self.kernel} on {self.card} (predicted, not measured)")
@@ -216,29 +236,22 @@ class Prediction:
         )
 
 
-def _file(line: LineStalls) -> str:
-    return (line.file or "").rsplit("/", 1)[-1]
-
-
-def _worst(lines: Sequence[LineStalls], count: int) -> list[tuple[float, LineStalls, str]]:
-    """Those with most waits: their share, and what they wait for most."""
+def _worst(lines: Sequence[LineStalls], count: int) -> list[tuple[float, LineStalls]]:
+    """Those with most waits, and their share."""
     whole = sum(line.total for line in lines) or 1.0
-    chosen = sorted(lines, key=lambda line: -line.total)[:count]
-    return [
-        (line.total / whole, line, max(line.cycles, key=lambda k: line.cycles[k], default="none")) for line in chosen
-    ]
+    return [(line.total / whole, line) for line in sorted(lines, key=lambda line: -line.total)[:count]]
 
 
-def _listed(title: str, lines: Sequence[LineStalls], place: Callable[[LineStalls], str]) -> list[str]:
+def _listed(title: str, lines: Sequence[LineStalls], width: int) -> list[str]:
     found = [
-        f"    {share:>4.0%}  {place(line)} {reason:<22}{line.text.strip()[:70]}"
-        for share, line, reason in _worst(lines, 8)
+        f"    {share:>4.0%}  {line.place:<{width}} {line.reason:<22}{line.text.strip()[:70]}"
+        for share, line in _worst(lines, 8)
     ]
     return [f"  {title}", *found] if found else []
 
 
-def _cells(lines: Sequence[LineStalls], place: Callable[[LineStalls], str]) -> list[list[str]]:
-    return [[f"{share:.1%}", place(line), reason, line.text.strip()] for share, line, reason in _worst(lines, 20)]
+def _cells(lines: Sequence[LineStalls]) -> list[list[str]]:
+    return [[f"{share:.1%}", line.place, line.reason, line.text.strip()] for share, line in _worst(lines, 20)]
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class Replayed:
     out: Reals
     stalls: NDArray[np.float64]
     """(instructions, reasons): cycles that warps waited before them."""
+    log: NDArray[np.float64]
+    """(instructions of warps, `LOG_FIELDS`), as far as there was room for them."""
 
 
 MOST_LINES = 1 << 22
@@ -64,8 +66,10 @@ def _line_numbers(traces: Traces) -> tuple[Ints, int, int]:
     return np.ascontiguousarray(np.stack([number[at], touched[:, 1]], 1), np.int64), int((low != high).sum()), len(ids)
 
 
-def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int) -> Replayed:
-    """`ctas` CTAs on one SM, at most `resident` at a time; CTAs past those that were traced repeat them in turn."""
+def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int, log: int = 0) -> Replayed:
+    """`ctas` CTAs on one SM, at most `resident` at a time; CTAs past those that were traced repeat them in turn. `log`: so many
+    instructions of warps are told one by one.
+    """
     known, per_cta = traces.ctas, traces.warps
     numbers = np.arange(ctas)[:, None] % known * per_cta + np.arange(per_cta)[None, :]
     renumbered, private, count = _line_numbers(traces)
@@ -74,7 +78,9 @@ def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int) -> 
     parameters[[sm.P_PRIVATE, sm.P_TRACED, sm.P_COPIES, sm.P_LINES]] = private, known, copies, count
     touches = int(np.bincount(numbers[:, 0] // per_cta, minlength=known).max()) * max(len(renumbered), 1)
     out = np.zeros(sm.RESULTS)
-    stalls = np.zeros(len(table) * sm.REASONS)
+    first = sm.LOG_HEAD + len(table) * sm.REASONS
+    stalls = np.zeros(first + log * sm.LOG_FIELDS)
+    stalls[[sm.LOG_ROOM, sm.LOG_AT]] = log, first
     ends = np.zeros(ctas, np.int64)
     cycles = sm.replay.native(
         np.ascontiguousarray(table), np.ascontiguousarray(traces.records), renumbered, traces.offsets,
@@ -85,7 +91,9 @@ def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int) -> 
     )  # fmt: skip
     if cycles < 0:
         raise SimulationError("the replay of one SM does not end: its warps wait for each other")
-    return Replayed(cycles, int(out[sm.O_ISSUED]), ends, out, stalls.reshape(-1, sm.REASONS))
+    waits = stalls[sm.LOG_HEAD : first].reshape(-1, sm.REASONS)
+    logged = stalls[first:].reshape(-1, sm.LOG_FIELDS)[: int(stalls[sm.LOG_COUNT])]
+    return Replayed(cycles, int(out[sm.O_ISSUED]), ends, out, waits, logged)
 
 
 def parameters(**values: float) -> Reals:

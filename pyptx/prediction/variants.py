@@ -17,6 +17,7 @@ from .emulation import Emulated
 from .model import DidNotEnd, Model, conclude
 from .places import Places
 from .result import Prediction, Variant, WhatIf
+from .timeline import Timeline
 
 __all__ = ["Question"]
 
@@ -31,6 +32,15 @@ class Question:
     """None where the kernel is not replayed."""
     clock: float | None
     places: Places
+
+    def timeline(self) -> Timeline:
+        try:
+            model = self.model()
+        except DidNotEnd:
+            model = None
+        if model is None:
+            raise PTXError("there is no timeline: the kernel is not replayed, or does not end")
+        return model.timeline()
 
     def answer(
         self, base: Prediction, cards: Sequence[str], clocks: Sequence[float], registers: Sequence[int], kernels: Mapping[str, Any]

@@ -58,6 +58,14 @@ def test_analyse_has_a_table_of_variants(file: str, capsys: pytest.CaptureFixtur
     assert other["prediction"]["cycles"] == second["cycles"] and other["lacking"] is None
 
 
+def test_the_page_has_a_timeline(file: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert main(["analyse", file, "--no-ptxas", "--time", "--card", "H100", "--html", str(page), *LAUNCH]) == 0
+    text = page.read_text()
+    assert "H100 SXM (predicted, not measured)" in text and "cycles of one SM, predicted" in text
+    assert text.count("<title>warp 0: ") >= 1
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

@@ -328,5 +328,9 @@ def test_waits_are_told_by_the_line_of_the_source() -> None:
 
     traced = build(64, 1024, arch="sm_80")
     arrays = [np.zeros((64, 1024), np.float32) for _ in traced.specs]
-    by_python = pyptx.predict(traced, *arrays, card="A100").sources
+    found = pyptx.predict(traced, *arrays, card="A100")
+    by_python = found.sources
     assert by_python and all(s.file is not None and s.file.endswith(".py") and s.text for s in by_python)
+    report = traced.report(card="A100")
+    assert str(report).endswith(str(found)) and 'data-tab="time"' in report.html and "Timeline of one SM" in report.html
+    assert f"{found.timeline().cycles:,} cycles of one SM, predicted" in report.html

@@ -11,6 +11,7 @@ from pyptx.diagnostics import PTXError
 from pyptx.prediction import accesses, replay, sm
 from pyptx.prediction.cards import card_of
 from pyptx.prediction.native import Ints
+from pyptx.prediction.timeline import timeline_of
 
 FFMA = {"unit": replay.Unit.FMA, "interval": 1, "stall": 4}
 PARAMETERS = sm.parameters(
@@ -51,6 +52,24 @@ def test_three_sources_of_one_bank_take_three_cycles() -> None:
     assert sm.run(table, traces, PARAMETERS, 1, 1).cycles == 99 * 3 + 1
     table[0, replay.SOURCE_0 :] = 0, 1, -1
     assert sm.run(table, traces, PARAMETERS, 1, 1).cycles == 100
+
+
+def test_the_log_has_each_instruction_with_its_waits() -> None:
+    """A chain of four cycles each: the second is issued in cycle 4, after three of waiting."""
+    records = np.zeros((100, replay.RECORD), np.int32)
+    traces = sm.Traces(records, np.zeros((0, 2), np.int64), np.array([0, 100], np.int64), 1)
+    found = sm.run(sm.rows([FFMA]), traces, PARAMETERS, 1, 1, log=50)
+    assert found.cycles == 99 * 4 + 1 and found.log[:, 2].tolist() == [4 * k for k in range(50)]
+    assert found.log[1:, 4].tolist() == [3] * 49 and set(found.log[1:, 3]) == {replay.Stall.FIXED_LATENCY}
+    shown = timeline_of(found.log, [s.name for s in replay.Stall], 1, "k", "card", "")
+    (row,) = shown.cells.tolist()
+    assert shown.cycles == len(row) == 197 and [shown.names[k] for k in row[:5]] == [
+        "issues",
+        *["FIXED_LATENCY"] * 3,
+        "issues",
+    ]
+    assert shown._repr_html_().count("<rect") == 99 and "197 cycles" in str(shown)
+    assert len(sm.run(sm.rows([FFMA]), traces, PARAMETERS, 1, 1).log) == 0
 
 
 LANES = np.arange(32)

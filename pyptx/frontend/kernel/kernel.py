@@ -332,11 +332,14 @@ class Kernel:
         """
         return replace(self._assembled(kw).usage[self.name], dynamic_shared_bytes=self.trace(**kw).dynamic_smem)
 
-    def report(self, **kw: Any) -> KernelReport:
+    def report(self, *args: Any, card: str | Sequence[str] = (), **kw: Any) -> KernelReport:
         """All analyses of the kernel at its own launch: registers, occupancy with its threads and dynamic shared memory, loops,
         bytes of its tensor copies (the boxes of its tiles), bank conflicts, findings. Print it, or `.save("report.html")`.
+
+        `card`: one or more cards, whose predicted times are added, with a timeline of one SM on the page; of the arguments
+        `args` if there are any, else of zeros.
         """
-        return deferred.report.kernel_report(self, kw)
+        return deferred.report.kernel_report(self, args, card, kw)
 
     def _assembled(self, kw: Mapping[str, Any]) -> PtxasResult:
         result = deferred.ptxas.assemble(self.ptx(**kw), self.arch)

@@ -82,7 +82,9 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         from ..report.page import page
 
-        Path(options.html).write_text(page(text, name, module, reports, assembled), encoding="utf-8", errors="replace")
+        Path(options.html).write_text(
+            page(text, name, module, reports, assembled, predicted), encoding="utf-8", errors="replace"
+        )
         if not options.json:
             print(f"wrote {options.html}")
             return _refusal(refused)

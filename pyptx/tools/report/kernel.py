@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...analysis.report import FunctionReport, analyse
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend.kernel.kernel import Launch
 from ...notebook import framed
 from ...parser.module import parse_text
+from ...prediction import Prediction, predict
 from ..commands.analyse import as_text, with_line_info
 from ..ptxas import PtxasResult
 from .page import page
@@ -32,14 +35,15 @@ class KernelReport:
     text: str
     module: ModuleOp
     assembled: PtxasResult | None
+    predictions: tuple[Prediction, ...] = ()
 
     def __str__(self) -> str:
-        return as_text(self.analysis, self.name)
+        return "\n\n".join([as_text(self.analysis, self.name), *map(str, self.predictions)])
 
     @property
     def html(self) -> str:
         """A self-contained page."""
-        return page(self.text, self.name, self.module, [self.analysis], self.assembled)
+        return page(self.text, self.name, self.module, [self.analysis], self.assembled, self.predictions)
 
     def _repr_html_(self) -> str:
         """How a notebook shows it."""
@@ -50,7 +54,9 @@ class KernelReport:
         Path(path).write_text(self.html, encoding="utf-8", errors="replace")
 
 
-def kernel_report(kernel: Kernel, kw: Mapping[str, Any]) -> KernelReport:
+def kernel_report(
+    kernel: Kernel, args: Sequence[Any], card: str | Sequence[str], kw: Mapping[str, Any]
+) -> KernelReport:
     """See `Kernel.report`."""
     traced, launch, text = kernel.trace(**kw), kernel.resolve_launch(**kw), kernel.ptx(**kw)
     name = f"{kernel.name}.ptx"
@@ -64,7 +70,24 @@ def kernel_report(kernel: Kernel, kw: Mapping[str, Any]) -> KernelReport:
         module, kernel=kernel.name, shape=launch.block, dynamic_shared=launch.smem, registers=registers,
         boxes=box_sizes(traced, dims),
     )  # fmt: skip
-    return KernelReport(analysis, launch, name, text, module, assembled)
+    cards = (card,) if isinstance(card, str) else tuple(card)
+    predictions = tuple(_predicted(kernel, args, c, kw, dims) for c in cards if c)
+    return KernelReport(analysis, launch, name, text, module, assembled, predictions)
+
+
+def _predicted(
+    kernel: Kernel, args: Sequence[Any], card: str, kw: Mapping[str, Any], dims: Mapping[str, int]
+) -> Prediction:
+    """Without arrays: of zeros of the sizes that the tiles have."""
+    template = {n: v for n, v in kw.items() if n not in dims}
+    arrays = args or [_zeros(tile.resolve_shape(dims), tile.dtype) for tile in kernel.specs]
+    return predict(kernel.specialize(**template) if template else kernel, *arrays, card=card)
+
+
+def _zeros(shape: Sequence[int], dtype: Any) -> Any:
+    """Elements of the same size; small floats as their bits."""
+    kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(str(dtype).lstrip("."))
+    return np.zeros(tuple(shape), kind or f"u{max(1, dtype.bits // 8)}")
 
 
 def box_sizes(traced: Traced, dims: Mapping[str, int]) -> dict[str, int]:

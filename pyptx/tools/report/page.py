@@ -13,11 +13,13 @@ from ...analysis.report import FunctionReport
 from ...diagnostics import counted
 from ...dialects.ptx.structure import ModuleOp
 from ...dialects.ptx.target import version_text
+from ...prediction import Prediction
 from ..ptxas import PtxasResult, SassLine, ToolNotFound, sass_with_lines, tool_version
 from .listing import listing
 from .overview import overview
 from .picture import cfg_tab
 from .tabs import findings_tab, memory_tab, mix_tab, occupancy_tab, registers_tab, sass_tab, size_text
+from .time_tab import time_tab
 
 _ASSUMPTIONS = (
     "Pressure counts 32-bit registers that hold live values in the order of the PTX, sharing those of copies; "
@@ -28,8 +30,9 @@ _ASSUMPTIONS = (
 
 
 def page(
-    text: str, filename: str, module: ModuleOp, reports: Sequence[FunctionReport], assembled: PtxasResult | None
-) -> str:
+    text: str, filename: str, module: ModuleOp, reports: Sequence[FunctionReport], assembled: PtxasResult | None,
+    predictions: Sequence[Prediction] = (),
+) -> str:  # fmt: skip
     """The page. `assembled` is what ptxas made of the text with `-lineinfo`, if it did."""
     sass: dict[str, tuple[SassLine, ...]] = {}
     if assembled is not None and assembled.cubin is not None:
@@ -46,7 +49,16 @@ def page(
         chosen = range(first, following)
         while len(chosen) > 1 and not lines[chosen[-1] - 1].strip():
             chosen = chosen[:-1]
-        sections.append(_kernel(f"k{i}", report, lines, chosen, sass.get(report.name, ())))
+        sections.append(
+            _kernel(
+                f"k{i}",
+                report,
+                lines,
+                chosen,
+                sass.get(report.name, ()),
+                [p for p in predictions if p.kernel == report.name],
+            )
+        )
     nothing = '<section class="kernel" id="k0"><p>No function with a body.</p></section>'
     tools = f", SASS by ptxas {tool_version('ptxas')}" if sass else ""
     about = f"{module.target.target}, PTX {version_text(module.target.version)}, {len(lines):,} lines{tools}"
@@ -73,10 +85,19 @@ def _chooser(reports: Sequence[FunctionReport]) -> str:
     return f"<select>{options}</select>" if reports else ""
 
 
-def _kernel(id_: str, report: FunctionReport, lines: Sequence[str], chosen: range, sass: Sequence[SassLine]) -> str:
+def _kernel(
+    id_: str,
+    report: FunctionReport,
+    lines: Sequence[str],
+    chosen: range,
+    sass: Sequence[SassLine],
+    predictions: Sequence[Prediction],
+) -> str:
     tabs = [("cfg", "CFG", cfg_tab(report))]
     if sass:
         tabs.append(("sass", f"SASS ({len(sass)})", sass_tab(sass)))
+    if predictions:
+        tabs.insert(0, ("time", "Time", time_tab(predictions)))
     tabs += [
         ("findings", f"Findings ({len(report.findings)})", findings_tab(report)),
         ("memory", "Memory", memory_tab(report)),
