@@ -147,11 +147,12 @@ def findings(kernel: Kernel, seed: int = 0) -> list[Any]:
     """
     rng = np.random.default_rng(seed)
     inputs, outputs = kernel.in_specs or (), kernel.out_specs or ()
+    sizes = dict.fromkeys(kernel.runtime_dims, 2)
     arrays: list[Any] = []
     for tile in inputs:
-        array = tile.random(rng)
+        array = tile.random(rng, **sizes)
         arrays.append(np.zeros_like(array) if tile.dtype.is_integer else array)
-    arrays += [np.zeros_like(tile.random(rng)) for tile in outputs]
+    arrays += [np.zeros_like(tile.random(rng, **sizes)) for tile in outputs]
     return list(pyptx.simulate(kernel, *arrays, seed=seed, check=True).findings)
 
 

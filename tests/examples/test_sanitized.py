@@ -10,6 +10,7 @@ import pytest
 from examples.ampere import gemm as ampere_gemm
 from examples.ampere import gemm_highperf as ampere_highperf
 from examples.ampere import gemm_pipelined as ampere_pipelined
+from examples.ampere import paged_decode
 from examples.blackwell import gemm_1sm, gemm_2sm, primitives
 from examples.blackwell import grouped_gemm as blackwell_grouped
 from examples.common import findings
@@ -38,6 +39,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "ampere gemm": lambda: ampere_gemm.build(100, 70, 48),
     "ampere gemm_pipelined": lambda: ampere_pipelined.build(130, 70, 104),
     "ampere gemm_highperf": lambda: ampere_highperf.build(130, 264, 232),
+    "paged_decode": lambda: paged_decode.build(6, 2, 128, splits=1),
     "hopper gemm": lambda: gemm.build(130, 70, 456),
     "hopper gemm_highperf": lambda: gemm_highperf.build(512, 520, 320, sms=2),
     "grouped_gemm": lambda: grouped_gemm.build(512, 1, 264, 136, sms=2),
