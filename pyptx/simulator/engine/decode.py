@@ -10,7 +10,7 @@ brings threads of different call sites together again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -66,6 +66,7 @@ from ..machine.program import (
 )
 from ..machine.registry import find_key, waits
 from ..semantics.builtins import BUILTINS
+from .call_graph import reach, symbols_in
 from .image import Image, Variable, align, code_address, element_bytes, natural_alignment
 
 STACK_LIMIT = 16 * 1024
@@ -81,36 +82,6 @@ def decode(image: Image, entry: FunctionOp, target: str) -> Program:
     function).
     """
     return _Decoder(image, entry, target).decode()
-
-
-def symbols_in(op: Operation) -> Iterator[str]:
-    """Every symbol named by the operands of an instruction."""
-    if isinstance(op, Instruction):
-        for operand in op.layout:
-            yield from _symbols(operand)
-
-
-def _symbols(operand: syntax.Operand) -> Iterator[str]:
-    match operand:
-        case syntax.Symbol(name):
-            yield name
-        case syntax.Not(inner) | syntax.Sum(inner):
-            yield from _symbols(inner)
-        case syntax.Pair(first, second):
-            yield from _symbols(first)
-            yield from _symbols(second)
-        case syntax.Element(array, index):
-            yield from _symbols(array)
-            yield from _symbols(index)
-        case syntax.Vector(elements) | syntax.Arguments(elements):
-            for e in elements:
-                yield from _symbols(e)
-        case syntax.Address(base, _, rest):
-            yield from _symbols(base)
-            for e in rest:
-                yield from _symbols(e)
-        case _:
-            pass
 
 
 class _Decoder:
@@ -129,7 +100,7 @@ class _Decoder:
         self.floats: set[Reg] = set()
 
     def decode(self) -> Program:
-        order, recursive = self._reach()
+        order, recursive = reach(self.image, self.entry)
         self._place_shared(order)
         for symbol in order:
             function = Function(symbol, self.image.functions[symbol])
@@ -188,65 +159,6 @@ class _Decoder:
 
     # ----------------------------------------------------------------------------------------------------
     # call graph
-
-    def _reach(self) -> tuple[list[str], set[str]]:
-        """Functions in the order callees first, and those that may be active twice in one thread."""
-        functions, operations = self.image.functions, self.image.operations
-        calls: dict[str, list[str]] = {}
-        indirect: dict[str, bool] = {}
-        taken: dict[str, None] = {}
-        for v in self.image.variables.values():
-            for word in v.declaration.items[v.index][1]:
-                if word in functions:
-                    taken[word] = None
-        work, seen = [self.entry.symbol, *taken], set[str]()
-        while work:
-            symbol = work.pop()
-            if symbol in seen:
-                continue
-            seen.add(symbol)
-            calls[symbol] = []
-            indirect[symbol] = False
-            for block in operations[symbol].blocks:
-                for op in block.ops:
-                    if not isinstance(op, Instruction):
-                        continue
-                    named = [s for s in symbols_in(op) if s in functions]
-                    if isinstance(op, Call):
-                        indirect[symbol] |= any(isinstance(o, syntax.Register) for o in op.layout)
-                        calls[symbol] += named
-                    else:
-                        taken.update(dict.fromkeys(named))
-                    work += named
-        for symbol, is_indirect in indirect.items():
-            if is_indirect:
-                calls[symbol] += taken
-        order: list[str] = []
-        state: dict[str, int] = {}
-        recursive: set[str] = set()
-        path: list[str] = []
-        for root in (*taken, self.entry.symbol):
-            # depth first, without Python's stack: call chains may be long
-            work = [root] if root not in state else []
-            while work:
-                symbol = work[-1]
-                if symbol not in state:
-                    state[symbol] = 1
-                    path.append(symbol)
-                    for callee in calls.get(symbol, ()):
-                        if state.get(callee) == 1:
-                            recursive.update(path[path.index(callee) :])
-                    work += [c for c in reversed(calls.get(symbol, ())) if c not in state]
-                    continue
-                work.pop()
-                if state[symbol] == 2:
-                    continue
-                if any(c in recursive and _reaches(calls, c, symbol) for c in calls.get(symbol, ())):
-                    recursive.add(symbol)
-                path.pop()
-                state[symbol] = 2
-                order.append(symbol)
-        return order, recursive
 
     def _place_shared(self, order: Sequence[str]) -> None:
         used = {
@@ -309,18 +221,6 @@ def _place_of(v: Variable, offset: int) -> Place:
     return Place(v.space, v.address + offset, v.name, v.size, None, element_bytes(v.declaration.type))
 
 
-def _reaches(calls: dict[str, list[str]], start: str, goal: str) -> bool:
-    work, seen = [start], set[str]()
-    while work:
-        at = work.pop()
-        if at == goal:
-            return True
-        if at not in seen:
-            seen.add(at)
-            work += calls.get(at, ())
-    return False
-
-
 def _parameters(entry: FunctionOp) -> list[Parameter]:
     found: list[Parameter] = []
     top = 0
@@ -332,6 +232,75 @@ def _parameters(entry: FunctionOp) -> list[Parameter]:
             found.append(Parameter(name, declaration.type, size, offset, tail[:1] == ("[",), alignment))
             top = offset + size
     return found
+
+
+class _Operands:
+    """The operands of one instruction, and the registers that it reads and writes."""
+
+    def __init__(self, function: _FunctionDecoder, op: Instruction):
+        self.function, self.op = function, op
+        self.values, self.results = list(op.operands), list(op.results)
+        self.values_taken = self.results_taken = 0
+        self.read: list[Reg] = []
+        self.written: list[Reg] = []
+
+    def register(self, r: syntax.Register) -> Reg | Vec | Part:
+        if r.role == "$":
+            found = self.function.value(self.values[self.values_taken])
+            self.values_taken += 1
+        else:
+            found = self.function.value(self.results[self.results_taken])
+            self.results_taken += 1
+        part = ""
+        if r.member and isinstance(found, Vec):
+            found = found.elements["xyzwrgba".index(r.member[1]) % 4]
+        elif r.member:
+            part = r.member[1:]
+        (self.read if r.role == "$" else self.written).extend(x for x in leaves(found) if isinstance(x, Reg))
+        if r.role == "~":
+            self.read.extend(x for x in leaves(found) if isinstance(x, Reg))
+        if part:
+            assert isinstance(found, Reg)
+            return Part(found, part)
+        return cast("Reg | Vec", found)
+
+    def operand(self, o: syntax.Operand) -> Operand:
+        match o:
+            case syntax.Register():
+                return self.register(o)
+            case syntax.Immediate(text):
+                return _immediate(text)
+            case syntax.SpecialRegister(name):
+                return Special(name)
+            case syntax.Sink():
+                return Sink()
+            case syntax.Not(inner, mark):
+                return Not(self.operand(inner)) if mark == "!" else Negative(self.operand(inner))
+            case syntax.Pair(first, second):
+                return Pair(self.operand(first), self.operand(second))
+            case syntax.Vector(elements):
+                return Vec(tuple(map(self.operand, elements)))
+            case syntax.Arguments(elements):
+                return Args(tuple(map(self.operand, elements)))
+            case syntax.Target(name):
+                return Name(name)
+            case _:
+                return self.place(o)
+
+    def place(self, o: syntax.Operand) -> Operand:
+        """An operand that is an address or names one."""
+        match o:
+            case syntax.Symbol(name, offset):
+                return self.function.resolve(name, _offset(offset))
+            case syntax.Sum(inner, offset):
+                read_class = cast(RegType, self.values[self.values_taken].type).register_class
+                return self.function.sum(self.op, self.operand(inner), read_class, _offset(offset))
+            case syntax.Address(base, offset, rest):
+                return Address(self.operand(base), _offset(offset), tuple(map(self.operand, rest)))
+            case syntax.Element(array, index, offset):
+                return self.function.element(self.op, self.operand(array), self.operand(index), _offset(offset))
+            case _:
+                raise AssertionError(o)
 
 
 class _FunctionDecoder:
@@ -371,7 +340,7 @@ class _FunctionDecoder:
         self.names[-1][name] = place
         return place
 
-    def _resolve(self, name: str, offset: int) -> Operand:
+    def resolve(self, name: str, offset: int) -> Operand:
         for scope in reversed(self.names):
             if name in scope:
                 place = scope[name]
@@ -385,12 +354,12 @@ class _FunctionDecoder:
         if name in image.functions:
             return Place("code", code_address(image.functions[name]), name)
         plain = plain_name(name)
-        return Name(name) if plain == name else self._resolve(plain, offset)
+        return Name(name) if plain == name else self.resolve(plain, offset)
 
     # -------------------------------------------------------------------------------------------------------
     # registers
 
-    def _value(self, value: SSAValue) -> Reg | Vec:
+    def value(self, value: SSAValue) -> Reg | Vec:
         register_class, name, scope = cast(RegType, value.type).data
         key: object = (name, scope) if name else value
         found = self.registers.get(key)
@@ -413,7 +382,7 @@ class _FunctionDecoder:
         for destination, source in pairs:
             if destination.type is source.type and cast(RegType, source.type).data[1]:
                 continue
-            d, s = self._value(destination), self._value(source)
+            d, s = self.value(destination), self.value(source)
             if d != s:
                 moves += [
                     (a, b)
@@ -472,7 +441,7 @@ class _FunctionDecoder:
         for declaration in self.op.parameters:
             for index in range(len(declaration.items)):
                 if declaration.space == "reg":
-                    place = self._value(registers[taken])
+                    place = self.value(registers[taken])
                     taken += 1
                     self.function.parameters.append(Formal(place, class_bits(declaration.register_class) // 8))
                 else:
@@ -493,7 +462,7 @@ class _FunctionDecoder:
                 for value in last.operands:
                     data = cast(RegType, value.type).data
                     if data[1] == name and data[2] == 0:
-                        return self._value(value)
+                        return self.value(value)
         return self._new_register(register_class)
 
     def _edge(self, block: Block, moves: list[tuple[Reg, Reg]]) -> int:
@@ -522,43 +491,14 @@ class _FunctionDecoder:
 
     def _block(self, block: Block, following: Block | None) -> None:
         body: list[Inst] = []
-        segments = self.decoder.segments
         for op in block.ops:
-            if isinstance(op, Instruction):
-                if op.terminator:
-                    self._terminator(op, body, following)
-                    return
-                moves, inst = self._instruction(op)
-                body += self.before
-                self.before.clear()
-                if moves:
-                    body.append(self._copies(moves))
-                if isinstance(op, Call):
-                    self._segment(body, "call", inst, (), len(segments) + 1)
-                    body = []
-                elif isinstance(op, Trap):
-                    self._segment(body, "trap", inst, (), len(segments) + 1)
-                    body = []
-                elif waits(inst.opcode):
-                    self._segment(body, "sync", inst, (), len(segments) + 1)
-                    body = []
-                else:
-                    body.append(inst)
-            elif isinstance(op, VariableOp):
-                for name, declaration, index in op.declaration.variables():
-                    if (op, name) in self.decoder.image.inner:
-                        self.names[-1][name] = _place_of(self.decoder.image.inner[op, name], 0)
-                    else:
-                        self._declare(declaration, index)
-            elif isinstance(op, ScopeBeginOp):
-                self.names.append({})
-            elif isinstance(op, ScopeEndOp):
-                if len(self.names) > 1:
-                    self.names.pop()
-            elif isinstance(op, UnknownOp):
-                inst = Inst("unknown", (), (), (), (), (), text=print_op(op))
-                self._place(inst, op)
-                body.append(self._number(inst))
+            if not isinstance(op, Instruction):
+                self._directive(op, body)
+            elif op.terminator:
+                self._terminator(op, body, following)
+                return
+            else:
+                body = self._added(op, body)
         last = block.last_op
         successors = list(last._successors) if last is not None else []
         if not successors:
@@ -571,6 +511,40 @@ class _FunctionDecoder:
             body.append(self._copies(moves))
         segment = self._segment(body, "next", None)
         self.fixes.append((segment, [], successors[0]))
+
+    def _added(self, op: Instruction, body: list[Inst]) -> list[Inst]:
+        """The body with an instruction, or the next one where it ends the segment."""
+        moves, inst = self._instruction(op)
+        body += self.before
+        self.before.clear()
+        if moves:
+            body.append(self._copies(moves))
+        ends = (
+            "call" if isinstance(op, Call) else "trap" if isinstance(op, Trap) else "sync" if waits(inst.opcode) else ""
+        )
+        if not ends:
+            body.append(inst)
+            return body
+        self._segment(body, ends, inst, (), len(self.decoder.segments) + 1)
+        return []
+
+    def _directive(self, op: Operation, body: list[Inst]) -> None:
+        inner = self.decoder.image.inner
+        if isinstance(op, VariableOp):
+            for name, declaration, index in op.declaration.variables():
+                if (op, name) in inner:
+                    self.names[-1][name] = _place_of(inner[op, name], 0)
+                else:
+                    self._declare(declaration, index)
+        elif isinstance(op, ScopeBeginOp):
+            self.names.append({})
+        elif isinstance(op, ScopeEndOp):
+            if len(self.names) > 1:
+                self.names.pop()
+        elif isinstance(op, UnknownOp):
+            inst = Inst("unknown", (), (), (), (), (), text=print_op(op))
+            self._place(inst, op)
+            body.append(self._number(inst))
 
     def _terminator(self, op: Instruction, body: list[Inst], following: Block | None) -> None:
         _, inst = self._instruction(op)
@@ -606,62 +580,10 @@ class _FunctionDecoder:
 
     def _instruction(self, op: Instruction) -> tuple[list[tuple[Reg, Reg]], Inst]:
         self._refuse_illegal(op)
-        values, results = list(op.operands), list(op.results)
-        taken = [0, 0]
-        read: list[Reg] = []
-        written: list[Reg] = []
-
-        def register(r: syntax.Register) -> Reg | Vec | Part:
-            if r.role == "$":
-                found = self._value(values[taken[0]])
-                taken[0] += 1
-            else:
-                found = self._value(results[taken[1]])
-                taken[1] += 1
-            part = ""
-            if r.member and isinstance(found, Vec):
-                found = found.elements["xyzwrgba".index(r.member[1]) % 4]
-            elif r.member:
-                part = r.member[1:]
-            (read if r.role == "$" else written).extend(x for x in leaves(found) if isinstance(x, Reg))
-            if r.role == "~":
-                read.extend(x for x in leaves(found) if isinstance(x, Reg))
-            if part:
-                assert isinstance(found, Reg)
-                return Part(found, part)
-            return cast("Reg | Vec", found)
-
-        def operand(o: syntax.Operand) -> Operand:
-            match o:
-                case syntax.Register():
-                    return register(o)
-                case syntax.Immediate(text):
-                    return _immediate(text)
-                case syntax.Symbol(name, offset):
-                    return self._resolve(name, _offset(offset))
-                case syntax.SpecialRegister(name):
-                    return Special(name)
-                case syntax.Sink():
-                    return Sink()
-                case syntax.Not(inner, mark):
-                    return Not(operand(inner)) if mark == "!" else Negative(operand(inner))
-                case syntax.Sum(inner, offset):
-                    read_class = cast(RegType, values[taken[0]].type).register_class
-                    return self._sum(op, operand(inner), read_class, _offset(offset))
-                case syntax.Pair(first, second):
-                    return Pair(operand(first), operand(second))
-                case syntax.Vector(elements):
-                    return Vec(tuple(map(operand, elements)))
-                case syntax.Arguments(elements):
-                    return Args(tuple(map(operand, elements)))
-                case syntax.Address(base, offset, rest):
-                    return Address(operand(base), _offset(offset), tuple(map(operand, rest)))
-                case syntax.Element(array, index, offset):
-                    return self._element(op, operand(array), operand(index), _offset(offset))
-                case syntax.Target(name):
-                    return Name(name)
-
-        operands = tuple(operand(o) for o in op.layout)
+        found = _Operands(self, op)
+        values, results = found.values, found.results
+        operands = tuple(found.operand(o) for o in op.layout)
+        read, written = found.read, found.written
         words = (*op.opcode.split(".")[1:], *op.modifiers)
         root = op.opcode.partition(".")[0]
         key, used = find_key(root, words)
@@ -671,9 +593,9 @@ class _FunctionDecoder:
         inst.frame = self.function.frame
         moves: list[tuple[Reg, Reg]] = []
         silent_reads, _ = silent_registers(op)
-        at = taken[0] + silent_reads
+        at = found.values_taken + silent_reads
         if op.guard:
-            guard = self._value(values[at])
+            guard = self.value(values[at])
             assert isinstance(guard, Reg)
             inst.guard, inst.negated = guard, op.guard == "@!"
             read.append(guard)
@@ -683,7 +605,7 @@ class _FunctionDecoder:
         tied = [r for r, p in zip(results, placed, strict=False) if op.guard or p.role == "~"]
         if tied:
             moves = self._moves(zip(tied, values[at : at + len(tied)], strict=False))
-            read.extend(x for r in tied for x in leaves(self._value(r)) if isinstance(x, Reg))
+            read.extend(x for r in tied for x in leaves(self.value(r)) if isinstance(x, Reg))
         if "cc" in modifiers:
             written.append(self.cc)
         if type(op).reads_carry:
@@ -701,7 +623,7 @@ class _FunctionDecoder:
         message = f"{problem.message} (instruction `{_text(op)}`)"
         raise SimulationError(Diagnostic("error", message, file, line, column, problem.hint))
 
-    def _element(self, op: Instruction, array: Operand, index: Operand, offset: int) -> Operand:
+    def element(self, op: Instruction, array: Operand, index: Operand, offset: int) -> Operand:
         """The address of an element of an array. Of the index times the size of an element the low 32 bits count: with a
         sign where the index is a constant, without one where it is a register. That is what ptxas makes of it.
         """
@@ -722,7 +644,7 @@ class _FunctionDecoder:
         narrow = SCALAR_TYPES[op.modifiers[-1]].bits
         return address if narrow >= 64 else self._step(op, f"cvt.u{narrow}.u64", pool_of(narrow), address)
 
-    def _sum(self, op: Instruction, register: Operand, register_class: str, added: int) -> Operand:
+    def sum(self, op: Instruction, register: Operand, register_class: str, added: int) -> Operand:
         """A register plus a constant as a source: ptxas adds modulo the register's size."""
         if not takes_added_constant(register_class):
             file, line, column = place_of(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -33,113 +34,149 @@ def place_arguments(
             f"{program.entry} takes {counted(len(program.parameters), 'argument')}, not {len(args)}: {listed}"
         )
     buffer = np.zeros(max(program.parameter_size, 1), np.uint8)
-    top = ARGUMENT_BASE
-    placed: dict[tuple[int, int], int] = {}
+    placement = _Placement(memory, uninitialised, device)
+    for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
+        what = f"argument {number} ({parameter.name}) of {program.entry}"
+        raw = _Argument(placement, parameter, number, what).bytes_of(value)
+        buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(raw, np.uint8)
+    return buffer
 
-    def place(array: np.ndarray, name: str, number: int) -> int:
+
+class _Placement:
+    """Where the arrays of a launch are."""
+
+    def __init__(self, memory: GlobalMemory, uninitialised: Collection[int], device: DeviceMemory | None):
+        self.memory, self.uninitialised, self.device = memory, uninitialised, device
+        self.top = ARGUMENT_BASE
+        self.placed: dict[tuple[int, int], int] = {}
+
+    def address(self, array: np.ndarray, name: str, number: int) -> int:
         """The address of an array; one given twice is one allocation."""
-        nonlocal top
         data = array.reshape(-1).view(np.uint8)
-        known = None if device is None else device.address_of(data)
+        known = None if self.device is None else self.device.address_of(data)
         if known is not None:
             return known
         key = (data.__array_interface__["data"][0], data.size) if data.size else (-1, number)
-        if key not in placed:
-            start = placed[key] = top + _place_in_owner(array) % 256
-            fresh = number in uninitialised
-            memory.add(Allocation(f"{name} (argument {number})", start, data, not array.flags.writeable, fresh))
-            top = align(start + max(data.size, 1), 256) + 4096
-        return placed[key]
+        if key not in self.placed:
+            start = self.placed[key] = self.top + _place_in_owner(array) % 256
+            name = f"{name} (argument {number})"
+            fresh = number in self.uninitialised
+            self.memory.add(Allocation(name, start, data, not array.flags.writeable, fresh))
+            self.top = align(start + max(data.size, 1), 256) + 4096
+        return self.placed[key]
 
-    def endpoint_number(endpoint: Endpoint) -> int:
-        """The number of an endpoint, whose memories become allocations."""
-        found = [as_array(a, f"{what}: the memory") for a in endpoint.arrays]
-        arrays = [a for a in found if a is not None and a.flags.writeable]
-        if len(arrays) < len(found) or len({a.nbytes for a in arrays}) > 1:
-            raise SimulationError(f"{what}: the memories of an endpoint are writable arrays of one size")
-        bases = tuple(place(a, f"memory {i} of {parameter.name}", number) for i, a in enumerate(arrays))
-        memory.endpoints[len(memory.endpoints) + 1] = Members(bases, arrays[0].nbytes)
-        return len(memory.endpoints)
-
-    def located(buffer: DeviceBuffer, what: str) -> int:
+    def located(self, buffer: DeviceBuffer, what: str) -> int:
         """The address of a buffer, which must be of this launch's memory."""
-        if device is None or device.find(buffer.address, buffer.nbytes) is not buffer:
+        if self.device is None or self.device.find(buffer.address, buffer.nbytes) is not buffer:
             raise SimulationError(f"{what} is {buffer!r}, which is not allocated in the memory= of this launch")
         return buffer.address
 
-    def address_of(value: object, name: str, number: int, what: str) -> bytes | None:
-        """What stands for an object of the host: the address of an array, a handle; None for a plain number."""
-        if isinstance(value, (Texture, Surface, Sampler)):
-            return memory.handles.add(value).to_bytes(8, "little")
-        if isinstance(value, DeviceBuffer):
-            return located(value, what).to_bytes(8, "little")
-        array = as_array(value, what)
-        return None if array is None else place(array, name, number).to_bytes(8, "little")
 
-    def descriptor(value: TensorArgument, name: str, number: int, what: str) -> bytes:
-        array = as_array(value.array, what)
-        assert array is not None
-        return value.at(place(array, f"the tensor of {name}", number))
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """What one parameter gets."""
 
-    def struct(parameter: Parameter, members: Mapping[object, object], number: int, what: str) -> bytes:
-        """The bytes of a structure from its members, by their offsets; zeros between them."""
-        raw = bytearray(parameter.size)
-        for offset, value in members.items():
-            if not isinstance(offset, int) or isinstance(offset, bool):
-                raise SimulationError(f"{what}: members go by their offset in bytes, not {offset!r}")
-            name = f"{parameter.name}+{offset}"
-            if isinstance(value, TensorArgument):
-                part = descriptor(value, name, number, what)
-            elif isinstance(value, np.generic):
-                part = value.tobytes()
-            elif isinstance(value, (bytes, bytearray)):
-                part = bytes(value)
-            else:
-                part = address_of(value, name, number, what) or b""
-            if not part:
-                raise SimulationError(
-                    f"{what}: the member at {offset} is {type(value).__name__}; give bytes, a NumPy scalar (np.int32(4)), an "
-                    "array (its address) or a tensor map"
-                )
-            if offset < 0 or offset + len(part) > parameter.size:
-                raise SimulationError(f"{what} has {parameter.size} bytes, and a member of {len(part)} at {offset}")
-            raw[offset : offset + len(part)] = part
-        return bytes(raw)
+    placement: _Placement
+    parameter: Parameter
+    number: int
+    what: str
 
-    for number, (parameter, value) in enumerate(zip(program.parameters, args, strict=True)):
-        what = f"argument {number} ({parameter.name}) of {program.entry}"
+    def bytes_of(self, value: object) -> bytes:
+        parameter = self.parameter
         if parameter.array and isinstance(value, TensorArgument):
             value = {0: value}
         if parameter.array and isinstance(value, Mapping):
-            raw = struct(parameter, cast("Mapping[object, object]", value), number, what)
-        elif isinstance(value, TensorArgument):
-            if parameter.size != 8 or parameter.type[0] == "f":
-                raise SimulationError(f"{what} is a .{parameter.type} scalar, not a tensor map")
-            encoded = descriptor(value, parameter.name, number, what)
-            raw = place(np.frombuffer(bytearray(encoded), np.uint8), parameter.name, number).to_bytes(8, "little")
-        elif isinstance(value, (Texture, Surface, Sampler)):
+            return self.struct(cast("Mapping[object, object]", value))
+        if isinstance(value, TensorArgument):
+            return self.tensor_map(value)
+        if isinstance(value, (Texture, Surface, Sampler)):
             wanted = OPAQUE.get(parameter.type, type(value))
-            if not isinstance(value, wanted) or parameter.size != 8 or parameter.type[0] == "f":
-                raise SimulationError(f"{what} is a .{parameter.type}, not a {type(value).__name__}")
-            raw = address_of(value, parameter.name, number, what)
-        elif isinstance(value, Endpoint):
+            if not isinstance(value, wanted) or not self.holds_address():
+                raise self.refusal(f"not a {type(value).__name__}")
+            return self.handle(value)
+        if isinstance(value, Endpoint):
             if parameter.size != 4 or parameter.type[0] == "f":
-                raise SimulationError(f"{what} is a .{parameter.type}; an endpoint is passed for a .u32")
-            raw = endpoint_number(value).to_bytes(4, "little")
-        elif isinstance(value, DeviceBuffer):
-            if parameter.size != 8 or parameter.type[0] == "f":
-                raise SimulationError(f"{what} is a .{parameter.type}, not an address")
-            raw = located(value, what).to_bytes(8, "little")
-        else:
-            array = as_array(value, what)
-            if array is not None and not parameter.array:
-                if parameter.size != 8 or parameter.type[0] == "f":
-                    raise SimulationError(f"{what} is a .{parameter.type} scalar, not an array")
-                raw = place(array, parameter.name, number).to_bytes(8, "little")
-            else:
-                raw = _scalar_bytes(parameter, value if array is None else array, what)
-        buffer[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(cast(bytes, raw), np.uint8)
-    return buffer
+                raise SimulationError(f"{self.what} is a .{parameter.type}; an endpoint is passed for a .u32")
+            return self.endpoint(value)
+        if isinstance(value, DeviceBuffer):
+            if not self.holds_address():
+                raise self.refusal("not an address")
+            return self.placement.located(value, self.what).to_bytes(8, "little")
+        array = as_array(value, self.what)
+        if array is None or parameter.array:
+            return _scalar_bytes(parameter, value if array is None else array, self.what)
+        if not self.holds_address():
+            raise self.refusal("not an array", " scalar")
+        return self.address(array, parameter.name)
+
+    def holds_address(self) -> bool:
+        return self.parameter.size == 8 and self.parameter.type[0] != "f"
+
+    def refusal(self, given: str, kind: str = "") -> SimulationError:
+        return SimulationError(f"{self.what} is a .{self.parameter.type}{kind}, {given}")
+
+    def address(self, array: np.ndarray, name: str) -> bytes:
+        return self.placement.address(array, name, self.number).to_bytes(8, "little")
+
+    def handle(self, value: Texture | Surface | Sampler) -> bytes:
+        return self.placement.memory.handles.add(value).to_bytes(8, "little")
+
+    def endpoint(self, endpoint: Endpoint) -> bytes:
+        """The number of an endpoint, whose memories become allocations."""
+        found = [as_array(a, f"{self.what}: the memory") for a in endpoint.arrays]
+        arrays = [a for a in found if a is not None and a.flags.writeable]
+        if len(arrays) < len(found) or len({a.nbytes for a in arrays}) > 1:
+            raise SimulationError(f"{self.what}: the memories of an endpoint are writable arrays of one size")
+        names = (f"memory {i} of {self.parameter.name}" for i in range(len(arrays)))
+        bases = tuple(self.placement.address(a, name, self.number) for a, name in zip(arrays, names, strict=True))
+        endpoints = self.placement.memory.endpoints
+        endpoints[len(endpoints) + 1] = Members(bases, arrays[0].nbytes)
+        return len(endpoints).to_bytes(4, "little")
+
+    def tensor_map(self, value: TensorArgument) -> bytes:
+        """The address of a tensor map."""
+        if not self.holds_address():
+            raise self.refusal("not a tensor map", " scalar")
+        encoded = self.descriptor(value, self.parameter.name)
+        return self.address(np.frombuffer(bytearray(encoded), np.uint8), self.parameter.name)
+
+    def descriptor(self, value: TensorArgument, name: str) -> bytes:
+        array = as_array(value.array, self.what)
+        assert array is not None
+        return value.at(self.placement.address(array, f"the tensor of {name}", self.number))
+
+    def struct(self, members: Mapping[object, object]) -> bytes:
+        """The bytes of a structure from its members, by their offsets; zeros between them."""
+        size = self.parameter.size
+        raw = bytearray(size)
+        for offset, value in members.items():
+            if not isinstance(offset, int) or isinstance(offset, bool):
+                raise SimulationError(f"{self.what}: members go by their offset in bytes, not {offset!r}")
+            part = self.member(value, f"{self.parameter.name}+{offset}")
+            if not part:
+                raise SimulationError(
+                    f"{self.what}: the member at {offset} is {type(value).__name__}; give bytes, a NumPy scalar (np.int32(4)), an "
+                    "array (its address) or a tensor map"
+                )
+            if offset < 0 or offset + len(part) > size:
+                raise SimulationError(f"{self.what} has {size} bytes, and a member of {len(part)} at {offset}")
+            raw[offset : offset + len(part)] = part
+        return bytes(raw)
+
+    def member(self, value: object, name: str) -> bytes:
+        """The bytes of a member of a structure, none for what cannot be one."""
+        if isinstance(value, TensorArgument):
+            return self.descriptor(value, name)
+        if isinstance(value, np.generic):
+            return value.tobytes()
+        if isinstance(value, (bytes, bytearray)):
+            return bytes(value)
+        if isinstance(value, (Texture, Surface, Sampler)):
+            return self.handle(value)
+        if isinstance(value, DeviceBuffer):
+            return self.placement.located(value, self.what).to_bytes(8, "little")
+        array = as_array(value, self.what)
+        return b"" if array is None else self.address(array, name)
 
 
 def _place_in_owner(array: np.ndarray) -> int:
@@ -152,25 +189,24 @@ def _place_in_owner(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
 
 
+def _whole_bytes(parameter: Parameter, value: object, what: str) -> bytes:
+    """All bytes of a parameter, from bytes or an array."""
+    if not isinstance(value, (bytes, bytearray, np.ndarray, np.generic)):
+        raise SimulationError(
+            f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size, or "
+            "its members by offset: {0: array, 8: np.int32(4)}"
+        )
+    raw = bytes(value) if isinstance(value, (bytes, bytearray)) else np.ascontiguousarray(value).tobytes()
+    if len(raw) != parameter.size:
+        raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")
+    return raw
+
+
 def _scalar_bytes(parameter: Parameter, value: object, what: str) -> bytes:
     """A scalar or a struct in the parameter buffer."""
-    if parameter.array:
-        raw = value if isinstance(value, (bytes, bytearray)) else None
-        if raw is None and isinstance(value, (np.ndarray, np.generic)):
-            raw = np.ascontiguousarray(value).tobytes()
-        if raw is None:
-            raise SimulationError(
-                f"{what} is passed by value as {parameter.size} bytes; give bytes or a NumPy array of that size, or "
-                "its members by offset: {0: array, 8: np.int32(4)}"
-            )
-        if len(raw) != parameter.size:
-            raise SimulationError(f"{what} has {parameter.size} bytes, and {len(raw)} were given")
-        return bytes(raw)
     scalar = SCALAR_TYPES.get(parameter.type)
-    if scalar is not None and isinstance(value, (bytes, bytearray)):
-        if len(value) != parameter.size:
-            raise SimulationError(f"{what} has {parameter.size} bytes, and {len(value)} were given")
-        return bytes(value)
+    if parameter.array or (scalar is not None and isinstance(value, (bytes, bytearray))):
+        return _whole_bytes(parameter, value, what)
     if scalar is None:
         wanted = OPAQUE.get(parameter.type)
         hint = f": pass a pyptx.simulator.{wanted.__name__}" if wanted else ", which the simulator does not take yet"

@@ -117,52 +117,63 @@ def _bind_pure(machine: Machine, inst: Inst, what: Pure) -> tuple[Full, Masked]:
 def _closures(
     function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool, keep: bool
 ) -> tuple[Full, Masked]:
-    copyto = np.copyto
-    every = Ellipsis
-    if len(sources) == 1:
-        (a,) = sources
-        if ufunc:
+    """What runs for all lanes and for some; one and two sources without a list, since this is most of a simulation."""
+    make = _unary if len(sources) == 1 else _binary if len(sources) == 2 else _variadic
+    full, masked = make(function, sources, d, ufunc)
+    return (full, lambda m: full()) if keep else (full, masked)
 
-            def full() -> None:
-                function(a, d)
-        else:
 
-            def full() -> None:
-                d[every] = function(a)
+def _unary(
+    function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool
+) -> tuple[Full, Masked]:
+    (a,) = sources
+    copyto, every = np.copyto, Ellipsis
 
-        def masked(m: Array) -> None:
-            copyto(d, function(a), "unsafe", m)
+    def into() -> None:
+        function(a, d)
 
-    elif len(sources) == 2:
-        a, b = sources
-        if ufunc:
+    def full() -> None:
+        d[every] = function(a)
 
-            def full() -> None:
-                function(a, b, d)
-        else:
+    def masked(m: Array) -> None:
+        copyto(d, function(a), "unsafe", m)
 
-            def full() -> None:
-                d[every] = function(a, b)
+    return into if ufunc else full, masked
 
-        def masked(m: Array) -> None:
-            copyto(d, function(a, b), "unsafe", m)
 
-    else:
-        if ufunc:
+def _binary(
+    function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool
+) -> tuple[Full, Masked]:
+    a, b = sources
+    copyto, every = np.copyto, Ellipsis
 
-            def full() -> None:
-                function(*sources, d)
-        else:
+    def into() -> None:
+        function(a, b, d)
 
-            def full() -> None:
-                d[every] = function(*sources)
+    def full() -> None:
+        d[every] = function(a, b)
 
-        def masked(m: Array) -> None:
-            copyto(d, function(*sources), "unsafe", m)
+    def masked(m: Array) -> None:
+        copyto(d, function(a, b), "unsafe", m)
 
-    if keep:
-        return full, lambda m: full()
-    return full, masked
+    return into if ufunc else full, masked
+
+
+def _variadic(
+    function: Callable[..., Array], sources: list[np.ndarray], d: np.ndarray, ufunc: bool
+) -> tuple[Full, Masked]:
+    copyto, every = np.copyto, Ellipsis
+
+    def into() -> None:
+        function(*sources, d)
+
+    def full() -> None:
+        d[every] = function(*sources)
+
+    def masked(m: Array) -> None:
+        copyto(d, function(*sources), "unsafe", m)
+
+    return into if ufunc else full, masked
 
 
 def _closures_many(

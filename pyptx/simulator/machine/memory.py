@@ -33,6 +33,15 @@ Array = Any
 WINDOW_SIZE = 1 << 32
 
 
+_WINDOWS = {
+    "shared": (("shared", 0),),
+    "shared::cluster": (("shared", 0),),
+    "local": (("local", 0),),
+    "generic": (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)),
+}
+"""Where the addresses of a state space are memory of CTAs or threads."""
+
+
 class Window:
     """A stretch of memory that an access of one size goes to without further questions: index = (address -
     start) >> shift.
@@ -297,6 +306,12 @@ class Access:
                 return [(w.view, i, None)]
         return self._resolve(a, lanes, write)
 
+    def _outside_cluster(self, owner: Array, rank: Array) -> int | None:
+        """The first thread whose address in shared memory is that of a CTA which it may not or cannot name."""
+        cta = self.machine.cta_of_lane[owner]
+        bad = self.machine.cluster_start(cta) + rank != cta if self.own else rank >= self.machine.cluster_size
+        return int(np.flatnonzero(bad)[0]) if np.count_nonzero(bad) else None
+
     def _resolve(self, a: Array, lanes: Array, write: bool) -> list[tuple[Array, Array, Array]]:
         m = self.machine
         wrap = np.uint64(0xFFFF_FFFF if self.row.itemsize == 4 else 2**64 - 1)
@@ -315,14 +330,7 @@ class Access:
             )
         parts: list[tuple[Array, Array, Array]] = []
         left = np.ones(a.size, np.bool_)
-        spaces: list[tuple[str, int]] = []
-        if self.space in ("shared", "shared::cluster"):
-            spaces = [("shared", 0)]
-        elif self.space == "local":
-            spaces = [("local", 0)]
-        elif self.space == "generic":
-            spaces = [("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)]
-        for kind, window in spaces:
+        for kind, window in _WINDOWS.get(self.space, ()):
             inside = (full >= np.uint64(window)) & (full < np.uint64(window + WINDOW_SIZE)) & left
             if not np.count_nonzero(inside):
                 continue
@@ -332,11 +340,8 @@ class Access:
             if kind == "shared":
                 rank = (offset >> np.uint64(CLUSTER_SHIFT)).astype(np.int64)
                 offset = offset & np.uint64((1 << CLUSTER_SHIFT) - 1)
-                own = m.cta_of_lane[owner]
-                cta = m.cluster_start(own) + rank
-                bad = np.flatnonzero(cta != own if self.own else rank >= m.cluster_size)
-                if bad.size:
-                    at = int(bad[0])
+                cta = m.cluster_start(m.cta_of_lane[owner]) + rank
+                if (at := self._outside_cluster(owner, rank)) is not None:
                     why = _elsewhere(m, int(rank[at]), self.own, int(owner[at]))
                     self._fault(full, numbers, int(where[at]), why, write)
                 base, size, stride = SHARED_BASE, m.shared_size, m.shared.shape[1]

@@ -275,6 +275,14 @@ def wait(inst: Inst) -> Step:
     return Step(_bind_wait)
 
 
+def _tell_observers(machine: Machine, inst: Inst, access: Access, lanes: Array, complete: Array) -> None:
+    everyone = machine.lane_numbers if lanes is None else lanes
+    for _, index, where in access.locate(lanes, False):
+        chosen, looked = (everyone, complete) if where is None else (everyone[where], complete[where])
+        for observer in machine.observers:
+            observer.mbarrier_waited(inst, chosen, index, looked)
+
+
 def _bind_wait(machine: Machine, inst: Inst) -> Action:
     results, *rest = inst.operands
     report = rest.pop(0) if not isinstance(rest[0], Address) else None
@@ -320,16 +328,12 @@ def _bind_wait(machine: Machine, inst: Inst) -> Action:
         if (conditional or predicate is not None) and machine.payloads:
             phase = _reported(lanes, phase)
         before = wanted & np.uint32(1) if parity else wanted >> np.uint64(63)
+        complete = phase != before
         if machine.observers:
-            everyone = machine.lane_numbers if lanes is None else lanes
-            for _, index, where in access.locate(lanes, False):
-                chosen = everyone if where is None else everyone[where]
-                looked = (phase != before) if where is None else (phase != before)[where]
-                for observer in machine.observers:
-                    observer.mbarrier_waited(inst, chosen, index, looked)
+            _tell_observers(machine, inst, access, lanes, complete)
         if row is not None:
-            row[... if lanes is None else lanes] = phase != before
-        if pending.copies and not (phase != before).all():
+            row[... if lanes is None else lanes] = complete
+        if pending.copies and not complete.all():
             pending.polled()
 
     return step

@@ -179,37 +179,44 @@ def redux(inst: Inst) -> Collective:
     return Collective(_bind_redux, inst.operands[2])
 
 
+def _combiner(inst: Inst) -> Callable[[Array], Array]:
+    """The operation of a `redux`, on values of shape (groups, members)."""
+    operation = inst.one_of("add", *_REDUCTIONS)
+    assert operation is not None
+    if operation == "add":
+        return lambda values: np.add.reduce(values, axis=1, dtype=values.dtype)
+    if inst.type != "f32":
+        reduce = _REDUCTIONS[operation].reduce
+        return lambda values: reduce(values, axis=1)
+    choose = floating.minimum if operation == "min" else floating.maximum
+
+    def extreme(values: Array) -> Array:
+        if inst.has("abs"):
+            values = np.abs(values)
+        r = values[:, 0]
+        for i in range(1, values.shape[1]):
+            r = choose(r, values[:, i], nan=inst.has("NaN"))
+        return choose(r, r, nan=inst.has("NaN"))
+
+    return extreme
+
+
+_REDUCTIONS = {
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
 def _bind_redux(machine: Machine, inst: Inst) -> Action:
     d = _row(machine, inst.operands[0])
     assert d is not None
     kind = inst.type
     a = np.broadcast_to(machine.source(inst.operands[1], kind), machine.lanes)
     members = np.broadcast_to(machine.source(inst.operands[2], "u32"), machine.lanes)
-    operation = inst.one_of("add", "min", "max", "and", "or", "xor")
-
-    def combine(values: Array) -> Array:
-        """values: shape (groups, members)"""
-        match operation:
-            case "add":
-                return np.add.reduce(values, axis=1, dtype=values.dtype)
-            case "and":
-                return np.bitwise_and.reduce(values, axis=1)
-            case "or":
-                return np.bitwise_or.reduce(values, axis=1)
-            case "xor":
-                return np.bitwise_xor.reduce(values, axis=1)
-            case _:
-                pass
-        if kind == "f32":
-            choose = floating.minimum if operation == "min" else floating.maximum
-            if inst.has("abs"):
-                values = np.abs(values)
-            r = values[:, 0]
-            for i in range(1, values.shape[1]):
-                r = choose(r, values[:, i], nan=inst.has("NaN"))
-            return choose(r, r, nan=inst.has("NaN"))
-        return (np.minimum if operation == "min" else np.maximum).reduce(values, axis=1)
-
+    combine = _combiner(inst)
     out = d.view(a.dtype)
 
     def step(m: Mask) -> None:

@@ -150,10 +150,12 @@ def replace_field(raw: Array, field: str, index: int, value: int) -> None:
 
 def check(m: TensorMap) -> str:
     """What `cuTensorMapEncode*` would refuse, in one sentence; empty if the map is fine."""
-    rank, padded = m.rank, m.type in PADDED
-    wide = m.interleave == "32B" or padded
-    aligned = 32 if wide else 16
-    why = " (32B interleave or padded elements)" if wide else ""
+    shape = _check_tiled if m.kind == "tiled" else _check_im2col
+    return _check_rank(m) or _check_shape(m) or _check_format(m) or shape(m)
+
+
+def _check_rank(m: TensorMap) -> str:
+    rank = m.rank
     if m.kind == "tiled":
         if not 1 <= rank <= 5:
             return f"the rank is 1 to 5, not {rank}"
@@ -163,6 +165,14 @@ def check(m: TensorMap) -> str:
         return f"an im2col tensor has rank 3 to 5, not {rank}"
     if len(m.strides) != rank - 1:
         return f"a tensor of rank {rank} has {rank - 1} strides, not {len(m.strides)}: the first dimension is dense"
+    return ""
+
+
+def _check_shape(m: TensorMap) -> str:
+    padded = m.type in PADDED
+    wide = m.interleave == "32B" or padded
+    aligned = 32 if wide else 16
+    why = " (32B interleave or padded elements)" if wide else ""
     if m.address % aligned:
         return f"the tensor's address 0x{m.address:x} must be a multiple of {aligned}{why}"
     for i, n in enumerate(m.shape):
@@ -178,6 +188,11 @@ def check(m: TensorMap) -> str:
     for i, n in enumerate(m.element_strides):
         if not 1 <= n <= 8 and not (i == 0 and m.interleave == "none"):
             return f"element stride {n} of dimension {i} is outside 1 to 8"
+    return ""
+
+
+def _check_format(m: TensorMap) -> str:
+    padded = m.type in PADDED
     if m.interleave == "32B" and m.swizzle != "32B":
         return "a 32B interleave needs the 32B swizzle"
     if m.type == "b6x16_p32" and m.interleave != "none":
@@ -186,7 +201,7 @@ def check(m: TensorMap) -> str:
         return f".{m.type} has no {m.swizzle} swizzle"
     if m.nan_fill and m.type not in FLOATS:
         return f"out-of-bounds elements of .{m.type} are zeros: NaNs need a floating-point type"
-    return _check_tiled(m) if m.kind == "tiled" else _check_im2col(m)
+    return ""
 
 
 def _check_tiled(m: TensorMap) -> str:
