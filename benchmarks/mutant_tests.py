@@ -1,7 +1,6 @@
 """Which tests run a line of the source: recorded once, then asked for each mutant (benchmarks/mutants.py).
 
     python -m pytest -p benchmarks.mutant_tests ...     with MUTANT_RECORD=FOLDER: record
-    python -m benchmarks.mutant_tests FOLDER            fails where a test notices the change of the working tree
 
 The record holds the lines that each test case ran (coverage.py's contexts, one per case) and its CPU seconds. A mutant gets the
 cases that run its line, the fastest first, then those that run lines near it (what a cache kept from running again, what runs at
@@ -13,28 +12,27 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import coverage
 import pytest
 
-CASES = 200
+CASES = 12
 """Cases of one parametrized test that are recorded at most; the first ones of all tests come first."""
-SLOWEST = 20
+SLOWEST = 10
 """CPU seconds that a recorded case may take (with coverage)."""
-ALL = 1200
+ALL = 900
 """CPU seconds that the whole record may take."""
-BUDGET = 30
+SAVED = 200
+"""Cases after which the record is written, so that a crash loses little."""
+BUDGET = 6
 """CPU seconds, as recorded, for the tests of one mutant."""
-MOST = 60
+MOST = 25
 """Test cases for one mutant."""
 NEAR = 12
 """Lines around a mutated one whose tests come next."""
@@ -93,6 +91,8 @@ class Recorder(Limited):
         result = yield
         self.seconds[item.nodeid] = time.process_time() - start
         self.coverage.switch_context("")
+        if len(self.seconds) % SAVED == 0:
+            self.save()
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -103,25 +103,26 @@ class Recorder(Limited):
     failed: set[str] = set()
 
     def pytest_sessionfinish(self) -> None:
+        self.save()
         self.coverage.stop()
+
+    def save(self) -> None:
         self.coverage.save()
         passed = {name: taken for name, taken in self.seconds.items() if name not in self.failed}
         (self.folder / "seconds.json").write_text(json.dumps(passed))
 
 
 class Judged(Limited):
-    """The tests of a mutant: one that takes far longer than before has noticed it."""
+    """The chosen test cases of a mutant: one that takes far longer than before has noticed it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
+    def __init__(self, seconds: dict[str, float], cases: Sequence[str]) -> None:
+        self.seconds, self.cases = seconds, {case: number for number, case in enumerate(cases)}
 
     def limit(self, item: pytest.Item) -> float:
         return 5 + 3 * self.seconds.get(item.nodeid, SLOWEST)
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    if folder := os.environ.get("MUTANT_JUDGE"):
-        config.pluginmanager.register(Judged(Path(folder)), "mutant-judge")
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted((i for i in items if i.nodeid in self.cases), key=lambda i: self.cases[i.nodeid])
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -130,27 +131,17 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         pluginmanager.register(Recorder(Path(folder)), "mutant-recorder")
 
 
-def changed() -> tuple[str, set[int]]:
-    """The file that is mutated, and the lines of HEAD that are."""
-    diff = subprocess.run(["git", "diff", "-U0", "HEAD"], capture_output=True, text=True, check=True).stdout
-    file = re.search(r"^--- a/(.*)$", diff, re.MULTILINE)
-    lines: set[int] = set()
-    for start, count in re.findall(r"^@@ -(\d+)(?:,(\d+))?", diff, re.MULTILINE):
-        lines |= set(range(int(start), int(start) + int(count or 1)))
-    return file[1] if file else "", lines
-
-
-def tests_for(folder: Path, file: str, lines: set[int]) -> list[str]:
-    """Test cases, the likeliest to notice first."""
-    seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
+def tests_for(folder: Path, file: str, line: int, seconds: dict[str, float]) -> list[str]:
+    """Test cases for a changed line, the likeliest to notice first."""
     data = coverage.CoverageData(str(folder / "lines"))
     data.read()
     name = next((f for f in data.measured_files() if f.endswith(file)), file)
     near: dict[str, int] = {}
-    for line, contexts in data.contexts_by_lineno(name).items():
-        distance = min(abs(line - changed) for changed in lines)
+    for number, contexts in data.contexts_by_lineno(name).items():
+        distance = abs(number - line)
         for case in contexts:
-            near[case] = min(distance, near.get(case, distance))
+            if case not in near or distance < near[case]:
+                near[case] = distance
     # One case of each test before the second ones, so that few cases mean many tests.
     turns: dict[str, int] = defaultdict(int)
     ranked: list[tuple[int, int, float, str]] = []
@@ -159,37 +150,40 @@ def tests_for(folder: Path, file: str, lines: set[int]) -> list[str]:
         rank = 0 if near[case] == 0 else 1 if near[case] <= NEAR else 2
         ranked.append((rank, turns[f"{rank} {test}"], seconds[case], case))
         turns[f"{rank} {test}"] += 1
+    return within([case for *_, case in sorted(ranked)], seconds)
+
+
+def named_cases(file: str, seconds: dict[str, float]) -> list[str]:
+    """Recorded cases of test modules that share a word with the name of a module: what runs at import has no lines in the record."""
+    words = {word for word in Path(file).stem.split("_") if len(word) > 3}
+    folders = ["dialects", "simulator", "numerics", "analysis"] if "sanitizer" not in file else ["simulator/sanitizer"]
+    if file.startswith("pyptx/passes"):
+        folders = ["passes"]
+    modules = {case.partition("::")[0] for case in seconds}
+    named = {
+        m for m in modules if str(Path(m).parent.relative_to("tests")) in folders and words & {*Path(m).stem.split("_")}
+    }
+    return within([c for c in sorted(seconds, key=lambda c: seconds[c]) if c.partition("::")[0] in named], seconds)
+
+
+def within(cases: Sequence[str], seconds: dict[str, float]) -> list[str]:
+    """The first cases, as far as the time for a mutant allows, but at least one."""
     chosen: list[str] = []
     left = float(BUDGET)
-    for *_, taken, case in sorted(ranked):
-        if len(chosen) < MOST and (taken <= left or not chosen):
+    for case in cases:
+        if len(chosen) < MOST and (seconds[case] <= left or not chosen):
             chosen.append(case)
-            left -= taken
+            left -= seconds[case]
     return chosen
 
 
-def main() -> int:
-    folder = Path(sys.argv[1])
-    file, lines = changed()
-    cases = tests_for(folder, file, lines)
-    if lit := [path for path in Path("tests/filecheck/passes").iterdir() if names_pass(path, Path(file).stem)]:
-        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        if subprocess.run(["lit", "-q", *map(str, lit[:4])], check=False, env=environment).returncode:
-            return 1
-    if not cases:
-        print("no test runs this line")
-        return 0
-    # As few test modules at a time as possible, since each takes time to import.
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "benchmarks.mutant_tests"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *cases], check=False, env=os.environ | {"MUTANT_JUDGE": str(folder)}
-    ).returncode
+def lit_tests(root: Path, file: str) -> list[Path]:
+    """A few lit tests that run the pass of a module, or all of passes for a module that several use."""
+    tests = root / "tests/filecheck/passes"
+    named = [path for path in sorted(tests.iterdir()) if names_pass(path, Path(file).stem)][:3]
+    return named or ([tests] if file.startswith("pyptx/passes/") and "lowering" not in file else [])
 
 
 def names_pass(path: Path, stem: str) -> bool:
     """Whether a lit test runs the pass of a module."""
     return path.suffix in (".ptx", ".mlir") and f"ptx-{stem.replace('_', '-')}" in path.read_text()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
