@@ -197,6 +197,10 @@ def program_of(kernel: Kernel, inputs: Sequence[tuple[tuple[int, ...], str]], kw
             raise PTXError(f"{tile}, so of dtype {legal}, and is {dtype}")
         if len(shape) != len(dims_of(spec)):
             raise PTXError(f"{tile}, so of rank {len(dims_of(spec))}, and has rank {len(shape)} (shape {shape})")
+        if not all(isinstance(n, int) for n in shape):
+            raise PTXError(
+                f"{tile}, and has the symbolic shape {shape}: sizes and the grid are part of an exported program, so export it once for each shape"
+            )
         for axis, (dim, size) in enumerate(zip(dims_of(spec), shape, strict=True)):
             known = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
             if known != size:

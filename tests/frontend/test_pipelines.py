@@ -164,6 +164,17 @@ def test_tcgen05_commits() -> None:
     assert text.count("mbarrier.try_wait") == 4
 
 
+def test_in_words() -> None:
+    @kernel(arch="sm_90a")
+    def told() -> None:
+        pipe = ptx.Pipeline(3, bytes=[smem.alloc(f32, (3, 64))], name="rows")
+        assert repr(pipe) == "Pipeline(rows, 3 stages, filled by tma, emptied by threads)"
+        assert repr(pipe.producer()) == "the producer of " + repr(pipe)
+        assert repr(pipe.consumer()) == "the consumer of " + repr(pipe)
+
+    told.ptx()
+
+
 def test_a_scope_of_waits() -> None:
     def waits() -> None:
         bar = smem.mbarrier(1)[0]

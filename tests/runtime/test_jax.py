@@ -149,6 +149,16 @@ def test_a_launch_refuses_what_it_cannot_change() -> None:
         jax.jit(lambda x: kernel.launch((1,), (1,), [x]))(jax.numpy.ones(4))
 
 
+def test_export_with_a_symbolic_shape_is_refused() -> None:
+    from jax import export
+
+    kernel = scaled_sum()
+    rows = export.symbolic_shape("rows, 64")
+    shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in (rows, (64,))]
+    with pytest.raises(PTXError, match=r"has the symbolic shape \(rows, 64\): .* export it once for each shape"):
+        export.export(jax.jit(lambda x, w: kernel(x, w, scale=2.0)))(*shapes)
+
+
 def test_export_runs_in_another_process(tmp_path: Path) -> None:
     """The exported bytes carry the program: the other process has no kernel, only the handlers."""
     pytest.importorskip("flatbuffers")

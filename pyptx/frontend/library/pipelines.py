@@ -102,6 +102,10 @@ class Pipeline:
         self.full = mbarriers(stages, name=f"{name}_full")
         self.empty = mbarriers(stages, name=f"{name}_empty")
 
+    def __repr__(self) -> str:
+        name = self.full.symbol.removesuffix("_full")
+        return f"Pipeline({name}, {self.stages} stages, filled by {self.filled_by}, emptied by {self.emptied_by})"
+
     def init(self, *, pred: Guard = None) -> None:
         """`mbarrier.init` of all barriers, by one thread; `ptx.fence.mbarrier_init()` and a barrier (of the cluster, if others take part)
         follow.
@@ -147,6 +151,9 @@ class Producer:
         phase = temporary(current(), u32)
         move(phase, 1)  # the first round finds the stages empty
         self.state = PipelineState(pipeline.stages, phase=phase)
+
+    def __repr__(self) -> str:
+        return f"the producer of {self.pipeline!r}"
 
     def acquire(self, *, announce: Guard = None, bytes: Any = None) -> Stage:
         """The next stage, once it is empty. Filled by TMA: `mbarrier.arrive.expect_tx` of the pipeline's bytes, or of `bytes`, where
@@ -199,6 +206,9 @@ class Consumer:
     def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline
         self.state = PipelineState(pipeline.stages)
+
+    def __repr__(self) -> str:
+        return f"the consumer of {self.pipeline!r}"
 
     def wait(self) -> Stage:
         """The next stage, once it is full."""
