@@ -133,7 +133,7 @@ def _function(test: str) -> str:
 def run(suite: Suite, folder: Path, log: Path, asked: argparse.Namespace) -> None:
     """pytest in a process of its own; what is known of each case goes to `log`."""
     path = os.pathsep.join([str(ROOT), *(str(folder / f) for f in suite.folders), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "LIGER_KERNEL_IMPL": "triton"}
+    environment = {**os.environ, "PYTHONPATH": path}
     selected = asked.k or suite.skipped
     command = [
         sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "benchmarks._suite_plugin",

@@ -62,8 +62,8 @@ class Guess:
     """The most elements that one instruction of a thread moves."""
     reads: bool = False
     writes: bool = False
-    shared: bool = False
-    """Whether it points into shared memory."""
+    spaces: set[str] = field(default_factory=set[str])
+    """State spaces that `cvta.to` turns it into an address of."""
     rank: int = 0
     """Of a tensor map: the coordinates of its copies; 0: it is none."""
     handle: str = ""
@@ -79,15 +79,21 @@ class Guess:
 
     def learn(self, other: Guess) -> None:
         """Take over what a function does with it as its parameter."""
-        for name in ("pointer", "used", "reads", "writes", "shared", "workspace"):
+        for name in ("pointer", "used", "reads", "writes", "workspace"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         self.types += other.types
         self.elements = max(self.elements, other.elements)
         self.rank = max(self.rank, other.rank)
         self.box_bytes = self.box_bytes or other.box_bytes
+        self.spaces |= other.spaces
         self.pointees = {**other.pointees, **self.pointees}
         if other.handle:
             self.handle, self.geometry = other.handle, other.geometry
+
+    @property
+    def shared(self) -> bool:
+        """Whether it points into shared memory."""
+        return self.spaces == {"shared"}
 
     @property
     def type(self) -> str:
@@ -253,13 +259,9 @@ class _Reader:
                 self.found[base.name].used = True
             elif isinstance(base, Immediate) and base.text.isdigit() and len(regs) == 1 and len(shape.layout) == 2:
                 self.constants[regs[0]] = int(base.text)
-        if (
-            issubclass(cls, ConvertAddress)
-            and "to" in shape.modifiers
-            and any(m.startswith("shared") for m in shape.modifiers)
-        ):
+        if issubclass(cls, ConvertAddress) and "to" in shape.modifiers:
             for name in names:
-                self.found[name].pointer = self.found[name].shared = True
+                self.found[name].spaces |= {m.partition("::")[0] for m in shape.modifiers} & {"global", "shared"}
         if len(names) == 1:
             self.origin.update(dict.fromkeys([regs[i] for i in shape.written], next(iter(names))))
 

@@ -154,6 +154,10 @@ SHARED_POINTER = (
     ".reg .b64 %rd<9>; .reg .b32 %r<9>; ld.param.u64 %rd1, [s]; cvta.to.shared.u64 %rd2, %rd1; cvt.u32.u64 %r1, %rd2;\n"
     "st.shared.u32 [%r1+64], %r1; ret; }\n"
 )
+EITHER_POINTER = SHARED_POINTER.replace(
+    "st.shared", "cvta.to.global.u64 %rd3, %rd1; st.global.u32 [%rd3], %r1; ret;\n    st.shared"
+)
+"""Cooperative groups have code for both: it is a pointer to global memory."""
 ARRIVES_ONCE = (
     HEAD + ".visible .entry k() {\n"
     ".reg .b32 %r<2>; .shared .b64 bar; mov.u32 %r0, %tid.x; mbarrier.init.shared.b64 [bar], 1;\n"
@@ -181,7 +185,9 @@ def main_of(text: str, sugar: bool = False) -> tuple[int, dict[str, Any]]:
     return namespace["main"](), namespace
 
 
-@pytest.mark.parametrize("text", [POINTER_TO_POINTER, STRUCTURE_OF_POINTERS, SHARED_POINTER, ARRIVES_ONCE])
+@pytest.mark.parametrize(
+    "text", [POINTER_TO_POINTER, STRUCTURE_OF_POINTERS, SHARED_POINTER, EITHER_POINTER, ARRIVES_ONCE]
+)
 def test_memory_with_pointers_pointers_to_shared_memory_and_one_thread(text: str) -> None:
     failed, names = main_of(text)
     assert failed == 0
