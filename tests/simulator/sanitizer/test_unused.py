@@ -23,6 +23,21 @@ def test_values_that_only_masked_off_stores_use(elements: int, more: str) -> Non
     silent(IN_PLACE.format(elements=elements, more=more, end=""), block=128)
 
 
+def test_the_store_may_be_of_another_value() -> None:
+    """As in the backward pass of a gated activation: each of two gradients, made of both inputs, goes over one of them."""
+    body = """
+    and.b32 %r20, %r1, 31; mul.wide.u32 %rd10, %r20, 4; add.s64 %rd10, %rd10, %rd2;
+    setp.lt.u32 %p3, %r1, 32;
+    ld.global.u32 %r21, [%rd10]; ld.global.u32 %r22, [%rd10+256];
+    add.u32 %r23, %r21, 1;
+    @%p3 st.global.u32 [%rd10], %r22;
+    {} st.global.u32 [%rd10+256], %r23;{}
+"""
+    silent(body.format("@%p3", ""), block=64)
+    stored = "st.global.u32 [%rd5+1024], %r22; @%p3"  # by all threads
+    breaks(body.format(stored, " //!"), "race", block=64)
+
+
 @pytest.mark.parametrize(
     "more",
     [

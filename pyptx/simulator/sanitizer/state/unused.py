@@ -119,9 +119,7 @@ class Unused(Part):
         parts: Callable[[int], Iterable[tuple[Array, Array]]],
         told: Callable[[Array], None],
     ) -> Array:
-        """Which of these races are with a load by which both threads got the same element of several, and whose value the store
-        depends on. `parts`: (granules, lanes) of the executions of a load; `told` reports those at some positions.
-        """
+        """Which of these races are with a load by which both threads got the same element of several. `parts`: (granules, lanes) of the executions of a load; `told` reports those at some positions."""
         found = np.zeros(lanes.size, np.bool_)
         if not self.active or (now, before) not in (("written", "read"), ("read", "written")):
             return found
@@ -146,15 +144,14 @@ class Unused(Part):
         return found
 
     def _used_by(self, load: Inst, store: Inst) -> Uses | None:
-        """The uses of a load, if the store is one of them and both are weak."""
+        """The uses of a load, if it and the store are weak."""
         if load.family.access != "load" or load.strong or store.strong or load.family.whole_warp:
             return None
         if load.number not in self._uses:
             if len(self._uses) >= MOST_LOADS:
                 return None
             self._uses[load.number] = uses_of(self.machine.program.instructions, load)
-        uses = self._uses[load.number]
-        return uses if uses is not None and store.number in uses.own | uses.warp else None
+        return self._uses[load.number]
 
     def settle(self) -> None:
         """Report those whose value was used."""
