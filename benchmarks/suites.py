@@ -20,7 +20,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,13 +39,18 @@ class Suite:
     """Of `--pyptx`."""
     skipped: str = ""
     """pytest's -k, where none is given."""
+    environment: dict[str, str] = field(default_factory=dict[str, str])
 
 
 SUITES = {
     "core": Suite("python/test/unit/language/test_core.py", ("python/test/unit/language",), "check"),
     "consan": Suite("python/test/gluon/test_consan.py", (), "arch=sm_100,findings=none"),
     "liger": Suite(
-        "test/transformers", (".", "src"), "check", "not (cutile or cutedsl or auto_model or monkey_patch or trainer)"
+        "test/transformers",
+        (".", "src"),
+        "check",
+        "not (cutile or cutedsl or auto_model or monkey_patch or trainer)",
+        {"TRITON_DEFAULT_FP_FUSION": "0"},
     ),
 }
 
@@ -133,7 +138,7 @@ def _function(test: str) -> str:
 def run(suite: Suite, folder: Path, log: Path, asked: argparse.Namespace) -> None:
     """pytest in a process of its own; what is known of each case goes to `log`."""
     path = os.pathsep.join([str(ROOT), *(str(folder / f) for f in suite.folders), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, **suite.environment, "PYTHONPATH": path}
     selected = asked.k or suite.skipped
     command = [
         sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "benchmarks._suite_plugin",
