@@ -188,6 +188,24 @@ def test_transfers_copies_and_shapes() -> None:
     assert np.array_equal(applied(body, "i32", ("i32", x * 0), ("i32", x)), x)
 
 
+@pytest.mark.parametrize("shape", ["64", "8x8", "65", "5x13"])
+def test_copies_are_of_64_elements_at_most(shape: str) -> None:
+    count = int(np.prod([int(n) for n in shape.split("x")]))
+    zeros = ", ".join("%c0" for _ in shape.split("x"))
+    body = f"""      %c0 = arith.constant 0 : index
+      %t = memref.alloca() : memref<{shape}xi32>
+      %u = memref.alloca() : memref<{shape}xi32>
+      memref.store %x0, %t[{zeros}] : memref<{shape}xi32>
+      "memref.copy"(%t, %u) : (memref<{shape}xi32>, memref<{shape}xi32>) -> ()
+      %r = memref.load %u[{zeros}] : memref<{shape}xi32>"""
+    x = np.array([5], np.int32)
+    if count > 64:
+        with pytest.raises(LoweringError, match="a copy of more than 64 elements"):
+            applied(body, "i32", ("i32", x))
+    else:
+        assert np.array_equal(applied(body, "i32", ("i32", x)), x)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
