@@ -32,12 +32,17 @@ __all__ = ["LAUNCH_US", "predict_function"]
 
 LAUNCH_US = 1.2
 """Between kernels that follow each other (fitted, docs/prediction.md)."""
+UNEVEN = 1.2
+"""Times the average that the longest CTA executes, from which on the range says so."""
+MOST_TRACED = 4_000_000
 LOGGED = 400_000
 """Instructions of warps that a timeline has at most."""
 BUDGET = 400_000
 """Instructions of warps that one replay should have at most."""
 FEW, MORE = 6, 12
 """Iterations of a loop that is shortened: two replays and a line through them."""
+THIRD = 18
+"""And those of a replay that says how good the line is."""
 KEPT_BY_L2 = 1.0
 """A working set of this share of L2 stays there between launches (fitted: elementwise row of L20 with 96 MiB; the prediction's range has both
 where it is near).
@@ -130,10 +135,18 @@ class DidNotEnd(Exception):
 
 
 class Model:
-    def __init__(self, function: Function, geometry: Geometry, card: Card, clock: float, registers: int):
+    def __init__(
+        self,
+        function: Function,
+        geometry: Geometry,
+        card: Card,
+        clock: float,
+        registers: int,
+        sample: int | None = None,
+    ):
         self.function, self.geometry, self.card, self.clock = function, geometry, card, clock
         threads = math.prod(geometry.block)
-        self.registers = registers
+        self.registers, self.sample = registers, sample
         fit = occupancy(card.arch, threads=threads, registers=registers, shared=geometry.shared)
         if fit.ctas < 1:
             raise PTXError(
@@ -155,7 +168,12 @@ class Model:
         self.first_touches, self.first_writes = self._shares()
 
     def _numbers(self) -> list[int]:
-        """CTAs that one SM in the middle of the card gets."""
+        """CTAs that one SM in the middle of the card gets, or those of the sample."""
+        if self.sample is not None:
+            chosen = np.random.default_rng(0).choice(
+                self.geometry.ctas, min(self.sample, self.geometry.ctas), replace=False
+            )
+            return [int(n) for n in chosen]
         start = min(self.sms, self.geometry.ctas) // 2
         found = list(range(start, self.geometry.ctas, self.sms))[: min(self.each, 4)]
         return found or [0]
@@ -168,8 +186,16 @@ class Model:
 
     def _traced(self, kept: int) -> list[Emulated]:
         between = (self.loop.first, self.loop.last) if self.loop else (-1, -1)
-        room = min(4_000_000, 2 * self.whole.executed + 1000)
-        return [self.emulator.run(n, loop=between, kept=kept, records=room) for n in self._numbers()]
+        return [self._trace(n, between, kept) for n in self._numbers()]
+
+    def _trace(self, number: int, between: tuple[int, int], kept: int) -> Emulated:
+        """One CTA, whose records may need more room than those of the first."""
+        room = min(MOST_TRACED, 2 * self.whole.executed + 1000)
+        while True:
+            found = self.emulator.run(number, loop=between, kept=kept, records=room)
+            if found.result != e.FULL or room >= MOST_TRACED:
+                return found
+            room = min(MOST_TRACED, 4 * room)
 
     def _sample(self) -> tuple[list[Emulated], float]:
         """CTAs of a wave, drawn at random, and which share of it they are."""
@@ -258,6 +284,16 @@ class Model:
         few, more = self._launch(self.traces, parameters), self._launch(self.longer, parameters)
         return few.towards(more, max(1.0, (self.loop.trips - FEW) / (MORE - FEW)), True)
 
+    def fit_error(self) -> float:
+        """How far a third replay is from the line through two, as a fraction of its cycles; 0 without a line."""
+        if self.loop is None or self.longer is None:
+            return 0.0
+        parameters = self.parameters()
+        few, more = self._launch(self.traces, parameters), self._launch(self.longer, parameters)
+        third = self._launch(self._traced(THIRD), parameters).cycles
+        line = few.cycles + (THIRD - FEW) / (MORE - FEW) * (more.cycles - few.cycles)
+        return abs(line - third) / third
+
     def _launch(self, traces: Sequence[Emulated], parameters: Reals) -> Run:
         """All CTAs of the busiest SM: those of two numbers of waves, and a line through them."""
         joined = join(traces, self.geometry.warps)
@@ -277,7 +313,7 @@ class Model:
 
 def predict_function(
     function: Function, geometry: Geometry, card: Card, *, clock: float | None = None, registers: int | None = None,
-    places: Places | None = None, counted: Counted | None = None,
+    places: Places | None = None, counted: Counted | None = None, sample: int | None = None,
 ) -> Prediction:  # fmt: skip
     """The predicted time of a launch; `places` has the lines of the PTX; `counted`: what asynchronous instructions do."""
     ghz = clock or card.boost_ghz.value
@@ -285,7 +321,7 @@ def predict_function(
     if asynchronous(function):
         return bound(function, geometry, card, ghz, counted)
     try:
-        model = Model(function, geometry, card, ghz, used)
+        model = Model(function, geometry, card, ghz, used, sample)
     except DidNotEnd as stopped:
         return unended(function, geometry, card, ghz, stopped.seen)
     return conclude(model, clock, places or Places())
@@ -299,6 +335,13 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
     low, high = min(fast, middle.cycles) * MODEL_ERROR[0], max(slow, middle.cycles) * MODEL_ERROR[1]
     notes, factor, guessed = _doubts(model)
     low, high = low / factor, high * factor
+    if (uneven := _unevenness(model)) > UNEVEN:
+        high *= uneven
+        notes.append(
+            f"CTAs differ: the longest of {len(model.traces)} executes {uneven:.1f} times the average; an SM that gets several of them takes longer"
+        )
+    error = model.fit_error()
+    low, high = low / (1 + error), high * (1 + error)
     if card.loaded_ghz is not None and clock is None and middle.cycles / ghz / 1e6 >= LIMITED_MS:
         high *= max(1.0, ghz / card.loaded_ghz.value)
         notes.append(
@@ -317,7 +360,8 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
         loops=by_loop(waits, geometry.warps, model.each), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=model.registers,
         waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
-        l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated, notes=notes,
+        l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated,
+        fit_error=error if middle.extrapolated else None, notes=notes,
     )  # fmt: skip
 
 
@@ -360,6 +404,14 @@ def _doubts(model: Model) -> tuple[list[str], float, bool]:
     else:
         notes.append("the arguments fit into L2 and are assumed to be there from an earlier launch")
     return notes, factor, guessed
+
+
+def _unevenness(model: Model) -> float:
+    """The instructions of the longest CTA of a sample against the average."""
+    if model.sample is None:
+        return 1.0
+    executed = [part.executed for part in model.traces]
+    return max(executed) * len(executed) / max(1, sum(executed))
 
 
 def _partial_stores(model: Model) -> float:

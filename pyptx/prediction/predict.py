@@ -25,6 +25,7 @@ from ..simulator.machine.global_memory import Allocation, GlobalMemory
 from .bounds import count
 from .cards import Card, card_of
 from .emulation import Buffer, Geometry
+from .kept import kept_or_made
 from .model import Model, predict_function
 from .pipes import asynchronous
 from .places import Places
@@ -32,6 +33,8 @@ from .result import Prediction
 from .variants import Question
 
 __all__ = ["predict"]
+
+MOST_SAMPLED = 256
 
 
 def predict(
@@ -44,19 +47,21 @@ def predict(
     cluster: Any = None,
     smem: int = 0,
     registers: int | None = None,
+    sample: int | None = None,
 ) -> Prediction:
     """The predicted time of a launch on a card, without that card.
 
     `kernel` and `args` are those of `simulate`, or PTX as text or a path if it has one entry; arrays are read where addresses or
     branches depend on them, and never written. `card`: a name such as `"H100 SXM"` (`prediction.CARDS` has all); `clock`: GHz, default is the card's
-    boost clock; `grid`, `block`, `cluster`, `smem`: as for `simulate`; `registers`: at most so many for each thread, as ptxas's `-maxrregcount`.
+    boost clock; `grid`, `block`, `cluster`, `smem`: as for `simulate`; `registers`: at most so many for each thread, as ptxas's `-maxrregcount`;
+    `sample`: for grids whose CTAs differ, how many of them, drawn at random, stand for all (default: up to four of one SM).
 
     PTXError: an unknown card, a kernel that is for another architecture, one that does not fit on an SM. SimulationError: wrong arguments or launch
     shape, no llvmlite. `pyptx.runtime.compile.NoCompiler` without ptxas, `pyptx.runtime.ptxas.ToolNotFound` without nvdisasm.
     """
     wanted = card_of(card)
     given = {"grid": grid, "block": block, "cluster": cluster, "smem": smem}
-    return _predict(kernel, args, given, wanted, clock, registers)
+    return _predict(kernel, args, given, wanted, clock, registers, _checked_sample(sample))
 
 
 def _predict(
@@ -66,16 +71,25 @@ def _predict(
     wanted: Card,
     clock: float | None,
     registers: int | None,
+    sample: int | None,
 ) -> Prediction:
     ghz = _checked_clock(clock)
     options = _register_option(registers)
     prepared = prepare(_loaded(kernel), args, given, "predict")
     launch = launch_of(prepared)
     arch = arch_for(launch.target, wanted)
-    function = assemble(launch.text, arch, options=options)[launch.name]
+    listing = assemble(launch.text, arch, options=options)
+    function = listing[launch.name]
     geometry = launch.geometry(function.shared_bytes)
-    counted = count(prepared, geometry) if asynchronous(function) else None
-    found = predict_function(function, geometry, wanted, clock=ghz, places=launch.places, counted=counted)
+
+    def made() -> Prediction:
+        counted = count(prepared, geometry) if asynchronous(function) else None
+        return predict_function(
+            function, geometry, wanted, clock=ghz, places=launch.places, counted=counted, sample=sample
+        )
+
+    python = sorted(launch.places.python.items())
+    found = kept_or_made((listing.cubin, launch.name, launch.text, python, wanted, ghz, sample), geometry, made)
 
     def again(**change: Any) -> Prediction:
         other = card_of(change["card"]) if "card" in change else wanted
@@ -86,12 +100,13 @@ def _predict(
             other,
             change.get("clock", clock),
             change.get("registers", registers),
+            sample,
         )
 
     def model() -> Model | None:
         if asynchronous(function):
             return None
-        return Model(function, geometry, wanted, ghz or wanted.boost_ghz.value, function.registers)
+        return Model(function, geometry, wanted, ghz or wanted.boost_ghz.value, function.registers, sample)
 
     return replace(found, question=Question(again, model, ghz, launch.places))
 
@@ -188,6 +203,15 @@ def _checked_clock(clock: Any) -> float | None:
     if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0.1 <= clock <= 10:
         raise PTXError(f"clock must be a number of GHz, such as 1.755, not {clock!r}")
     return float(clock)
+
+
+def _checked_sample(sample: Any) -> int | None:
+    if sample is None:
+        return None
+    count = whole_number(sample, "sample")
+    if not 1 <= count <= MOST_SAMPLED:
+        raise PTXError(f"sample must be between 1 and {MOST_SAMPLED} CTAs, not {count}")
+    return count
 
 
 def _register_option(registers: Any) -> tuple[str, ...]:

@@ -106,6 +106,8 @@ class Prediction:
     l2_bytes: float = 0.0
     extrapolated: bool = False
     """Whether the cycles are a line through replays of two numbers of iterations."""
+    fit_error: float | None = None
+    """How far a third replay is from that line, as a fraction; part of the range."""
     notes: Sequence[str] = ()
     """What the model does not know about this kernel, and what it assumed."""
 
@@ -203,7 +205,8 @@ class Prediction:
             text = f"{self.resident} CTAs per SM, {self.registers} registers, {self.waves:.2f} waves"
             rows.append(("occupancy", text))
         if self.extrapolated:
-            rows.append(("extrapolated", "a line through replays of two numbers of iterations; its error is not known"))
+            error = "" if self.fit_error is None else f"; a third replay is {self.fit_error:.1%} off it"
+            rows.append(("extrapolated", f"a line through replays of two numbers of iterations{error}"))
         return rows
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def test_the_page_has_a_timeline(file: str, tmp_path: Path) -> None:
     ("words", "status", "message"),
     [
         (["--time"], 2, '--time needs --card, such as --card "H100 SXM"'),
-        (["--card", "H100"], 2, "--card, --clock, --arg and --what-if belong to --time"),
+        (["--card", "H100"], 2, "--card, --clock, --arg, --sample and --what-if belong to --time"),
         (["--time", "--card", "H100", "--block", "256"], 1, "k takes 2 arguments, not 0"),
         (["--time", "--card", "H1", *LAUNCH], 1, "'H1' is not a known card"),
         (["--time", "--card", "H100", "--arg", "x"], 1, "--arg x: write TYPE:VALUE"),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +17,7 @@ import pytest
 import pyptx
 from pyptx.diagnostics import PTXError, SimulationError
 from pyptx.numerics.llvm import available
-from pyptx.prediction import card_of, emulation
+from pyptx.prediction import Prediction, card_of, emulation
 from pyptx.prediction.model import predict_function
 from pyptx.prediction.predict import launch_of
 from pyptx.runtime.compile import NoCompiler
@@ -334,3 +338,85 @@ def test_waits_are_told_by_the_line_of_the_source() -> None:
     report = traced.report(card="A100")
     assert str(report).endswith(str(found)) and 'data-tab="time"' in report.html and "Timeline of one SM" in report.html
     assert f"{found.timeline().cycles:,} cycles of one SM, predicted" in report.html
+
+
+LENGTHS = kernel(
+    """ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd1, %rd1, %rd3;
+    ld.global.u32 %r2, [%rd1];
+    mov.f32 %f1, 0f3F800000;
+    mul.wide.u32 %rd4, %r2, 4;
+    add.s64 %rd5, %rd2, %rd4;
+    ld.global.u32 %r3, [%rd5];
+    again:
+    sqrt.approx.f32 %f1, %f1;
+    sub.u32 %r3, %r3, 1;
+    setp.ne.u32 %p1, %r3, 0;
+    @%p1 bra again;
+    st.global.f32 [%rd1], %f1;""",
+    ".reg .b32 %r<4>;\n.reg .b64 %rd<6>;\n.reg .f32 %f<2>;\n.reg .pred %p<2>;",
+    ".param .u64 x, .param .u64 y",
+)
+"""As paged attention and MoE: a table says which entry of another table has the number of iterations."""
+
+
+def test_tables_of_tables_steer_the_loops_of_a_cta() -> None:
+    """All CTAs at one entry: the time grows with the entry's value, and not with those of entries that nobody looks up."""
+
+    def cycles(page: int, lengths: Sequence[int]) -> int:
+        found = pyptx.predict(
+            LENGTHS, np.full(132, page, np.uint32), np.array(lengths, np.uint32), card="H100", grid=132, block=32
+        )
+        assert not [n for n in found.notes if "not known" in n] and found.cycles is not None
+        return found.cycles
+
+    one, two, three = (cycles(page, (100, 200, 300)) for page in range(3))
+    assert one < two < three and (three - one) / (two - one) == pytest.approx(2, rel=0.01)
+    assert cycles(0, (100, 9000, 1)) == one
+
+
+def test_a_sample_stands_for_a_grid_whose_ctas_differ() -> None:
+    """A tenth of the CTAs takes 40 times as long: the average is 4.9 times the short ones, the longest 40 / 4.9 times the average."""
+    count = 132 * 32
+    pages = (np.random.default_rng(1).random(count) < 0.1).astype(np.uint32)
+    arguments = pages, np.array([50, 2000], np.uint32)
+    launch: dict[str, Any] = {"card": "H100", "grid": count, "block": 32}
+    found = pyptx.predict(LENGTHS, *arguments, **launch, sample=128)
+    short = pyptx.predict(LENGTHS, np.zeros_like(pages), arguments[1], **launch, sample=128)
+    assert found.cycles is not None and short.cycles is not None and found.high is not None
+    (note,) = [n for n in found.notes if "CTAs differ" in n]
+    share = pages.mean()
+    times = float(re.findall(r"executes ([0-9.]+) times", note)[0])
+    assert times == pytest.approx(2000 / (50 + share * 1950), rel=0.4)
+    assert found.cycles > 1.5 * short.cycles and found.high > 2 * found.cycles
+    assert not [n for n in short.notes if "CTAs differ" in n]
+    with pytest.raises(PTXError, match="sample must be between 1 and 256 CTAs, not 0"):
+        pyptx.predict(LENGTHS, *arguments, **launch, sample=0)
+
+
+def test_the_line_through_two_replays_has_an_error() -> None:
+    """A loop whose iterations are alike is a line."""
+    text = chains(1, 300).replace("again:", 'again:\n.pragma "nounroll";')
+    found = pyptx.predict(text, np.zeros(16, np.float32), card="A100", grid=108 * 16, block=256)
+    assert found.extrapolated and found.fit_error is not None and found.fit_error < 0.02
+    assert "a third replay is" in str(found)
+
+
+def test_the_same_prediction_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYPTX_CACHE_DIR", str(tmp_path / "cache"))
+    x = np.full(132, 1, np.uint32)
+
+    def predicted() -> Prediction:
+        return pyptx.predict(LENGTHS, x, np.array([5, 9], np.uint32), card="H100", grid=132, block=32)
+
+    first = predicted()
+    monkeypatch.setattr(sys.modules["pyptx.prediction.predict"], "predict_function", None)  # is not called
+    again = predicted()
+    assert again == first and str(again) == str(first) and again.timeline().cycles > 0
+    monkeypatch.undo()
+    monkeypatch.setenv("PYPTX_CACHE_DIR", str(tmp_path / "cache"))
+    x[:] = 0
+    assert predicted().cycles != first.cycles

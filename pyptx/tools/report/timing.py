@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--what-if", action="store_true",
         help="a table of variants: CTAs per SM, stages of copies, registers, no bank conflicts, the other cards",
     )  # fmt: skip
+    group.add_argument(
+        "--sample", type=int, metavar="N", help="for grids whose CTAs differ: N of them, drawn at random, stand for all"
+    )
     group.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
     group.add_argument(
         "--arg",
@@ -39,8 +42,8 @@ def required(options: argparse.Namespace) -> str | None:
     """What a prediction lacks; None where nothing does."""
     if not options.time:
         return (
-            "--card, --clock, --arg and --what-if belong to --time"
-            if options.card or options.clock or options.arg or options.what_if
+            "--card, --clock, --arg, --sample and --what-if belong to --time"
+            if options.card or options.clock or options.arg or options.what_if or options.sample
             else None
         )
     if not options.card:
@@ -77,7 +80,7 @@ def predictions(text: str, names: Sequence[str], options: argparse.Namespace) ->
         return [
             predict(
                 kernels[name], *arguments, card=card, clock=options.clock, grid=sizes(options.grid), block=options.block,
-                smem=options.dynamic_shared,
+                smem=options.dynamic_shared, sample=options.sample,
             )
             for name in chosen
             for card in options.card
