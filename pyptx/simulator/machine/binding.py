@@ -20,10 +20,13 @@ Masked = Callable[[Array], object]
 
 def meaning_of(machine: Machine, inst: Inst) -> Meaning:
     """What an instruction does; SimulationError if the machine does not know."""
-    found = MEANINGS.get(inst.opcode)
-    if found is None:
-        machine.fault(inst, f"the simulator does not execute {inst.opcode} yet")
-    return found(inst)
+    known: Meaning | None = machine.meanings.get(inst)
+    if known is None:
+        found = MEANINGS.get(inst.opcode)
+        if found is None:
+            machine.fault(inst, f"the simulator does not execute {inst.opcode} yet")
+        known = machine.meanings[inst] = found(inst)
+    return known
 
 
 def bind(machine: Machine, inst: Inst) -> tuple[Full, Masked]:

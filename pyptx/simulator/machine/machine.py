@@ -71,6 +71,8 @@ class Machine(Storage):
         self.arithmetic = arithmetic or Arithmetic(target=program.target)
         self.scratch: dict[Callable[..., Array], Callable[..., Array]] = {}
         """Functions that have buffers, made for the lanes of this machine."""
+        self.meanings: dict[Inst, Any] = {}
+        """What instructions do, as `binding.meaning_of` found it."""
         self.accesses: dict[Inst, Access] = {}
         """The memory operand of each bound instruction; of several, or several bindings, the last."""
         self.prints: list[Printed] = []

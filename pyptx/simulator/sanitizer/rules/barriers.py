@@ -73,14 +73,15 @@ class BarrierUse(Part):
         else:
             counts = machine.source(what.count, "u32").astype(np.int64)
         lanes = np.flatnonzero(mask)
-        firsts = lanes[np.flatnonzero(np.diff(machine.cta_of_lane[lanes], prepend=-1))]
-        for lane in firsts.tolist():
+        starts = np.flatnonzero(np.diff(machine.cta_of_lane[lanes], prepend=-1))
+        for here in np.split(lanes, starts[1:]) if lanes.size else ():
+            lane = int(here[0])
             key = number, int(machine.cta_of_lane[lane])
             count = int(counts[lane if counts.size > 1 else 0])
             known, other = self.counts.setdefault(key, (count, inst))
             if count < machine.launch.threads and not self.clocks.too_large:
-                self.rounds.at_barrier(inst, number, key[1], lanes[machine.cta_of_lane[lanes] == key[1]])
-            self.come[key] = come = self.come.get(key, 0) + int(np.count_nonzero(machine.cta_of_lane[lanes] == key[1]))
+                self.rounds.at_barrier(inst, number, key[1], here)
+            self.come[key] = come = self.come.get(key, 0) + here.size
             if come > known == count:
                 self.report(
                     COUNT,

@@ -21,6 +21,7 @@ from ...machine.program import Inst, Pair, Reg
 from ...machine.registry import Collective
 from ..rule import Rule
 from ..state.context import Context, Part
+from ..state.order import neighbours
 from ..state.registers import added_to, flow_of, loads, moves, order_of, truth
 from ..state.shadow import Space
 from .uninitialised_memory import UninitialisedMemory
@@ -49,7 +50,10 @@ class UninitialisedRegisters(Part):
         self.flow = program.once(flow_of)
         watched, loaded = self.flow.watched, self.flow.loaded
         lanes = self.machine.lanes
-        self.defined = {reg: np.zeros(lanes, np.bool_) for reg in (*watched, *sorted(loaded - watched, key=order_of))}
+        rows = (*sorted(watched, key=order_of), *sorted(loaded - watched, key=order_of))
+        self.table = np.zeros((len(rows), lanes), np.bool_)
+        self.rows = {reg: row for row, reg in enumerate(rows)}
+        self.defined = {reg: self.table[row] for reg, row in self.rows.items()}
         self.loads: dict[Reg, tuple[Inst, Space, int]] = {}
         """Registers that hold what a load found in memory that nobody had written."""
         self.active = bool(watched)
@@ -96,7 +100,7 @@ class UninitialisedRegisters(Part):
         elif moves(inst) or inst.number in self.flow.computing:
             change = self._handed_on(inst, read, written)
         else:
-            change = self._needed(inst, read, written)
+            change = self._needed(inst, read)
         machine, guard, brings = self.machine, inst.guard, loads(inst)
 
         def watched(mask: Array) -> object:
@@ -152,20 +156,24 @@ class UninitialisedRegisters(Part):
 
         return change
 
-    def _needed(self, inst: Inst, read: Rows, written: list[np.ndarray]) -> Callable[[Array], None]:
+    def _needed(self, inst: Inst, read: Rows) -> Callable[[Array], None]:
         """An instruction needs what it reads, also its accumulators where it adds to them."""
         read = [(reg, row) for reg, row in read if reg != inst.guard]
         accumulators, decides = added_to(inst)
         added = [r for r in accumulators if r in self.defined]
+        block = neighbours(np.array([self.rows[r] for r in added])) if added else slice(0)
+        changed = [self.rows[r] for r in inst.written if r in self.rows]
+        change_all = neighbours(np.array(changed)) if changed else slice(0)
 
         def change(here: Array) -> None:
             for reg, row in read:
                 if np.count_nonzero(here & ~row):
                     self._check(inst, reg, here)
             if added and decides is not None:
-                self._check_accumulators(inst, added, here & truth(self.machine, decides))
-            for row in written:
-                row |= here
+                adding = here & truth(self.machine, decides)
+                if not (self.table[block] | ~adding).all():
+                    self._check_accumulators(inst, added, adding)
+            self.table[change_all] |= here
 
         return change
 
