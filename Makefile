@@ -57,6 +57,7 @@ mutants: $(VENV)/.stamp-test ## mutation testing of a sample (ARGS="--sample 300
 
 docs: $(VENV)/.stamp-docs ## the documentation site, into site/
 	$(BIN)/mkdocs build --strict
+	PYPTX_PURE=1 $(BIN)/python -m pip wheel --quiet --no-deps -w site/assets .
 	@command -v chromium >/dev/null || { echo "no chromium: the pages are not checked"; exit 0; }; $(BIN)/python -m tests.site_check site
 
 clean: ## remove what the other targets made, .venv excepted

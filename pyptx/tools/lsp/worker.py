@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-__all__ = ["JobFailed", "Worker", "main"]
+__all__ = ["JobFailed", "Worker", "main", "perform"]
 
 LIMIT = 60.0
 """Seconds that a job may take."""
@@ -158,20 +158,20 @@ def _sass(text: str, entry: str) -> str:
 JOBS = {"inlay": _inlay, "resources": _resources, "predicted": _predicted, "simulate": _simulate, "sass": _sass}
 
 
-def answer(line: str) -> dict[str, Any]:
-    """The answer to a line of JSON."""
+def perform(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a job: `{"value": ...}`, or `{"failed": why}`."""
     from ...diagnostics import PTXError, SimulationError
     from ...runtime.compile import NoCompiler
     from ...sass import SassError
     from ..ptxas import ToolNotFound
     from .launches import WrongLaunch
 
-    request = json.loads(line)
     try:
         return {"value": JOBS[request.pop("job")](**request)}
     except SimulationError as error:
-        findings = [_plain(d) for d in error.diagnostics]
-        return {"value": {"summary": str(error).split("\n", 1)[0], "findings": findings}}
+        before = () if error.report is None else error.report.distinct
+        findings = [_plain(d) for d in (*before, *error.diagnostics)]
+        return {"value": {"summary": "the simulation stopped", "findings": findings}}
     except PTXError as error:
         return {"failed": error.diagnostics[0].message if error.diagnostics else str(error)}
     except (JobFailed, WrongLaunch, NoCompiler, SassError, ToolNotFound) as error:
@@ -185,7 +185,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
-        answers.write(json.dumps(answer(line)) + "\n")
+        answers.write(json.dumps(perform(json.loads(line))) + "\n")
         answers.flush()
     return 0
 
