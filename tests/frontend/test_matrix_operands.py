@@ -283,6 +283,40 @@ def test_matrices_of_a_warp(swizzle: str, major: str) -> None:
     assembled(moved)
 
 
+def test_columns_that_are_a_part_of_a_row_of_the_swizzle() -> None:
+    """Half of the 64 columns that a row of 128 bytes has, and half of the rows of B."""
+
+    @kernel(
+        arch="sm_90a",
+        in_specs=[Tile(64, 16, bf16), Tile(64, 16, bf16)],
+        out_specs=[Tile(64, 32, f32)],
+        grid=1,
+        block=128,
+    )
+    def multiplied(a: Any, b: Any, out: Any, *, major: str = "K") -> None:
+        thread = ptx.special.tid.x()
+        tile_a = smem.alloc(bf16, layout=canonical(64, 16, 16, "MN", "128B"))
+        tile_b = smem.alloc(bf16, layout=canonical(64, 16, 16, major, "128B" if major == "MN" else "32B"))
+        filled(tile_a, a, 0, 64, 16, thread)
+        filled(tile_b, b, 1, 64, 16, thread)
+        ptx.fence.proxy_async()
+        ptx.bar.sync(0)
+        d: Any = reg.wgmma_frag(m=64, n=32, dtype=f32)
+        ptx.wgmma.fence()
+        ptx.wgmma.mma_async(
+            shape=(64, 32, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=d, a=tile_a[0], b=tile_b[1][:32]
+        )
+        ptx.wgmma.commit_group()
+        ptx.wgmma.wait_group(0)
+        row, column = d.origin(thread)
+        for below, right, register, _ in d.items():
+            (ptx.pointer(out) + (row * 32 + column)).store(register, below * 32 + right)
+
+    a, b = numbers(bf16, 64, 16), numbers(bf16, 64, 16)
+    for major in ("K", "MN"):
+        np.testing.assert_array_equal(multiplied(a, b, major=major), a.astype(np.float32) @ b[:32].astype(np.float32).T)
+
+
 def product(a: Any, b: Any) -> None:
     d = reg.wgmma_frag(m=64, n=64, dtype=f32)
     ptx.wgmma.mma_async(shape=(64, 64, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=d, a=a, b=b)

@@ -91,19 +91,16 @@ def matrix_operand(
         leading = (deep[chunk] if k > chunk else 0) if swizzle is None else deep[width] if k > width else chunk
         step = chunk if swizzle is None else width
         wanted_along, wanted_deep = _grouped(8, width, stride), _grouped(step, 1, leading)
-        multiple = 8
     elif swizzle is None:
         stride = along[chunk] if rows > chunk else 0
         leading = deep[8] if k > 8 else 0
         wanted_along, wanted_deep = _grouped(chunk, 1, stride), _grouped(8, chunk, leading)
-        multiple = chunk
     else:
         leading = along[width] if rows > width else 0
         stride = deep[group] if k > group else 0
         wanted_along, wanted_deep = _grouped(width, 1, leading), _grouped(group, width, stride)
-        multiple = width
-    if rows % multiple:
-        raise trace.error(f"an operand has a multiple of {multiple} of M or N with this layout, and {name} has {rows}")
+    if rows % 8:
+        raise trace.error(f"an operand has a multiple of 8 of M or N, and {name} has {rows}")
     _compare(trace, name, bits, swizzle, k_major, (along, wanted_along), (deep, wanted_deep))
     leading, stride = leading * bits // 8, stride * bits // 8
     for what, distance in (("leading", leading), ("stride", stride)):
