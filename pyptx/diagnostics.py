@@ -299,6 +299,11 @@ def file_problem(error: OSError) -> str:
     return f"pyptx: {name}{error.strerror or error}"
 
 
+def install(extra: str) -> str:
+    """How to install an extra: the project is not on a package index, so its sources are named."""
+    return f"pip install '.[{extra}]' in the folder of pyptx's sources"
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     """The hint that goes with an unknown `word`: "did you mean `a`, `b` or `c`?", or None."""
     found = [f"`{name}`" for name in suggest(word, candidates)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import re
@@ -9,9 +10,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple, TextIO
 
+from .diagnostics import Diagnostic, PTXError
+
 STDIN = "<stdin>"
 _OF_TEXT = re.compile(r"(?:^|\s)//|//\s|/\*|[;\0]").search
 """What a line of PTX may have and hardly any file name has."""
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "UTF-8",
+    codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+"""Byte order marks, and the encodings that they stand for."""
 
 
 class Source(NamedTuple):
@@ -37,9 +50,23 @@ def source_of(source: str | os.PathLike[str]) -> Source:
 
 
 def read_file(path: str | os.PathLike[str]) -> str:
-    """The text of a file."""
+    """The text of a file. PTXError where it begins with a byte order mark."""
     with open(path, "rb") as file:
-        return decoded(file.read())
+        data = file.read()
+    return _unmarked(data, os.fspath(path))
+
+
+def _unmarked(data: bytes, name: str) -> str:
+    """The text of bytes. PTXError where they begin with a byte order mark, or as UTF-16 without one."""
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), None)
+    if mark is not None:
+        name_of_mark = f"{_MARKS[mark]} with a byte order mark (the bytes {mark.hex(' ')})"
+        message = f"this is {name_of_mark}, and PTX is ASCII text without one"
+    elif data[:2].count(0) == 1 and len(data) > 2:
+        message = f"this is UTF-16 (byte {data.index(0) + 1} is 00), and PTX is ASCII text"
+    else:
+        return decoded(data)
+    raise PTXError(Diagnostic("error", message, name, 1, 1, "save it as UTF-8 without a byte order mark"))
 
 
 def read_argument(name: str) -> tuple[str, str]:
@@ -96,4 +123,4 @@ def make_output_total() -> None:
 def _standard_input() -> str:
     stream: TextIO = sys.stdin
     buffer: IO[bytes] | None = getattr(stream, "buffer", None)
-    return decoded(buffer.read()) if buffer is not None else stream.read()
+    return _unmarked(buffer.read(), STDIN) if buffer is not None else stream.read()

@@ -130,7 +130,8 @@ class Names:
         if stem in ranges:
             return Fault(f"the range {stem}<> is declared twice in this scope", word=stem)
         numbered = stem[-1].isdecimal()  # legal, but ptxas reads no `%r10` into `%r1<12>`
-        for name in () if numbered else self._own[-1]:
+        # where the first name is taken, ptxas has the range hide it, and looks at no other
+        for name in () if numbered or f"{stem}0" in self._own[-1] else self._own[-1]:
             if name.startswith(stem) and _numbered(name, stem, count):
                 return Fault(f"{name} is declared twice in this scope: it is in {stem}<{count}> too", word=stem)
         if register or numbered:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from ..diagnostics import SimulationError
+from ..diagnostics import SimulationError, install
 from ..disk_cache import Entry, usable_cache
 
 Native = Callable[[int, int, int], int]
@@ -34,7 +34,7 @@ def available() -> bool:
 def _target() -> tuple[Any, Callable[[], Any], str]:
     """(llvmlite.binding, what makes a machine to compile for: the one we run on, with all it has; what code for it depends on)."""
     if not available():
-        raise SimulationError("engine='jit' needs llvmlite: pip install llvmlite, or engine='numpy'")
+        raise SimulationError(f"engine='jit' needs llvmlite: {install('jit')}, or engine='numpy'")
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

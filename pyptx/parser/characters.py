@@ -27,8 +27,14 @@ def foreign_characters(text: str) -> Iterator[Issue]:
         if commented and match[0] != "\0":
             continue
         line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
-        yield Issue(
-            f"the character {match[0][0]!a} may stand in comments only" if match[0] != "\0" else "NUL ends the text",
-            line,
-            column,
-        )
+        yield Issue(_said(match[0][0], place), line, column)
+
+
+def _said(character: str, place: int) -> str:
+    if character == "\0":
+        return "NUL ends the text"
+    if character == "\ufeff" and not place:
+        return "the text begins with a byte order mark (U+FEFF); PTX has none"
+    if "\udc80" <= character <= "\udcff":
+        return f"the byte 0x{ord(character) - 0xDC00:02x} is not UTF-8, and may stand in comments only"
+    return f"the character {character!a} may stand in comments only"

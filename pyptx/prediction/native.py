@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..diagnostics import SimulationError
+from ..diagnostics import SimulationError, install
 from ..numerics.llvm import available, compile_kept
 
 __all__ = ["Bytes", "Halves", "Ints", "NativeFunction", "Reals", "Words", "as_bits", "as_float", "native", "popcount"]
@@ -113,7 +113,7 @@ class NativeFunction:
     def native(self, *arguments: Any) -> int:
         """A call of the native form. SimulationError without llvmlite."""
         if not available():
-            raise SimulationError("a prediction needs llvmlite: pip install 'pyptx[jit]'")
+            raise SimulationError(f"a prediction needs llvmlite: {install('jit')}")
         words: list[bytes] = []
         for (name, type), value in zip(self.parameters, arguments, strict=True):
             if type.endswith("*"):

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ..diagnostics import Diagnostic, PTXError
+from ..diagnostics import Diagnostic, PTXError, install
 from ..disk_cache import DiskCache, Entry, usable_cache
 from .ptxas import PtxasResult, ResourceUsage, ToolNotFound, _read_diagnostics, _read_usage, assemble, tool_version
 
@@ -153,7 +153,7 @@ def _first_compiler() -> str:
     if not found:
         raise NoCompiler(
             "no compiler for PTX: neither nvJitLink nor ptxas was found. "
-            "pip install '.[cuda]' (nvJitLink, in process) or '.[ptxas]' in the folder of pyptx's sources, "
+            f"{install('cuda')} (nvJitLink, in process), or {install('ptxas')}, "
             "or put a CUDA toolkit's ptxas on PATH"
         )
     return found[0]
@@ -188,9 +188,7 @@ def _run_nvjitlink(ptx: str, arch: str, options: Sequence[str], filename: str | 
     try:
         link: Any = import_module("cuda.bindings.nvjitlink")
     except ImportError as error:
-        raise NoCompiler(
-            f"nvJitLink needs cuda-bindings ({error}): pip install '.[cuda]' in the folder of pyptx's sources"
-        ) from None
+        raise NoCompiler(f"nvJitLink needs cuda-bindings ({error}): {install('cuda')}") from None
     source = ptx.encode("utf-8", "surrogateescape")
     words = [f"-arch={arch}", "-verbose", *(_link_option(o) for o in options)]
     failure: str | None = None
@@ -199,9 +197,7 @@ def _run_nvjitlink(ptx: str, arch: str, options: Sequence[str], filename: str | 
         handle = link.create(len(words), words)
     except Exception as error:
         if type(error).__name__ != "nvJitLinkError":  # the library itself is missing or broken
-            raise NoCompiler(
-                f"nvJitLink cannot be loaded ({error}): pip install '.[cuda]' in the folder of pyptx's sources"
-            ) from None
+            raise NoCompiler(f"nvJitLink cannot be loaded ({error}): {install('cuda')}") from None
         message = f"nvJitLink {compiler_version('nvjitlink')} refused {' '.join(words)}: {error}"
         return PtxasResult(False, None, (Diagnostic("error", message, filename),))
     try:

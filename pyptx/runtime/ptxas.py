@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ..diagnostics import Diagnostic, PTXError, Severity
+from ..diagnostics import Diagnostic, PTXError, Severity, install
 
 __all__ = [
     "PtxasResult",
@@ -74,8 +74,7 @@ def _find_tool(name: str, override: str | None, path: str | None) -> str:
     if found := shutil.which(name, path=path):
         return found
     raise ToolNotFound(
-        f"{name} was not found (looked at ${name.upper()}, the NVIDIA wheels, $CUDA_HOME and PATH): "
-        "pip install '.[ptxas]' in the folder of pyptx's sources"
+        f"{name} was not found (looked at ${name.upper()}, the NVIDIA wheels, $CUDA_HOME and PATH): " + install("ptxas")
     )
 
 

@@ -174,6 +174,7 @@ class Environment(dict[str, Reg]):
         self._ranges: dict[str, Range] = {}
         self._bare = False  # whether a range has a name without a percent sign, which other words may have
         self._declared: set[tuple[str, int]] = set()  # (range, scope)
+        self._padded: set[str] = set()  # declared names such as %r00
         self._hidden: set[str] = set()  # names that a label or variable has taken from a register
         self._stack: list[_Scope] = []
         self._scopes: dict[int, _Scope] = {}  # the same by their ordinals
@@ -289,6 +290,8 @@ class Environment(dict[str, Reg]):
                 return f"register {name} is declared twice in this scope"
             self._log(name)
             self[name] = Reg(name, register_class, self.scope)
+            if _is_padded(name):
+                self._padded.add(name)
             return None
         if (name, self.scope) in self._declared:
             return f"register range {name}<> is declared twice in this scope"
@@ -299,14 +302,16 @@ class Environment(dict[str, Reg]):
         made = Range(register_class, count, self.scope, self._ranges.get(name))
         if self._stack:
             self._stack[-1].ranges[name] = made.outer
-            self._uncover(name, made)
+        self._uncover(name, made)
         self._ranges[name] = made
         return None
 
     def _uncover(self, stem: str, made: Range) -> None:
-        """Take away the registers that a range of an inner scope hides."""
-        names = [f"{stem}{i}" for i in range(made.count)] if made.count <= len(self) else list(self)
-        for name in names:
+        """Take away the registers that a range hides: those of outer scopes, and of its own the first one and padded names."""
+        names = [f"{stem}0"]
+        if self._stack:
+            names = [f"{stem}{i}" for i in range(made.count)] if made.count <= len(self) else list(self)
+        for name in dict.fromkeys((*names, *self._padded)):
             if dict.__contains__(self, name) and _is_of(name, stem, made.count):
                 self._log(name)
                 del self[name]
@@ -364,7 +369,6 @@ def _is_padded(name: str) -> bool:
 
 
 def _is_of(name: str, stem: str, count: int) -> bool:
-    """Whether a name is of a range."""
+    """Whether a name is of a range, as `%r01` is of `%r<2>`."""
     digits = name[len(stem) :]
-    numbered = name.startswith(stem) and digits.isdecimal() and len(digits) < 12
-    return numbered and str(int(digits)) == digits and int(digits) < count
+    return name.startswith(stem) and digits.isdecimal() and len(digits.lstrip("0")) < 12 and int(digits) < count

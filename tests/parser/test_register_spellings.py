@@ -9,6 +9,7 @@ from xdsl.context import Context
 import pyptx
 from pyptx.passes.registry import PASSES
 from pyptx.passes.verify import module_diagnostics
+from pyptx.tools.ptxas import ToolNotFound, assemble
 
 TEXT = """.version 8.0
 .target sm_80
@@ -67,6 +68,30 @@ def test_other_padded_names_are_told_at_their_place(declared: str, line: str, wr
     (found,) = [d for d in pyptx.diagnose(text) if d.severity == "error"]
     assert (found.line, found.message) == (5, wrong)
     assert line[(found.column or 0) - 1] == "%"
+
+
+@pytest.mark.parametrize(
+    ("body", "legal"),
+    [
+        (".reg .pred %r00; .reg .b32 %r<4>; mov.b32 %r00, 1;", True),  # the later declaration has the name
+        (".reg .pred %r00; .reg .b32 %r<4>; setp.eq.u32 %r00, 1, 1;", False),
+        (".reg .b32 %r<4>; .reg .pred %r00;", False),
+        (".reg .pred %r00; setp.eq.u32 %r00, 1, 1; .reg .b32 %r<4>; mov.b32 %r00, 1;", True),
+        (".reg .pred %r00; { .reg .b32 %r<4>; mov.b32 %r00, 1; } setp.eq.u32 %r00, 1, 1;", True),
+        (".reg .pred %r04; .reg .b32 %r<4>; mov.b32 %r04, 1;", False),
+        (".reg .pred %r0; .reg .b32 %r<4>; mov.b32 %r0, 1;", True),  # a range hides its first name alone
+        (".reg .pred %r0; .reg .b32 %r<4>; setp.eq.u32 %r0, 1, 1;", False),
+        (".reg .pred %r1; .reg .b32 %r<4>;", False),
+        (".reg .b32 %r<4>; .reg .pred %r0;", False),
+    ],
+)
+def test_names_next_to_a_range_are_judged_as_by_ptxas(body: str, legal: bool) -> None:
+    text = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{{\n{body}\nret;\n}}\n"
+    assert legal == (not [d for d in pyptx.diagnose(text) if d.severity == "error"])
+    try:
+        assert assemble(text, "sm_90a", check_only=True).ok == legal
+    except ToolNotFound:
+        pass
 
 
 @pytest.mark.parametrize("place", ["body", "module"])

@@ -154,3 +154,30 @@ def test_a_dash_is_standard_input_for_the_optimiser() -> None:
     done = run("-", "-t", "ptx", data=LATIN, tool="pyptx.tools.opt")
     assert done.returncode == 0
     assert done.stdout == LATIN
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("utf-8-sig", "UTF-8 with a byte order mark (the bytes ef bb bf)"),
+        ("utf-16", "UTF-16 with a byte order mark (the bytes ff fe)"),
+        ("utf-32", "UTF-32 with a byte order mark (the bytes ff fe 00 00)"),
+        ("utf-16-le", "UTF-16 (byte 2 is 00)"),
+        ("utf-16-be", "UTF-16 (byte 1 is 00)"),
+    ],
+)
+def test_other_encodings_are_named_once(encoding: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_bytes(TEXT.encode(encoding))
+    with pytest.raises(PTXError) as caught:
+        pyptx.load(file)
+    (found,) = caught.value.diagnostics
+    assert said in found.message and (found.line, found.column) == (1, 1)
+
+
+def test_a_byte_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_bytes(TEXT.encode().replace(b"ret", b"r\xe9t"))
+    with pytest.raises(PTXError, match="byte 0xe9, which is not UTF-8"):
+        pyptx.parse(file)
+    assert any("0xe9" in d.message for d in pyptx.diagnose(file))

@@ -590,7 +590,7 @@ class OperandParser:
             elif depth == 0 and token in (",", ";"):
                 break
             elif kind in ("str", "bad") or (kind == "id" and token != "WARP_SZ"):
-                raise SyntaxProblem(f"unexpected {token!r} in a constant", self.at)
+                raise SyntaxProblem(f"unexpected {_shown(token)} in a constant", self.at)
             self.at += 1
         if start == self.at:
             found = repr(self._peek()) if self.at < self.end else "the end of the statement"
@@ -616,6 +616,13 @@ def parse_layout(text: str) -> Layout:
         return SpecialRegister(name) if name[0] == "%" else Symbol(name)
 
     return OperandParser(tokens, 0, len(tokens), classify, call=call, gaps=gaps, marks=True).layout()
+
+
+def _shown(token: str) -> str:
+    """A token in a message: bytes that are not UTF-8 by their numbers."""
+    if "\udc80" <= token[:1] <= "\udcff":
+        return f"byte 0x{ord(token[0]) - 0xDC00:02x}, which is not UTF-8,"
+    return repr(token)
 
 
 def plain_name(name: str) -> str:

@@ -19,7 +19,7 @@ from ...ssa.statement import Reg as Variable
 from ...ssa.statement import Shape
 from ...types import PtxType, b32, pred
 from .nonvalue import NotAValue, NoTruth, as_int
-from .trace import ALLOC_PREFIXES, PREFIXES, NoIndex, NotABool, OutOfRange, Trace, current
+from .trace import ALLOC_PREFIXES, PREFIXES, InvalidTypeError, NotABool, OutOfRange, Trace, current
 
 __all__ = ["Guard", "NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar"]
 
@@ -75,7 +75,7 @@ class Reg:
         )
 
     def __index__(self) -> int:
-        raise NotABool(
+        raise InvalidTypeError(
             current().diagnostic(
                 f"{self!r} has no value while the kernel is traced: Python's range, indexing and int() cannot use it",
                 "loop with `for i in ptx.range_(n):`, address memory with ptx.addr(base + offset)",
@@ -83,7 +83,7 @@ class Reg:
         )
 
     def __float__(self) -> float:
-        raise NotABool(
+        raise InvalidTypeError(
             current().diagnostic(
                 f"{self!r} has no value while the kernel is traced: Python's float() and math cannot use it",
                 functions_of(self.dtype)
@@ -93,7 +93,7 @@ class Reg:
         )
 
     def __int__(self) -> int:
-        raise NotABool(
+        raise InvalidTypeError(
             current().diagnostic(
                 f"{self!r} has no value while the kernel is traced: Python's int() cannot use it",
                 f"convert it: d = reg.scalar(s32); ptx.cvt(s32, {self.dtype}, d, a)",
@@ -430,7 +430,7 @@ class RegArray(NotAValue):
             return part
         index = as_int(index)
         if not isinstance(index, int):
-            raise NoIndex(
+            raise InvalidTypeError(
                 current().diagnostic(
                     f"a register array is indexed with a Python int, not {type(index).__name__}: registers have no address",
                     "loop with Python's range, choose with ptx.selp, or keep the elements in shared memory",

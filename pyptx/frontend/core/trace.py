@@ -491,8 +491,8 @@ class OutOfRange(PTXError, IndexError):
     """An index that a register array or an allocation does not have."""
 
 
-class NoIndex(PTXError, TypeError):
-    """Something that is not an index where one is needed."""
+class InvalidTypeError(PTXError, TypeError):
+    """Something of a type that cannot be used here: as an index, a number, an argument."""
 
 
 def current() -> Trace:

@@ -11,23 +11,23 @@ from typing import Any
 
 from ...diagnostics import PTXError, did_you_mean
 from ..core.registers import Reg, functions_of
-from ..core.trace import NoIndex, OutOfRange, Trace
+from ..core.trace import InvalidTypeError, OutOfRange, Trace
 
 __all__ = ["at_the_kernels_line"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
-class BadValue(PTXError, ValueError):
+class InvalidValueError(PTXError, ValueError):
     """An argument has a value that it cannot have."""
 
 
-class NoSuchName(PTXError, AttributeError):
+class UnknownNameError(PTXError, AttributeError):
     """A name that pyptx does not have."""
 
 
 _KINDS: tuple[tuple[type[Exception], type[PTXError]], ...] = (
-    (ValueError, BadValue), (TypeError, NoIndex), (IndexError, OutOfRange), (AttributeError, NoSuchName),
+    (ValueError, InvalidValueError), (TypeError, InvalidTypeError), (IndexError, OutOfRange), (AttributeError, UnknownNameError),
 )  # fmt: skip
 
 
@@ -83,6 +83,8 @@ def _advice(error: Exception) -> str | None:
     name = str(error.name)
     if isinstance(error.obj, Reg) and name in _MATHEMATICS:
         return functions_of(error.obj.dtype)
+    if "did you mean" in str(error):  # the object itself says what comes close
+        return None
     return did_you_mean(name, [n for n in dir(error.obj) if n[0] != "_"]) or None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ...diagnostics import install
+
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -16,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        message = "completion scripts need shtab: pip install '.[completion]' in the folder of pyptx's sources"
+        message = f"completion scripts need shtab: {install('completion')}"
         print(f"pyptx: {message}", file=sys.stderr)
         return 2
     from ..cli import COMMANDS, make_parser

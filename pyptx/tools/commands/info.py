@@ -8,6 +8,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from ... import __version__
+from ...diagnostics import install
 from ..ptxas import ToolNotFound, find_tool, tool_version
 
 
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             facts[tool] = f"{tool_version(tool)} ({find_tool(tool)})"
         except ToolNotFound:
-            facts[tool] = "not found; pip install '.[ptxas]' in the folder of pyptx's sources brings it"
+            facts[tool] = f"not found; {install('ptxas')} brings it"
     facts["gpu"] = _gpu()
     if options.json:
         print(json.dumps(facts, indent=1))

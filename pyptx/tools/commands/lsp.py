@@ -6,6 +6,8 @@ import argparse
 import logging
 import sys
 
+from ...diagnostics import install
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1 instead of standard input")
@@ -21,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         if error.name not in ("pygls", "lsprotocol"):
             raise
         print(
-            "pyptx: the language server needs pygls: pip install '.[lsp]' in the folder of pyptx's sources",
+            f"pyptx: the language server needs pygls: {install('lsp')}",
             file=sys.stderr,
         )
         return 2
