@@ -72,8 +72,11 @@ def test_reverse_postorder() -> None:
             assert all(place[p] < place[b] for b in order for p in before[b])
 
 
+REGISTERS = ".reg .pred %p<3>;\n.reg .b32 %r<4>;\n"
+
+
 def blocks_of(body: str) -> list[list[str]]:
-    text = f".version 8.0\n.target sm_80\n.entry k()\n{{\n.reg .pred %p<3>;\n.reg .b32 %r<4>;\n{body}\nret;\n}}\n"
+    text = f".version 8.0\n.target sm_80\n.entry k()\n{{\n{body}\nret;\n}}\n"
     module = pyptx.parse(text, verify=True).body.block.first_op
     assert isinstance(module, ModuleOp)
     (function,) = module.functions
@@ -91,6 +94,13 @@ def test_the_entry_is_no_target_of_a_branch() -> None:
     """MLIR: an entry block has no predecessors, however short what precedes the loop is."""
     loop = "add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, 9;\n@%p1 bra L;"
     for before in ([], ["mov.b32 %r1, 0;"], ["mov.b32 %r1, 0;", "mov.b32 %r2, 0;"]):
-        entry, *others = blocks_of("\n".join([*before, "L:", loop]))
+        entry, *others = blocks_of(REGISTERS + "\n".join([*before, "L:", loop]))
         assert entry == ["mov"] * len(before)
         assert [op for block in others for op in block][:3] == ["label", "add", "setp"]
+
+
+def test_nor_is_an_entry_of_one_statement() -> None:
+    for before in ("", "bar.sync 0;", ".reg .b32 %r;"):
+        entry, loop, *_ = blocks_of(f"{before}\nL:\nbar.sync 1;\nbra L;")
+        assert entry == ["bar"] * before.startswith("bar")
+        assert loop == ["label", "bar", "bra"]
