@@ -114,13 +114,16 @@ def summary(name: str, found: list[Compared]) -> str:
 
 
 def rank_correlation(found: list[Compared]) -> float:
-    """Spearman's, of predicted and measured times."""
+    return rank_of([c.ratio * c.measured_us for c in found], [c.measured_us for c in found])
+
+
+def rank_of(predicted: list[float], measured: list[float]) -> float:
+    """Spearman's rank correlation."""
 
     def ranks(values: list[float]) -> list[int]:
         return [sorted(values).index(v) for v in values]
 
-    a, b = ranks([c.ratio * c.measured_us for c in found]), ranks([c.measured_us for c in found])
-    n = len(found)
+    a, b, n = ranks(predicted), ranks(measured), len(measured)
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (n * (n * n - 1)) if n > 2 else math.nan
 
 

@@ -153,7 +153,7 @@ CARDS = (
          Fact(1.55, "WAY", "sourced", 0.02), aliases=("H100", "H100 SXM5 80GB", "H100 SXM5")),
     Card("H100 PCIe", "sm_90a", _wp(114), _wp(1.755), _wp(2039), _wp(50), _wp(350), _per_sm(114)),
     Card("H200", "sm_90a", _wp(132), _wp(1.98), _wp(4800), _wp(50), _wp(700), _per_sm(132), Fact(1.55, "WAY, of H100 SXM", "assumed", 0.05)),
-    Card("B200", "sm_100a", _wp(148), _wp(1.965), _wp(8000), _wp(126.5), _wp(1000), _per_sm(148)),
+    Card("B200", "sm_100a", _wp(148), _wp(1.965), _wp(8000), _wp(126.5), _wp(1000), _per_sm(148, 64)),
     Card("RTX 5090", "sm_120a", _wp(170), _wp(2.407), _wp(1792), _wp(96), _wp(575), Fact(4096, "WAY, of the RTX PRO 6000", "assumed", 0.2),
          tensor_factor=0.5, dram_mixed=Fact(0.73, "ROWS", "fitted", 0.04)),
     Card("RTX PRO 6000 Max-Q", "sm_120a", _wp(188), Fact(2.28, "WAY", "sourced"), _wp(1792), _wp(128), _wp(300),

@@ -1,4 +1,4 @@
-"""The warps of one CTA, run for what decides time: branches and addresses.
+"""The warps of one CTA, or of a cluster of CTAs, run for what decides time: branches and addresses.
 
 Integers, predicates and single-precision floats are computed; results of what is not (tensor cores, halves, doubles) are marked
 as unknown, and so is all that derives from them. A branch or an address that depends on an unknown value is counted. Loads read
@@ -8,9 +8,10 @@ the launch's memory; stores to global memory are not performed, since the argume
 from __future__ import annotations
 
 from . import codes as e
+from .asynchronous import do_asynchronous, release_mbarriers
+from .layout import NONE
 from .memories import do_memory, note
 from .native import Bytes, Halves, Ints, Words, native, popcount
-from .replay import NONE
 from .warps import compute, mark, place, predicate_mask, sources_unknown
 
 
@@ -62,7 +63,7 @@ def do_barrier(
     expected = code[row + e.E_Y] // 32
     if code[row + e.E_B] >= 0:
         expected = regs[place(code[row + e.E_B], warp, meta[e.M_WARPS])] // 32
-    number = number & 15
+    number = (number & 15) + 16 * (warp // meta[e.M_CTA_WARPS])
     note(index, warp, NONE, 0, number, expected, records, owners, states, meta)
     barriers[2 * number] += 1
     barriers[2 * number + 1] = expected
@@ -138,7 +139,7 @@ def flow(
 def step(
     warp: int, code: Ints, regs: Words, preds: Ints, pcs: Ints, states: Ints, unknown: Bytes, marks: Ints, ranges: Ints, bank: Words,
     dirty: Bytes, bytes: Bytes, words: Words, addresses: Ints, banks: Ints, found: Ints, lines: Ints, records: Halves, owners: Halves,
-    counts: Ints, flagged: Ints, barriers: Ints, local: int, meta: Ints,
+    counts: Ints, flagged: Ints, barriers: Ints, sync: Ints, local: int, meta: Ints,
 ) -> int:  # fmt: skip
     """One instruction of a warp."""
     index = next_instruction(warp, pcs, states)
@@ -167,6 +168,16 @@ def step(
             records, owners, states, flagged, meta,
         )  # fmt: skip
         return e.ENDED
+    if mask and what >= e.FIRST_ASYNC:
+        passed = do_asynchronous(
+            index, row, warp, mask, code, regs, preds, ranges, bank, dirty, bytes, words, sync, records, owners, states, meta
+        )  # fmt: skip
+        if not passed:  # the warp waits, and executes the instruction again
+            for lane in range(32):
+                if active >> lane & 1:
+                    pcs[warp * 32 + lane] = index
+        mark(row, warp, 0, code, marks, unknown)
+        return e.ENDED
     note(index, warp, NONE, 0, 0, 0, records, owners, states, meta)
     if mask == 0:
         return e.ENDED
@@ -178,13 +189,14 @@ def step(
 
 
 @native
-def release_barriers(warps: int, states: Ints, barriers: Ints) -> int:
+def release_barriers(warps: int, states: Ints, barriers: Ints, meta: Ints) -> int:
     """Let the warps go on whose barrier is full; how many."""
-    alive = 0
-    for w in range(warps):
-        alive += int(states[w * e.STATE + e.T_STATUS] != e.FINISHED)
     released = 0
-    for number in range(16):
+    for number in range(16 * meta[e.M_RANKS]):
+        alive = 0
+        first = number // 16 * meta[e.M_CTA_WARPS]
+        for w in range(first, first + meta[e.M_CTA_WARPS]):
+            alive += int(states[w * e.STATE + e.T_STATUS] != e.FINISHED)
         expected = barriers[2 * number + 1] if barriers[2 * number + 1] > 0 else alive
         if barriers[2 * number] > 0 and barriers[2 * number] >= expected:
             barriers[2 * number] = 0
@@ -199,7 +211,7 @@ def release_barriers(warps: int, states: Ints, barriers: Ints) -> int:
 def emulate(
     code: Ints, regs: Words, preds: Ints, pcs: Ints, states: Ints, unknown: Bytes, marks: Ints, ranges: Ints, bank: Words,
     dirty: Bytes, bytes: Bytes, words: Words, addresses: Ints, banks: Ints, found: Ints, lines: Ints, records: Halves, owners: Halves,
-    counts: Ints, flagged: Ints, barriers: Ints, local: int, meta: Ints,
+    counts: Ints, flagged: Ints, barriers: Ints, sync: Ints, local: int, meta: Ints,
 ) -> int:  # fmt: skip
     """Run the warps of a CTA, one until it waits, then the next."""
     warps = meta[e.M_WARPS]
@@ -216,12 +228,12 @@ def emulate(
                     return e.FULL
                 result = step(
                     warp, code, regs, preds, pcs, states, unknown, marks, ranges, bank, dirty, bytes, words, addresses, banks, found,
-                    lines, records, owners, counts, flagged, barriers, local + warp * e.LOCAL_WORDS * 128, meta,
+                    lines, records, owners, counts, flagged, barriers, sync, local + warp * e.LOCAL_WORDS * 128, meta,
                 )  # fmt: skip
                 if result != e.ENDED:
                     return result
             alive += int(states[s + e.T_STATUS] != e.FINISHED)
         if alive == 0:
             return e.ENDED
-        if not release_barriers(warps, states, barriers) and not ran:
+        if not release_barriers(warps, states, barriers, meta) + release_mbarriers(warps, states, sync) and not ran:
             return e.STUCK

@@ -23,14 +23,14 @@ __all__ = ["Encoded", "encode"]
 
 SPECIALS = (
     "SR_TID.X", "SR_TID.Y", "SR_TID.Z", "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_LANEID", "SR_WARPID", "SR_SWINHI", "SR_LTMASK",
-    "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_EQMASK", "SR_CgaCtaId", "SR_SMEMSZ", "SR_TID",
+    "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_EQMASK", "SR_CgaCtaId", "SR_SMEMSZ", "SR_TID", "SR_CgaSize",
 )  # fmt: skip
 """Those that have slots; others read as zero."""
 _UNIFORM = ("U", "R2UR", "S2UR", "LDCU", "VOTEU")
 """How the opcodes of instructions begin that run once for all lanes."""
 _NO_CODE = frozenset(
     "NOP WARPSYNC YIELD DEPBAR LDGDEPBAR MEMBAR ERRBAR CCTL CCTLL CCTLT NANOSLEEP BMOV FENCE WARPGROUP WARPGROUPSET ARRIVES "
-    "UTMACMDFLUSH UTMACCTL UTMAPF ACQBULK PREEXIT DEPCHK USETMAXREG BPT".split()
+    "UTMACMDFLUSH UTMACCTL UTMAPF ACQBULK PREEXIT DEPCHK UVIRTCOUNT CGAERRBAR BPT".split()
 )
 """Opcodes that neither write a register nor change the flow of control."""
 
@@ -87,6 +87,8 @@ class Encoder:
     def source(self, row: Ints, column: int, operand: Operand | None, more: int = 0, real: bool = False) -> None:
         """`column`: 0, 1 or 2 for A, B, C."""
         slot, flags = self.slot(operand, real)
+        if slot == e.ZERO:
+            more &= ~e.WIDE  # the slot after it is another register
         row[e.E_A + column] = slot
         row[e.E_FA + column] = flags | more
 
@@ -244,7 +246,7 @@ def _multiply(at: Encoder, row: Ints, i: Instruction) -> None:
         written(row, i.operands[0])
         at.source(row, 0, sources[0], signed)
         at.source(row, 1, sources[1], signed)
-        at.source(row, 2, sources[2])
+        at.source(row, 2, sources[2], e.WIDE)
     else:
         operation(row, e.V_MAD)
         written(row, i.operands[0])

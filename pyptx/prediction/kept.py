@@ -25,7 +25,7 @@ def kept_or_made(parts: Iterable[object], geometry: Geometry, make: Callable[[],
     if disk is None or sum(b.size for b in geometry.buffers) > MOST_BYTES:
         return make()
     digest = hashlib.blake2b(_sources(), digest_size=32)
-    for part in (*parts, geometry.grid, geometry.block, geometry.shared, geometry.parameters):
+    for part in (*parts, geometry.grid, geometry.block, geometry.cluster, geometry.shared, geometry.parameters):
         digest.update(part if isinstance(part, bytes) else repr(part).encode("utf-8", "surrogateescape"))
         digest.update(b"\0")
     for buffer in geometry.buffers:

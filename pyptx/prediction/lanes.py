@@ -244,7 +244,7 @@ def value(op: int, a: int, b: int, c: int, x: int, y: int, i: int, j: int) -> in
     if op == e.V_MAD:
         return a * b + c + i
     if op == e.V_HIGH:
-        return logical_right(a * b, 32) + c + i
+        return logical_right(a * b + c, 32) + i
     if op == e.V_LEA:
         return ((a << x) & e.M32) + b + i
     if op == e.V_LEA_HIGH:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from . import codes as e
 from .accesses import coalesce, wavefronts
 from .lanes import fetch
+from .layout import ASYNC_COPY, LOAD, LOCAL, RECORD, REDUCTION, SHARED, STORE
 from .native import Bytes, Halves, Ints, Words, native, popcount
-from .replay import ASYNC_COPY, LOAD, LOCAL, RECORD, REDUCTION, SHARED, STORE
 from .warps import mark, place
 
 
@@ -18,6 +18,12 @@ def host_of(address: int, width: int, ranges: Ints, meta: Ints) -> int:
         if address >= base and address + width <= base + ranges[3 * k + 1]:
             return ranges[3 * k + 2] + address - base if ranges[3 * k + 2] else 0
     return 0
+
+
+@native
+def shared_offset(address: int, warp: int, meta: Ints) -> int:
+    """Where an address of its own shared memory is, for a warp, in the shared memories of its cluster."""
+    return (address & 0xFFFFFF) + warp // meta[e.M_CTA_WARPS] * e.SHARED_BYTES
 
 
 @native
@@ -80,7 +86,7 @@ def do_load(
                 if space == e.S_GENERIC and address >> 32 == meta[e.M_WINDOW]:
                     space = e.S_SHARED
                 if space == e.S_SHARED:
-                    offset = (address + k) & 0xFFFFFF
+                    offset = shared_offset(address + k, warp, meta)
                     if offset + 4 <= meta[e.M_SHARED_SIZE]:
                         host = meta[e.M_SHARED] + offset
                         unknown = unknown | dirty[offset >> 2]
@@ -118,7 +124,7 @@ def do_store(
                 v = 0 if code[row + e.E_C] == e.ZERO else regs[c + 8 * k + lane]
                 host = 0
                 if space == e.S_SHARED:
-                    offset = (address + k) & 0xFFFFFF
+                    offset = shared_offset(address + k, warp, meta)
                     if offset + 4 <= meta[e.M_SHARED_SIZE]:
                         host = meta[e.M_SHARED] + offset
                         dirty[offset >> 2] = flag
@@ -179,7 +185,7 @@ def do_copy(
         found[8 + lane] = (regs[c + lane] + code[row + e.E_OP]) & 0xFFFFFF
         if mask >> lane & 1:
             for k in range(0, width, 4):
-                dirty[min(found[8 + lane] + k, meta[e.M_SHARED_SIZE] - 1) >> 2] = 1
+                dirty[min(shared_offset(found[8 + lane] + k, warp, meta), meta[e.M_SHARED_SIZE] - 1) >> 2] = 1
     waves = copy_wavefronts(mask, width, found, addresses, banks)
     coalesce(addresses, mask, lines, meta[e.M_LINES], found)
     return note(index, warp, ASYNC_COPY, waves, found[0], found[1], records, owners, states, meta)

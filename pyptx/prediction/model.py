@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis.occupancy import occupancy
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, SimulationError
 from ..sass import Function
 from . import codes as e
-from . import replay as r
+from . import layout as r
 from . import sm
 from .bounds import Counted, bound
 from .cards import Card
 from .emulation import Emulated, Emulator, Geometry, join
 from .facts import Fact
+from .layout import Stall, Unit
 from .loops import Loop, heaviest, loops
 from .native import Reals
-from .pipes import SUBCORES, WARP, asynchronous, table
+from .pipes import SUBCORES, WARP, asynchronous, not_replayed, table
 from .places import Places, Waits, by_line, by_loop, by_source
-from .replay import Stall, Unit
 from .result import Prediction
 from .timeline import Timeline, timeline_of
 from .unended import unended
@@ -39,6 +39,8 @@ LOGGED = 400_000
 """Instructions of warps that a timeline has at most."""
 BUDGET = 400_000
 """Instructions of warps that one replay should have at most."""
+ASYNCHRONOUS_BUDGET = 1_000_000
+"""Of kernels whose warps wait for copies: they are cut in time, not in iterations of a loop, since their warps are in different loops."""
 FEW, MORE = 6, 12
 """Iterations of a loop that is shortened: two replays and a line through them."""
 THIRD = 18
@@ -53,6 +55,14 @@ MODEL_ERROR = 0.88, 1.25
 """What the range adds for the model itself (the errors of docs/prediction.md, most of which are too small times)."""
 LIMITED_MS = 1.0
 """The power limit lowers the clock of kernels that take longer."""
+COPY_LATENCY = Fact(250, "HOP and MBB: tensor copies against loads", "derived", 0.3)
+COPY_INTERVAL = Fact(16, "NONE", "assumed", 0.5)
+WAKE = Fact(30, "NONE", "assumed", 0.5)
+"""From the end of an mbarrier's phase to the next instruction of a warp that waits for it."""
+REMOTE = Fact(180, "HOP", "recalled", 0.2)
+"""An arrival at the mbarrier of another SM."""
+MATRIX_LATENCY = Fact(136, "MBB", "derived", 0.1)
+"""Of a tcgen05.mma, past the cycles that it takes the tensor cores for."""
 PER_CLOCK_AND_SM = 64
 """Bytes from L2 to one SM."""
 NAMES = {
@@ -63,6 +73,7 @@ NAMES = {
 REASONS = {
     Stall.NOT_SELECTED: "not selected", Stall.BARRIER: "barrier", Stall.FIXED_LATENCY: "fixed latency", Stall.SCOREBOARD: "memory or scoreboard",
     Stall.MEMORY_QUEUE: "memory queue", Stall.PIPE: "pipe busy", Stall.REGISTER_PORT: "register port", Stall.GROUP: "copies in flight",
+    Stall.MBARRIER: "mbarrier", Stall.MATRICES: "matrix instructions in flight",
 }  # fmt: skip
 
 
@@ -80,6 +91,12 @@ def _sectors(part: Emulated, kinds: tuple[int, ...], once: bool) -> NDArray[np.i
     lines, keys = part.lines[at], np.repeat(found[:, r.INDEX], counts) << SECTOR_BITS
     each = np.concatenate([(keys + lines[:, 0] * 4 + s)[lines[:, 1] >> s & 1 == 1] for s in range(4)])
     return np.unique(each) if once else each
+
+
+def _boxes(part: Emulated) -> NDArray[np.int64]:
+    """Instruction and box of each tensor copy."""
+    found = part.records[part.records[:, r.ACCESS] == r.TENSOR_LOAD].astype(np.int64)
+    return np.unique((found[:, r.INDEX] << SECTOR_BITS) + found[:, r.FIRST_LINE])
 
 
 def _first_touches(parts: Sequence[NDArray[np.int64]], share: float) -> tuple[dict[int, float], float]:
@@ -154,9 +171,13 @@ class Model:
                 f"registers each and {geometry.shared:,} bytes of shared memory"
             )
         self.resident = fit.ctas
-        self.sms = round(card.sms.value)
-        self.each = math.ceil(geometry.ctas / self.sms)
-        """CTAs of the SM that has most."""
+        self.ranks = geometry.ranks
+        self.sms = round(card.sms.value) // self.ranks
+        """Of the card; of a card whose SMs are taken by clusters, groups of them."""
+        self.each = math.ceil(geometry.ctas / self.ranks / self.sms)
+        """CTAs (or clusters) of the SM that has most."""
+        self.asynchronous = bool(asynchronous(function))
+        self.budget = ASYNCHRONOUS_BUDGET if self.asynchronous else BUDGET
         self.emulator = Emulator(function, geometry)
         self.rows, self.no_pipe = table(function, card)
         self.whole = self.emulator.run(self._numbers()[0], record=False)
@@ -168,19 +189,18 @@ class Model:
         self.first_touches, self.first_writes = self._shares()
 
     def _numbers(self) -> list[int]:
-        """CTAs that one SM in the middle of the card gets, or those of the sample."""
+        """CTAs (or clusters) that one SM in the middle of the card gets, or those of the sample."""
+        clusters = self.geometry.ctas // self.ranks
         if self.sample is not None:
-            chosen = np.random.default_rng(0).choice(
-                self.geometry.ctas, min(self.sample, self.geometry.ctas), replace=False
-            )
+            chosen = np.random.default_rng(0).choice(clusters, min(self.sample, clusters), replace=False)
             return [int(n) for n in chosen]
-        start = min(self.sms, self.geometry.ctas) // 2
-        found = list(range(start, self.geometry.ctas, self.sms))[: min(self.each, 4)]
+        start = min(self.sms, clusters) // 2
+        found = list(range(start, clusters, self.sms))[: min(self.each, 4)]
         return found or [0]
 
     def _loop(self) -> Loop | None:
         together = self.whole.executed * min(self.each, 2 * self.resident)
-        if together <= BUDGET:
+        if together <= self.budget or self.asynchronous:
             return None
         return heaviest(loops(self.function, self.whole.counts[:, 0], self.geometry.warps), self.whole.executed)
 
@@ -200,11 +220,10 @@ class Model:
     def _sample(self) -> tuple[list[Emulated], float]:
         """CTAs of a wave, drawn at random, and which share of it they are."""
         g = self.geometry
-        wave = min(g.ctas, self.sms * self.resident)
+        wave = min(g.ctas // self.ranks, self.sms * self.resident)
         chosen = np.random.default_rng(0).choice(wave, min(wave, SAMPLED), replace=False)
-        return [self.emulator.run(int(n), most=g.warps * 200, records=g.warps * 200) for n in chosen], len(
-            chosen
-        ) / wave
+        most = self.emulator.warps * (400 if self.asynchronous else 200)
+        return [self.emulator.run(int(n), most=most, records=most) for n in chosen], len(chosen) / wave
 
     def _shares(self) -> tuple[float, float]:
         """Of the sectors that a wave reads from L2, and of those that it writes, how many nobody else touches at about the same time. Those of
@@ -212,6 +231,9 @@ class Model:
         """
         parts, share = self._sample()
         each, loads = _first_touches([_sectors(p, (r.LOAD, r.ASYNC_COPY), True) for p in parts], share)
+        boxes, copies = _first_touches([_boxes(p) for p in parts], share)
+        each |= boxes
+        loads = copies if boxes else loads
         self.rows[:, r.SHARE] = round(r.WHOLE * loads)
         for index, part in each.items():
             self.rows[index, r.SHARE] = round(r.WHOLE * part)
@@ -246,7 +268,7 @@ class Model:
     def parameters(self, way: int = 0) -> Reals:
         """The parameters of the replay; `way`: -1 with all uncertain numbers at their fast end, 1 at their slow end."""
         a, card = self.card.architecture, self.card
-        active = max(1, min(self.sms, self.geometry.ctas))
+        active = max(1, min(self.sms * self.ranks, self.geometry.ctas))
 
         def at(fact: Fact, faster: int) -> float:
             return fact.value * (1 + way * faster * fact.spread)
@@ -261,19 +283,21 @@ class Model:
             l2_latency=at(a.l2_latency, 1), l2_bytes=min(PER_CLOCK_AND_SM, at(card.l2_bytes, -1) / active),
             dram_latency=max(0.0, at(a.dram_latency, 1) - a.l2_latency.value), dram_bytes=dram,
             dram_reads=0.0 if warm else 1.0, dram_writes=0.0 if warm else self.first_writes, l1_lines=lines, launch=150,
-            barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9,
+            barrier_latency=15, matrix_interval=1, tag_interval=1, store_sector=32, operand_read=9, copy_latency=at(COPY_LATENCY, 1),
+            wake=at(WAKE, 1), remote=at(REMOTE, 1), port_bytes=PER_CLOCK_AND_SM, matrix_latency=MATRIX_LATENCY.value,
+            matrix_shared=128, copy_interval=COPY_INTERVAL.value,
         )  # fmt: skip
 
     def timeline(self) -> Timeline:
         """Of the first CTAs of an SM, two for each that it has room for."""
-        joined = join(self.traces, self.geometry.warps)
+        joined = join(self.traces, self.emulator.warps, self.ranks)
         size = max(1, len(joined.records) // joined.ctas)
         ctas = max(1, min(self.each, 2 * self.resident, LOGGED // size))
         found = sm.run(self.rows, joined, self.parameters(), ctas, self.resident, log=min(LOGGED, size * ctas + size))
         shortened = [f"{ctas} of its {self.each} CTAs"] if ctas < self.each else []
         shortened += [f"{FEW} of {self.loop.trips:,.0f} iterations of a loop"] if self.loop else []
         return timeline_of(
-            found.log, [REASONS[Stall(k)] for k in range(len(Stall))], self.geometry.warps, self.function.name, self.card.name,
+            found.log, [REASONS[Stall(k)] for k in range(len(Stall))], self.emulator.warps, self.function.name, self.card.name,
             ", ".join(shortened),
         )  # fmt: skip
 
@@ -296,9 +320,9 @@ class Model:
 
     def _launch(self, traces: Sequence[Emulated], parameters: Reals) -> Run:
         """All CTAs of the busiest SM: those of two numbers of waves, and a line through them."""
-        joined = join(traces, self.geometry.warps)
+        joined = join(traces, self.emulator.warps, self.ranks)
         size = max(1, len(joined.records) // joined.ctas)
-        affordable = max(self.resident, BUDGET // size)
+        affordable = max(self.resident, self.budget // size)
 
         def run(ctas: int) -> Run:
             found = sm.run(self.rows, joined, parameters, ctas, self.resident)
@@ -318,12 +342,19 @@ def predict_function(
     """The predicted time of a launch; `places` has the lines of the PTX; `counted`: what asynchronous instructions do."""
     ghz = clock or card.boost_ghz.value
     used = registers or function.registers
-    if asynchronous(function):
+    if not_replayed(function):
         return bound(function, geometry, card, ghz, counted)
     try:
         model = Model(function, geometry, card, ghz, used, sample)
     except DidNotEnd as stopped:
         return unended(function, geometry, card, ghz, stopped.seen)
+    except SimulationError as stuck:
+        if not asynchronous(function):
+            raise
+        found = bound(function, geometry, card, ghz, counted)
+        return replace(
+            found, notes=[*found.notes, f"the emulation of its mbarriers stopped: {str(stuck).splitlines()[0]}"]
+        )
     return conclude(model, clock, places or Places())
 
 
@@ -351,7 +382,7 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
     utilisation = _utilisation(out, model)
     busiest = max(utilisation.values(), default=0.0)
     loaded = _loaded_clock(card, middle.cycles / ghz / 1e6, utilisation.get(NAMES[Unit.TENSOR], 0))
-    share = min(model.sms, geometry.ctas)
+    share = min(model.sms * model.ranks, geometry.ctas)
     waits = Waits(function, model.whole.counts[:, 0], middle.stalls, [REASONS[Stall(k)] for k in range(len(Stall))])
     return Prediction(
         kernel=function.name, card=card.name, cycles=None if guessed else round(middle.cycles), low=low, high=high, clock_ghz=ghz,
@@ -359,7 +390,7 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
         stalls=_stalls(middle), lines=by_line(waits, places), sources=by_source(waits, places),
         loops=by_loop(waits, geometry.warps, model.each), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=model.registers,
-        waves=geometry.ctas / (model.sms * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
+        waves=geometry.ctas / (model.sms * model.ranks * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
         l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated,
         fit_error=error if middle.extrapolated else None, notes=notes,
     )  # fmt: skip
@@ -454,6 +485,6 @@ def _binds(utilisation: dict[str, float], shown: Run, model: Model, us: float) -
         return f"{name} ({share:.0%} busy)"
     waits = {k: v for k, v in _stalls(shown).items() if k != "not selected"}
     reason = max(waits, key=lambda k: waits[k], default="issue")
-    waves = model.geometry.ctas / (model.sms * model.resident)
+    waves = model.geometry.ctas / (model.sms * model.ranks * model.resident)
     tail = f"; the last of {math.ceil(waves)} waves is not full" if 0 < waves % 1 < 0.6 and waves < 4 else ""
     return f"latency: warps wait for {reason} ({waits.get(reason, 0):.0%} of their cycles), {name} is {share:.0%} busy{tail}"

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..sass import Function, Immediate, Instruction, Register
-from . import replay as r
+from ..sass import Function, Immediate, Instruction, Keyword, Register
+from . import layout as r
 from .cards import Card
+from .layout import Unit
 from .native import Ints
-from .replay import Unit
 
 __all__ = ["ASYNCHRONOUS", "Use", "asynchronous", "pipe_of", "table", "unit_of", "use_of"]
 
@@ -60,7 +60,12 @@ ASYNCHRONOUS = {
     ),
     "work queue": _opcodes("UGETNEXTWORKID"),
 }
-"""What runs by itself, or waits for that: its time is only bounded (`model`)."""
+"""What runs by itself, or waits for that."""
+REPLAYED = _opcodes(
+    "UTMALDG UTMASTG UTMAREDG SYNCS HGMMA QGMMA IGMMA BGMMA WARPGROUP LDTM STTM LDT STT UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCBAR "
+    "UTCATOMSWS UVIRTCOUNT STAS"
+)
+"""Of those, what the replay knows; the time of kernels with others is only bounded (`bounds`)."""
 WAITS_ONLY = frozenset("UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET ARRIVES UTMACCTL UTMACMDFLUSH".split())
 _ASYNCHRONOUS = {opcode: name for name, opcodes in ASYNCHRONOUS.items() for opcode in opcodes}
 NAMES = {
@@ -74,6 +79,11 @@ _KINDS = {"BAR": r.BARRIER, "LDGDEPBAR": r.COMMIT, "LDSM": r.LDMATRIX, "STSM": r
 def asynchronous(function: Function) -> list[str]:
     """The opcodes of a function that run by themselves, or wait for that."""
     return sorted({i.opcode for i in function if i.opcode in _ASYNCHRONOUS} - WAITS_ONLY)
+
+
+def not_replayed(function: Function) -> list[str]:
+    """The opcodes of a function that keep it from being replayed."""
+    return [opcode for opcode in asynchronous(function) if opcode not in REPLAYED]
 
 
 def unit_of(instruction: Instruction) -> Unit | None:
@@ -101,7 +111,7 @@ def use_of(instruction: Instruction, card: Card) -> Use | None:
     """What an instruction needs on a card; None where its pipe is not known."""
     unit, a = unit_of(instruction), card.architecture
     if unit is None:
-        return None
+        return _asynchronous_use(instruction, card)
     if unit is Unit.FMA:
         interval = _cycles(a.fp32.value) * (2 if instruction.opcode.endswith("2") else 1)
         return Use(unit, interval, 20)
@@ -127,6 +137,43 @@ def use_of(instruction: Instruction, card: Card) -> Use | None:
         return Use(unit, 1, 20, r.WAIT_GROUPS if instruction.opcode == "DEPBAR" else r.PLAIN)
     latency = 28 if instruction.opcode in ("S2R", "CS2R") else 20
     return Use(unit, _cycles(a.integer.value), latency)
+
+
+def _asynchronous_use(instruction: Instruction, card: Card) -> Use | None:
+    """Of what is issued and then works by itself; its own time is the replay's matter (`completions`), but for wgmma."""
+    opcode = instruction.opcode
+    if opcode.endswith("GMMA"):
+        return Use(Unit.TENSOR, wgmma_interval(instruction), WGMMA_LATENCY, r.WARPGROUP_MATRIX)
+    if opcode == "WARPGROUP":
+        return Use(Unit.BRANCH, 1, 20, r.WAIT_MATRICES if "DEPBAR" in instruction.modifiers else r.PLAIN)
+    if opcode in ("LDTM", "LDT", "STTM", "STT"):
+        return Use(Unit.UNIFORM, max(2, registers_of(instruction)), 20 + registers_of(instruction))
+    if opcode not in _ASYNCHRONOUS:
+        return None
+    kind = r.COMMIT if opcode == "UTMACMDFLUSH" else r.PLAIN
+    return Use(Unit.UNIFORM, 2, 22, kind)
+
+
+WGMMA_LATENCY = 24
+"""From the last cycle of a wgmma to its results."""
+SHARED_BYTES_CLOCK = 128
+
+
+def registers_of(instruction: Instruction) -> int:
+    """The registers that a load from tensor memory writes in each lane."""
+    return next((int(m[1:]) for m in instruction.modifiers if re.fullmatch(r"x\d+", m)), 1)
+
+
+def wgmma_interval(instruction: Instruction) -> int:
+    """The cycles of the tensor core of a sub-core: half a cycle for each column of B with 32 bytes of K, or the time that shared memory needs
+    for the operands that lie there, of 64 rows and N columns (HOP).
+    """
+    shape = next((m for m in instruction.modifiers if re.fullmatch(r"64x\d+x\d+", m)), "64x256x16")
+    n = int(shape.split("x")[1])
+    in_registers = isinstance(instruction.operands[1], Register)
+    width = 2 if "SP" in instruction.modifiers else 1
+    read = ((0 if in_registers else 64) + width * n) * 32 / SHARED_BYTES_CLOCK
+    return max(1, round(max(n / 2 * (2 if "TF32" in instruction.modifiers and shape.endswith("x16") else 1), read)))
 
 
 def operations(instruction: Instruction) -> int:
@@ -176,7 +223,11 @@ def table(function: Function, card: Card) -> tuple[Ints, dict[int, str]]:
             row[r.GROUPS] = next((int(o.value) for o in i.operands if isinstance(o, Immediate)), 0)
             if "LE" not in i.modifiers:
                 row[r.KIND] = r.PLAIN
-        if use.unit in _PORTS:
+        elif use.kind == r.WAIT_MATRICES:
+            row[r.GROUPS] = next((int(o.value) for o in i.operands if isinstance(o, Immediate)), 0)
+        elif use.kind == r.WARPGROUP_MATRIX:
+            row[r.GROUPS] = int(any(isinstance(o, Keyword) and o.text.startswith("gsb") for o in i.operands))
+        if use.unit in _PORTS and use.kind != r.WARPGROUP_MATRIX:
             sources = [o for o in i.operands[1:] if not (isinstance(o, Register) and o.file in ("P", "UP"))][:3]
             for column, source in enumerate(sources):
                 if isinstance(source, Register) and source.file == "R" and source.number is not None:

@@ -24,10 +24,10 @@ from ..simulator.launch.prepared import Prepared, prepare
 from ..simulator.machine.global_memory import Allocation, GlobalMemory
 from .bounds import count
 from .cards import Card, card_of
-from .emulation import Buffer, Geometry
+from .emulation import Buffer, Geometry, in_bank
 from .kept import kept_or_made
 from .model import Model, predict_function
-from .pipes import asynchronous
+from .pipes import not_replayed
 from .places import Places
 from .result import Prediction
 from .variants import Question
@@ -80,10 +80,10 @@ def _predict(
     arch = arch_for(launch.target, wanted)
     listing = assemble(launch.text, arch, options=options)
     function = listing[launch.name]
-    geometry = launch.geometry(function.shared_bytes)
+    geometry = launch.geometry(arch, function.shared_bytes)
 
     def made() -> Prediction:
-        counted = count(prepared, geometry) if asynchronous(function) else None
+        counted = count(prepared, geometry) if not_replayed(function) else None
         return predict_function(
             function, geometry, wanted, clock=ghz, places=launch.places, counted=counted, sample=sample
         )
@@ -104,7 +104,7 @@ def _predict(
         )
 
     def model() -> Model | None:
-        if asynchronous(function):
+        if not_replayed(function):
             return None
         return Model(function, geometry, wanted, ghz or wanted.boost_ghz.value, function.registers, sample)
 
@@ -122,14 +122,20 @@ class LaunchOf:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     parameters: bytes
+    slots: tuple[tuple[int, int, int], ...]
+    """Offset, size and alignment of each parameter."""
     allocations: tuple[Allocation, ...]
+    cluster: tuple[int, int, int]
     dynamic: int
     """Bytes of shared memory that the launch adds."""
     places: Places
 
-    def geometry(self, shared: int) -> Geometry:
+    def geometry(self, arch: str, shared: int) -> Geometry:
         buffers = [Buffer(a.base, a.size, a.data) for a in self.allocations]
-        return Geometry(self.grid, self.block, self.parameters, buffers, self.allocations, shared + self.dynamic)
+        parameters = in_bank(arch, self.parameters, self.slots)
+        return Geometry(
+            self.grid, self.block, parameters, buffers, self.allocations, shared + self.dynamic, self.cluster
+        )
 
 
 def launch_of(prepared: Prepared) -> LaunchOf:
@@ -143,10 +149,12 @@ def launch_of(prepared: Prepared) -> LaunchOf:
         contents = loaded.contents[variable.name]
         memory.add(Allocation(variable.name, variable.address, contents, variable.space == "const"))
     parameters = place_arguments(program, prepared.args, memory, (), prepared.options.memory)
+    slots = tuple((p.offset, p.size, p.alignment if p.array else p.size) for p in program.parameters)
     allocations = tuple(a for a in memory.allocations if a.size)
     text = print_module(loaded.module)
     return LaunchOf(
-        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), allocations, launch.dynamic_shared, _places(loaded.module, text)
+        text, prepared.name, loaded.module.target.target, launch.grid, launch.block, parameters.tobytes(), slots, allocations, launch.cluster,
+        launch.dynamic_shared, _places(loaded.module, text),
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..diagnostics import SimulationError
-from . import replay as sm
+from . import layout as sm
 from .native import Halves, Ints, Reals
+from .replay import replay
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,10 @@ class Traces:
     offsets: Ints
     """Where the records of each warp begin, and the end of the last."""
     warps: int
-    """Of a CTA."""
+    """Of a CTA, or of the CTAs of a cluster together."""
     touches: Sequence[int] = ()
+    ranks: int = 1
+    """CTAs of a cluster, each on an SM of its own: all that is said of a CTA here is of the cluster."""
     """Touched lines of each CTA."""
 
     @property
@@ -75,6 +78,13 @@ def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int, log
     renumbered, private, count = _line_numbers(traces)
     copies = max(1, min(-(-ctas // known), MOST_LINES // max(count, 1)))
     parameters = given.copy()
+    ranks = traces.ranks
+    parameters[[sm.P_RANKS, sm.P_CTA_WARPS]] = ranks, per_cta // ranks
+    parameters[sm.P_SUBCORES] *= ranks
+    parameters[sm.P_L1_LINES] *= ranks
+    mbarriers = (
+        ctas * ranks * sm.MBARRIERS * sm.MBARRIER if (traces.records[:, sm.ACCESS] >= sm.MBARRIER_INIT).any() else 0
+    )
     parameters[[sm.P_PRIVATE, sm.P_TRACED, sm.P_COPIES, sm.P_LINES]] = private, known, copies, count
     touches = int(np.bincount(numbers[:, 0] // per_cta, minlength=known).max()) * max(len(renumbered), 1)
     out = np.zeros(sm.RESULTS)
@@ -82,23 +92,26 @@ def run(table: Ints, traces: Traces, given: Reals, ctas: int, resident: int, log
     stalls = np.zeros(first + log * sm.LOG_FIELDS)
     stalls[[sm.LOG_ROOM, sm.LOG_AT]] = log, first
     ends = np.zeros(ctas, np.int64)
-    cycles = sm.replay.native(
+    cycles = replay.native(
         np.ascontiguousarray(table), np.ascontiguousarray(traces.records), renumbered, traces.offsets,
         np.ascontiguousarray(numbers.reshape(-1), np.int32), ctas, per_cta, resident, parameters,
-        np.zeros(ctas * per_cta * sm.WARP, np.int64), np.zeros(4 * sm.SUB, np.int64), np.zeros(ctas, np.int64),
-        np.zeros(ctas * sm.BARRIERS, np.int64), np.zeros(max(count * copies, 1) * sm.LINE, np.int64),
-        np.zeros(2 * touches + 2, np.int64), np.zeros(4, np.int64), np.zeros(4), np.zeros(8, np.int64), stalls, out, ends,
+        np.zeros(ctas * per_cta * sm.WARP, np.int64), np.zeros(4 * ranks * sm.SUB, np.int64), np.zeros(ctas * ranks, np.int64),
+        np.zeros(ctas * ranks * sm.BARRIERS, np.int64), np.zeros(max(count * copies, 1) * sm.LINE, np.int64),
+        np.zeros(2 * touches + 2, np.int64), np.zeros(4, np.int64), np.zeros(ranks * sm.SERVERS), np.zeros(mbarriers + 8, np.int64),
+        np.zeros(sm.EV_FIRST + sm.EVENT * sm.EVENTS, np.int64), np.zeros(8, np.int64), stalls, out, ends,
     )  # fmt: skip
     if cycles < 0:
         raise SimulationError("the replay of one SM does not end: its warps wait for each other")
     waits = stalls[sm.LOG_HEAD : first].reshape(-1, sm.REASONS)
     logged = stalls[first:].reshape(-1, sm.LOG_FIELDS)[: int(stalls[sm.LOG_COUNT])]
+    out[sm.O_ISSUED :] /= ranks
     return Replayed(cycles, int(out[sm.O_ISSUED]), ends, out, waits, logged)
 
 
 def parameters(**values: float) -> Reals:
     """The array of parameters from their names in lower case, without `P_`."""
     found = np.zeros(sm.PARAMETERS)
+    found[sm.P_RANKS] = 1
     for name, value in values.items():
         found[getattr(sm, f"P_{name.upper()}")] = value
     return found

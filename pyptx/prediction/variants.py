@@ -12,7 +12,7 @@ import numpy as np
 from ..analysis.occupancy import occupancy
 from ..diagnostics import PTXError, SimulationError
 from . import codes as e
-from . import replay as r
+from . import layout as r
 from .emulation import Emulated
 from .model import DidNotEnd, Model, conclude
 from .places import Places

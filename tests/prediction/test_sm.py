@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pyptx.diagnostics import PTXError
-from pyptx.prediction import accesses, replay, sm
+from pyptx.prediction import accesses, sm
+from pyptx.prediction import layout as replay
 from pyptx.prediction.cards import card_of
 from pyptx.prediction.native import Ints
 from pyptx.prediction.timeline import timeline_of
