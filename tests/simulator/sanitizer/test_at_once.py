@@ -52,7 +52,7 @@ def findings(body: str) -> list[tuple[object, ...]]:
 
 
 def test_random_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
-    bodies = [pipeline(seed) for seed in range(8)]
+    bodies = [pipeline(seed) for seed in (*range(8), 232)]
     found = [findings(body) for body in bodies]
     monkeypatch.setattr(Asynchronous, "_nothing_wrong", lambda *_: False)
     monkeypatch.setattr(Copies, "settled", lambda _, lanes, *__: np.zeros(lanes.size, np.bool_))
