@@ -333,14 +333,14 @@ class ModuleOp(Structural):
         super().verify(verify_nested_ops)
 
     def header_problem(self) -> str | None:
-        """What is wrong with the order of the header ops, which print the module's own attributes; None if nothing is."""
+        """What is wrong with the header ops, which print the module's own attributes; None if nothing is."""
         order = [op.what for op in self.body.ops if isinstance(op, HeaderOp)]
-        legal = [what for what in HEADERS if what in order]
-        return (
-            None
-            if order == legal
-            else f"the header ops are {', '.join(order)}; their order is {', '.join(HEADERS)}, each once"
-        )
+        if order != [what for what in HEADERS if what in order]:
+            return f"the header ops are {', '.join(order)}; their order is {', '.join(HEADERS)}, each once"
+        lacking = [what for what in HEADERS[:2] if what not in order]
+        if lacking and self.body.ops:
+            return f"the module has no header op for {' and '.join(lacking)}, without which `.version` and `.target` are not printed"
+        return None
 
     @staticmethod
     def build(target: TargetAttr, ops: Sequence[Operation], address_size: str = "64") -> ModuleOp:

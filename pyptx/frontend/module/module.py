@@ -34,6 +34,7 @@ from ... import notebook
 from ...diagnostics import Diagnostic, PTXError
 from ...dialects.ptx.attributes import string_attr
 from ...dialects.ptx.structure import (
+    HEADERS,
     DeclarationAttr,
     DirectiveOp,
     EntryOp,
@@ -66,8 +67,6 @@ from .trace import Gaps, ModuleTrace
 from .values import Value, value_of
 
 __all__ = ["Function", "Module", "Style", "declaration", "inst", "param"]
-
-HEADERS = ("version", "target", "address_size")
 
 Parameters = Sequence[DeclarationAttr | str]
 """What a function takes: from `param`, or words such as `"u64.ptr.global.palign16"` (see `raw_parameter`), which may be

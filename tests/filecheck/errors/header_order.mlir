@@ -1,4 +1,4 @@
-// RUN: pyptx-opt %s --verify-diagnostics | filecheck %s
+// RUN: pyptx-opt %s --split-input-file --verify-diagnostics | filecheck %s
 
 "ptx.module"() <{target = #ptx.target<"sm_90", "8.0">, address_size = "64"}> ({
   "ptx.header"() <{what = "target"}> : () -> ()
@@ -6,3 +6,12 @@
 }) : () -> ()
 
 // CHECK: the header ops are target, version; their order is version, target, address_size, each once
+
+// -----
+
+"ptx.module"() <{target = #ptx.target<"sm_90", "8.0">, address_size = "64"}> ({
+  "ptx.header"() <{what = "target"}> : () -> ()
+  "ptx.header"() <{what = "address_size"}> : () -> ()
+}) : () -> ()
+
+// CHECK: the module has no header op for version, without which `.version` and `.target` are not printed
