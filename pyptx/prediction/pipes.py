@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,14 @@ NAMES = {
     Unit.TENSOR: "tensor", Unit.UNIFORM: "uniform", Unit.HALF: "half", Unit.DOUBLE: "fp64",
 }  # fmt: skip
 _OF = {opcode: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
-_KINDS = {"BAR": r.BARRIER, "LDGDEPBAR": r.COMMIT, "LDSM": r.LDMATRIX, "STSM": r.LDMATRIX, "SHFL": r.SHUFFLE}
+_KINDS = {
+    "BAR": r.BARRIER,
+    "DEPBAR": r.WAIT_GROUPS,
+    "LDGDEPBAR": r.COMMIT,
+    "LDSM": r.LDMATRIX,
+    "STSM": r.LDMATRIX,
+    "SHFL": r.SHUFFLE,
+}
 
 
 def asynchronous(function: Function) -> list[str]:
@@ -107,51 +115,63 @@ def _cycles(rate: float) -> int:
     return max(1, round(WARP * SUBCORES / rate))
 
 
+_INTERVALS: dict[Unit, Callable[[Instruction, Card], int]] = {
+    Unit.FMA: lambda i, card: _cycles(card.architecture.fp32.value) * (2 if i.opcode.endswith("2") else 1),
+    Unit.IMAD: lambda i, card: _cycles(card.architecture.multiply.value) * (2 if {"WIDE", "HI"} & {*i.modifiers} else 1),
+    Unit.ALU: lambda i, card: _cycles(card.architecture.integer.value),
+    Unit.XU: lambda i, card: _cycles(card.architecture.special.value),
+    Unit.DOUBLE: lambda i, card: _cycles(card.architecture.fp64.value),
+    Unit.HALF: lambda i, card: _cycles(card.architecture.half2.value / 2),
+    Unit.TENSOR: lambda i, card: tensor_interval(i, card),
+    Unit.UNIFORM: lambda i, card: 2,
+    Unit.MEMORY: lambda i, card: 1,
+    Unit.BRANCH: lambda i, card: 1,
+}  # fmt: skip
+_LATENCIES = {
+    Unit.FMA: 20, Unit.IMAD: 20, Unit.ALU: 20, Unit.XU: 25, Unit.DOUBLE: 50, Unit.HALF: 20, Unit.UNIFORM: 22, Unit.MEMORY: 25, Unit.BRANCH: 20,
+}  # fmt: skip
+_OPCODE_LATENCIES = {"MUFU": 30, "MOVM": 30, "S2R": 28, "CS2R": 28, "LDC": 28, "LDCU": 28, "ULDC": 28}
+"""Where an opcode's latency is not that of its unit."""
+
+
 def use_of(instruction: Instruction, card: Card) -> Use | None:
     """What an instruction needs on a card; None where its pipe is not known."""
-    unit, a = unit_of(instruction), card.architecture
+    unit, opcode = unit_of(instruction), instruction.opcode
     if unit is None:
-        return _asynchronous_use(instruction, card)
-    if unit is Unit.FMA:
-        interval = _cycles(a.fp32.value) * (2 if instruction.opcode.endswith("2") else 1)
-        return Use(unit, interval, 20)
-    if unit is Unit.IMAD:
-        long = {"WIDE", "HI"} & {*instruction.modifiers}
-        return Use(unit, _cycles(a.multiply.value) * (2 if long else 1), 20)
-    if unit is Unit.XU:
-        return Use(unit, _cycles(a.special.value), 30 if instruction.opcode == "MUFU" else 25)
+        return _ASYNCHRONOUS_USES.get(opcode, _issued)(instruction) if opcode in _ASYNCHRONOUS else None
     if unit is Unit.TENSOR:
-        return Use(unit, tensor_interval(instruction, card), round(a.tensor_latency.value))
-    if unit is Unit.DOUBLE:
-        return Use(unit, _cycles(a.fp64.value), 50)
-    if unit is Unit.HALF:
-        return Use(unit, _cycles(a.half2.value / 2), 20)
-    if unit is Unit.UNIFORM:
-        return Use(unit, 2, 28 if instruction.opcode.startswith(("LDC", "ULDC")) else 22)
-    if unit is Unit.MEMORY:
-        kind = _KINDS.get(instruction.opcode, r.PLAIN)
-        if kind == r.BARRIER and "ARV" in instruction.modifiers:
-            kind = r.ARRIVE
-        return Use(unit, 1, 30 if instruction.opcode == "MOVM" else 25, kind)
-    if unit is Unit.BRANCH:
-        return Use(unit, 1, 20, r.WAIT_GROUPS if instruction.opcode == "DEPBAR" else r.PLAIN)
-    latency = 28 if instruction.opcode in ("S2R", "CS2R") else 20
-    return Use(unit, _cycles(a.integer.value), latency)
+        latency = round(card.architecture.tensor_latency.value)
+    else:
+        latency = _OPCODE_LATENCIES.get(opcode, _LATENCIES[unit])
+    kind = _KINDS.get(opcode, r.PLAIN)
+    if kind == r.BARRIER and "ARV" in instruction.modifiers:
+        kind = r.ARRIVE
+    return Use(unit, _INTERVALS[unit](instruction, card), latency, kind)
 
 
-def _asynchronous_use(instruction: Instruction, card: Card) -> Use | None:
-    """Of what is issued and then works by itself; its own time is the replay's matter (`completions`), but for wgmma."""
-    opcode = instruction.opcode
-    if opcode.endswith("GMMA"):
-        return Use(Unit.TENSOR, wgmma_interval(instruction), WGMMA_LATENCY, r.WARPGROUP_MATRIX)
-    if opcode == "WARPGROUP":
-        return Use(Unit.BRANCH, 1, 20, r.WAIT_MATRICES if "DEPBAR" in instruction.modifiers else r.PLAIN)
-    if opcode in ("LDTM", "LDT", "STTM", "STT"):
-        return Use(Unit.UNIFORM, max(2, registers_of(instruction)), 20 + registers_of(instruction))
-    if opcode not in _ASYNCHRONOUS:
-        return None
-    kind = r.COMMIT if opcode == "UTMACMDFLUSH" else r.PLAIN
-    return Use(Unit.UNIFORM, 2, 22, kind)
+def _issued(_instruction: Instruction) -> Use:
+    """What is issued and then works by itself; its own time is the replay's matter (`completions`)."""
+    return Use(Unit.UNIFORM, 2, 22)
+
+
+def _wgmma(instruction: Instruction) -> Use:
+    return Use(Unit.TENSOR, wgmma_interval(instruction), WGMMA_LATENCY, r.WARPGROUP_MATRIX)
+
+
+def _warpgroup(instruction: Instruction) -> Use:
+    return Use(Unit.BRANCH, 1, 20, r.WAIT_MATRICES if "DEPBAR" in instruction.modifiers else r.PLAIN)
+
+
+def _tensor_memory(instruction: Instruction) -> Use:
+    return Use(Unit.UNIFORM, max(2, registers_of(instruction)), 20 + registers_of(instruction))
+
+
+_ASYNCHRONOUS_USES: dict[str, Callable[[Instruction], Use]] = {
+    **dict.fromkeys("HGMMA QGMMA IGMMA BGMMA".split(), _wgmma),
+    **dict.fromkeys("LDTM LDT STTM STT".split(), _tensor_memory),
+    "WARPGROUP": _warpgroup,
+    "UTMACMDFLUSH": lambda _: Use(Unit.UNIFORM, 2, 22, r.COMMIT),
+}
 
 
 WGMMA_LATENCY = 24

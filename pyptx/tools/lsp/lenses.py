@@ -53,6 +53,7 @@ def add_lenses(server: PtxServer) -> None:
     feature = server.feature
 
     @feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions(resolve_provider=True))
+    @server.thread()
     @safely(list)
     def lenses(parameters: lsp.CodeLensParams) -> list[lsp.CodeLens]:
         uri = parameters.text_document.uri
