@@ -101,6 +101,7 @@ class _ModulePrinter:
 
     def print(self) -> str:
         assert self.module is not None
+        self.out += [" ".join(tokens).replace(" ,", ",") + "\n" for tokens in self.module.implied_headers()]
         for op in self.module.body.ops:
             if isinstance(op, FunctionOp):
                 self.function(op)

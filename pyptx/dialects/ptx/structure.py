@@ -338,9 +338,24 @@ class ModuleOp(Structural):
         if order != [what for what in HEADERS if what in order]:
             return f"the header ops are {', '.join(order)}; their order is {', '.join(HEADERS)}, each once"
         lacking = [what for what in HEADERS[:2] if what not in order]
-        if lacking and self.body.ops:
-            return f"the module has no header op for {' and '.join(lacking)}, without which `.version` and `.target` are not printed"
+        if order and lacking:
+            return f"the header ops are {', '.join(order)} without {' and '.join(lacking)}, which PTX needs"
         return None
+
+    def implied_headers(self) -> list[list[str]]:
+        """The tokens of each line of the header that is printed in front of a module without header ops."""
+        if any(isinstance(op, HeaderOp) for op in self.body.ops) or not self.body.ops:
+            return []
+        return [self.header_tokens(what) for what in HEADERS]
+
+    def header_tokens(self, what: str, written: str = "") -> list[str]:
+        """`.version`, `.target` or `.address_size` with the module's value, as a file wrote it if it is the same."""
+        values = version_text(self.target.version), self.target.target, self._text("address_size")
+        value = values[HEADERS.index(what)]
+        if written and header_value(what, written) == value:
+            value = written
+        options = self.target.options if what == "target" else ()
+        return ["." + what, value, *(word for option in options for word in (",", option))]
 
     @staticmethod
     def build(target: TargetAttr, ops: Sequence[Operation], address_size: str = "64") -> ModuleOp:
@@ -388,20 +403,7 @@ class HeaderOp(Structural):
         module = self.parent_op()
         if not isinstance(module, ModuleOp):
             return ["." + self.what]
-        words = ["." + self.what, self._value(module)]
-        for option in module.target.options if self.what == "target" else ():
-            words += [",", option]
-        return words
-
-    def _value(self, module: ModuleOp) -> str:
-        if self.what == "version":
-            value = version_text(module.target.version)
-        elif self.what == "target":
-            value = module.target.target
-        else:
-            value = cast(StringAttr, module.properties["address_size"]).data
-        written = self._text("written")
-        return written if written and header_value(self.what, written) == value else value
+        return module.header_tokens(self.what, self._text("written"))
 
 
 def directive_arguments(words: Sequence[str], name: str) -> Tokens | None:

@@ -14,4 +14,4 @@
   "ptx.header"() <{what = "address_size"}> : () -> ()
 }) : () -> ()
 
-// CHECK: the module has no header op for version, without which `.version` and `.target` are not printed
+// CHECK: the header ops are target, address_size without version, which PTX needs
