@@ -24,6 +24,7 @@ class ClusterTryCancel(Instruction):
     looks_at_schedule = True
     effect = "order"
     polls = True
+    proxy = ""
     forms = (
         form(
             "clusterlaunchcontrol.try_cancel.async{.space}.completion{.multicast}.b128 [dst], [mbar]",

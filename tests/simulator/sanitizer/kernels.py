@@ -42,6 +42,7 @@ def run(
     fresh: bool = False,
     mapped: bool = False,
     programmatic: bool = False,
+    schedules: int | None = None,
 ) -> Report:
     """Simulate a body with a source of 1024 random words (%rd1) and a destination of as many zeros (%rd2), or with `fresh` of words
     that nobody has written. `mapped`: with a tensor map of 64 x 64 words in boxes of 16 x 16, the parameter `map`.
@@ -54,7 +55,7 @@ def run(
     maps = [tensor_map(np.zeros((64, 64), np.uint32), (16, 16))] if mapped else []
     loaded = load(head + body + "\n    ret;\n}\n")["k"].loaded
     launch = {"grid": grid, "block": block, "cluster": cluster, "programmatic": programmatic}
-    options = checked_options({**launch, "seed": seed, "max_steps": 200_000})
+    options = checked_options({**launch, "seed": seed, "schedules": schedules, "max_steps": 200_000})
     return simulate_entry(loaded, "k", (source, target, *maps), options, uninitialised=(1,) if fresh else ())
 
 

@@ -12,7 +12,7 @@ from ...machine.pending import Copy
 from ...machine.program import Inst
 from ..rule import Rule
 from ..state.completion import Completion
-from ..state.context import TIME, Context, Part, Reported
+from ..state.context import TIME, Context, Part
 from ..state.copies import Copies, State, reduces
 from ..state.scopes import Scopes
 from ..state.shadow import THREAD, Space
@@ -217,8 +217,6 @@ class CopiesInFlight(Part):
                 other=copy.inst,
             )
         elif before == "written" and copy.mechanism == "group":
-            if self.context.trial:
-                raise Reported  # the reads after this one see the change: they are checked one by one
             # from now on an ordinary write at the time of the wait
             here = index[at]
             same = space.write[here] == stamps[at]

@@ -375,6 +375,12 @@ class Clocks:
                 done[at] = row[others[at] % self.per] >= times[at]
         return done
 
+    def knows_fenced(self, lane: int, key: int, column: int, time: int, space: str) -> bool:
+        """`knows` for one lane, as far as a proxy fence for a space lies on the way."""
+        number = self.proxy_of.get(space)
+        row = None if number is None else self._proxy_row(lane, int(self.group_of[lane]), key, number)
+        return row is not None and column < row.size and bool(row[column] >= time)
+
     def _proxy_row(self, lane: int, g: int, key: int, number: int) -> np.ndarray | None:
         """What a lane of cluster `g` of the batch knows of a cluster after proxy fences."""
         if key == self.first_group + g:

@@ -132,7 +132,9 @@ class Copies(Part):
                 if np.count_nonzero(over):
                     state.read_done[over & (state.read_done == 0)] = now
                     if not read:
-                        state.done[over & (state.done == 0)] = now
+                        ended = over & (state.done == 0)
+                        # a write of cp.async is an ordinary one from its end on, which is an event of the copy itself
+                        state.done[ended] = self.context.tick(state.copy.inst) if mechanism == "group" else now
                         if mechanism == "wgmma":
                             self.waits[state.copy.time] = np.where(state.done, state.done, TIME)
                         if np.count_nonzero(state.done) == state.done.size:
