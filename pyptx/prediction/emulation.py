@@ -222,7 +222,12 @@ class Emulator:
             raise SimulationError(f"{self.function.name}: a warp of CTA {number} leaves the code of the kernel")
         done = int(meta[e.M_RECORDS]) if record else 0
         order = np.argsort(owners[:done], kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[:done], minlength=warps))]).astype(np.int64)
+        lengths = np.bincount(owners[:done], minlength=warps)
+        if done:
+            at_barrier = (states[:, e.T_STATUS] == e.WAITING) & (lengths > 0)
+            order = np.delete(order, np.cumsum(lengths)[at_barrier] - 1)  # warps that a cut trace leaves at a barrier
+            lengths[at_barrier] -= 1
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         touched = lines[: 2 * int(meta[e.M_LINES])].reshape(-1, 2).copy()
         return Emulated(int(result), int(meta[e.M_EXECUTED]), counts, flagged, trace[:done][order], touched, offsets)
 

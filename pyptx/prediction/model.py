@@ -35,6 +35,13 @@ LAUNCH_US = 1.2
 UNEVEN = 1.2
 """Times the average that the longest CTA executes, from which on the range says so."""
 MOST_TRACED = 4_000_000
+"""Instructions of warps that the trace of a CTA has at most."""
+CUT = 1_000_000
+"""Of CTAs that execute more: the first so many are traced, twice as many, and three times as many, in place of `FEW`, `MORE` and `THIRD`."""
+STEADY = 1.5, 2.5
+"""Times as many instructions that a warp executes in a trace of twice the length, where all warps go on at the same time."""
+NOT_SEEN = 1.1
+"""What the range adds where the traces were cut: the end of a CTA, such as its stores, may not be in them (assumed)."""
 LOGGED = 400_000
 """Instructions of warps that a timeline has at most."""
 BUDGET = 400_000
@@ -186,6 +193,14 @@ class Model:
         self.loop = self._loop()
         self.traces = self._traced(FEW) if self.loop else self._traced(0)
         self.longer = self._traced(MORE) if self.loop else None
+        self.executed = [part.executed for part in self.traces]
+        """Instructions of the warps of each traced CTA, all of them."""
+        self.cut = any(part.result == e.FULL for part in (*self.traces, *(self.longer or ())))
+        """Whether the traces end before the CTAs do."""
+        if self.cut:
+            self.loop = None
+            self.executed = [self.emulator.run(n, record=False).executed for n in self._numbers()]
+            self.traces, self.longer = self._beginnings(1), self._beginnings(2)
         self.first_touches, self.first_writes = self._shares()
 
     def _numbers(self) -> list[int]:
@@ -216,6 +231,33 @@ class Model:
             if found.result != e.FULL or room >= MOST_TRACED:
                 return found
             room = min(MOST_TRACED, 4 * room)
+
+    @property
+    def least(self) -> float:
+        """The cycles in which an SM can issue the instructions of its CTAs."""
+        return float(np.mean(self.executed)) * self.each / (SUBCORES * self.ranks)
+
+    def _beginnings(self, length: int) -> list[Emulated]:
+        return [self.emulator.run(n, records=length * CUT) for n in self._numbers()]
+
+    @property
+    def steady(self) -> bool:
+        """Whether warps of traces that were cut go on side by side: the emulator executes one until it waits, then the next, so that
+        of warps that seldom wait for each other only some are in the beginning of a trace.
+        """
+        if not self.cut or self.longer is None:
+            return True
+        few, more = (np.concatenate([np.diff(part.offsets) for part in parts]) for parts in (self.traces, self.longer))
+        even = (STEADY[0] * few <= more) & (more <= STEADY[1] * few)
+        return bool(more.all()) and float(more[even].sum()) >= 0.9 * float(more.sum())
+
+    @property
+    def steps(self) -> float:
+        """How far the launch is on the line from the shorter traces through the longer ones."""
+        if self.loop is not None:
+            return max(1.0, (self.loop.trips - FEW) / (MORE - FEW))
+        few, more = (sum(part.executed for part in parts) for parts in (self.traces, self.longer or ()))
+        return (sum(self.executed) - few) / max(1, more - few)
 
     def _sample(self) -> tuple[list[Emulated], float]:
         """CTAs of a wave, drawn at random, and which share of it they are."""
@@ -296,25 +338,26 @@ class Model:
         found = sm.run(self.rows, joined, self.parameters(), ctas, self.resident, log=min(LOGGED, size * ctas + size))
         shortened = [f"{ctas} of its {self.each} CTAs"] if ctas < self.each else []
         shortened += [f"{FEW} of {self.loop.trips:,.0f} iterations of a loop"] if self.loop else []
+        shortened += ["the beginning of a CTA"] if self.cut else []
         return timeline_of(
             found.log, [REASONS[Stall(k)] for k in range(len(Stall))], self.emulator.warps, self.function.name, self.card.name,
             ", ".join(shortened),
         )  # fmt: skip
 
     def replays(self, parameters: Reals) -> Run:
-        """The whole launch. Where a loop was shortened: a line through replays of two numbers of its iterations."""
-        if self.longer is None or self.loop is None:
+        """The whole launch. Where a loop was shortened or traces were cut: a line through replays of two lengths."""
+        if self.longer is None:
             return self._launch(self.traces, parameters)
         few, more = self._launch(self.traces, parameters), self._launch(self.longer, parameters)
-        return few.towards(more, max(1.0, (self.loop.trips - FEW) / (MORE - FEW)), True)
+        return few.towards(more, self.steps, True)
 
     def fit_error(self) -> float:
         """How far a third replay is from the line through two, as a fraction of its cycles; 0 without a line."""
-        if self.loop is None or self.longer is None:
+        if self.longer is None:
             return 0.0
         parameters = self.parameters()
         few, more = self._launch(self.traces, parameters), self._launch(self.longer, parameters)
-        third = self._launch(self._traced(THIRD), parameters).cycles
+        third = self._launch(self._beginnings(3) if self.cut else self._traced(THIRD), parameters).cycles
         line = few.cycles + (THIRD - FEW) / (MORE - FEW) * (more.cycles - few.cycles)
         return abs(line - third) / third
 
@@ -366,6 +409,8 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
     low, high = min(fast, middle.cycles) * MODEL_ERROR[0], max(slow, middle.cycles) * MODEL_ERROR[1]
     notes, factor, guessed = _doubts(model)
     low, high = low / factor, high * factor
+    if not model.steady:
+        low = min(low, model.least)
     if (uneven := _unevenness(model)) > UNEVEN:
         high *= uneven
         notes.append(
@@ -425,6 +470,15 @@ def _doubts(model: Model) -> tuple[list[str], float, bool]:
     if places := int((flagged & 2 != 0).sum()):
         notes.append(f"{places} memory instructions have addresses that are not known: what they touch is a guess")
         factor *= 1.5
+    if model.cut:
+        traced = sum(part.executed for part in model.longer or ()) / max(1, sum(model.executed))
+        notes.append(
+            f"the replay ends after {traced:.0%} of the instructions; the rest is taken to go on at the same rate"
+        )
+        factor *= NOT_SEEN
+    if not model.steady:
+        notes.append("its warps seldom wait for each other, and only some of them are in what is replayed")
+        guessed = True
     if partial := _partial_stores(model):
         notes.append(f"{partial:.0%} of the stored sectors are written in part: their cost is not known well")
         factor *= 1 + partial
@@ -441,8 +495,7 @@ def _unevenness(model: Model) -> float:
     """The instructions of the longest CTA of a sample against the average."""
     if model.sample is None:
         return 1.0
-    executed = [part.executed for part in model.traces]
-    return max(executed) * len(executed) / max(1, sum(executed))
+    return max(model.executed) * len(model.executed) / max(1, sum(model.executed))
 
 
 def _partial_stores(model: Model) -> float:

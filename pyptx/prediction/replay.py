@@ -21,7 +21,6 @@ def start_cta(
     ranks = int(p[m.P_RANKS])
     for i in range(per_cta):
         rank = i // int(p[m.P_CTA_WARPS])
-        left[cta * ranks + rank] += 1
         number = cta * per_cta + i
         w = number * m.WARP
         trace = of_cta[number]
@@ -35,6 +34,10 @@ def start_cta(
         warps[w + m.W_FROM] = m.S_FIXED
         warps[w + m.W_REPEAT] = cta // int(p[m.P_TRACED]) % int(p[m.P_COPIES]) * int(p[m.P_LINES] - p[m.P_PRIVATE])
         warps[w + m.W_RANK] = rank
+        if offsets[trace] == offsets[trace + 1]:  # a trace that was cut before the warp's first instruction
+            warps[w + m.W_DONE] = 1
+            continue
+        left[cta * ranks + rank] += 1
         each = subcores // ranks
         best = rank * each
         for s in range(rank * each + 1, (rank + 1) * each):

@@ -105,7 +105,7 @@ class Prediction:
     dram_bytes: float = 0.0
     l2_bytes: float = 0.0
     extrapolated: bool = False
-    """Whether the cycles are a line through replays of two numbers of iterations."""
+    """Whether the cycles are a line through replays of two lengths: numbers of iterations of a loop, or of instructions."""
     fit_error: float | None = None
     """How far a third replay is from that line, as a fraction; part of the range."""
     notes: Sequence[str] = ()
@@ -206,7 +206,7 @@ class Prediction:
             rows.append(("occupancy", text))
         if self.extrapolated:
             error = "" if self.fit_error is None else f"; a third replay is {self.fit_error:.1%} off it"
-            rows.append(("extrapolated", f"a line through replays of two numbers of iterations{error}"))
+            rows.append(("extrapolated", f"a line through replays of two lengths{error}"))
         return rows
 
     def __str__(self) -> str:

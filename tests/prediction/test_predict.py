@@ -17,7 +17,7 @@ import pytest
 import pyptx
 from pyptx.diagnostics import PTXError, SimulationError
 from pyptx.numerics.llvm import available
-from pyptx.prediction import Prediction, card_of, emulation
+from pyptx.prediction import Prediction, card_of, emulation, model
 from pyptx.prediction.model import predict_function
 from pyptx.prediction.predict import launch_of
 from pyptx.runtime.compile import NoCompiler
@@ -405,6 +405,27 @@ def test_the_line_through_two_replays_has_an_error() -> None:
     found = pyptx.predict(text, np.zeros(16, np.float32), card="A100", grid=108 * 16, block=256)
     assert found.extrapolated and found.fit_error is not None and found.fit_error < 0.02
     assert "a third replay is" in str(found)
+
+
+@pytest.mark.parametrize("meet", [True, False])
+def test_cut_traces_are_extrapolated_or_bounded(monkeypatch: pytest.MonkeyPatch, meet: bool) -> None:
+    """The judge is the replay of the whole CTA. Warps that never wait for each other are not side by side in the beginning of a trace."""
+    monkeypatch.setenv("PYPTX_CACHE_SIZE", "0")
+    text = chains(1, 400)
+    if meet:
+        text = text.replace("sub.u32", "bar.sync 0;\nsub.u32")
+    launch: dict[str, Any] = {"card": "A100", "grid": 108, "block": 64}
+    whole = pyptx.predict(text, np.zeros(16, np.float32), **launch)
+    monkeypatch.setattr(model, "MOST_TRACED", 9000)
+    monkeypatch.setattr(model, "CUT", 3000)
+    cut = pyptx.predict(text, np.zeros(16, np.float32), **launch)
+    assert whole.cycles is not None and not whole.extrapolated and cut.extrapolated
+    assert any("the replay ends after" in note for note in cut.notes)
+    assert cut.high is not None and cut.low < whole.cycles < cut.high
+    if meet:
+        assert cut.cycles == pytest.approx(whole.cycles, rel=0.05)
+    else:
+        assert cut.cycles is None and cut.time_us is None
 
 
 def test_the_same_prediction_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
