@@ -20,6 +20,7 @@ from statistics import mean
 from typing import Any
 
 import pyptx
+from benchmarks.prediction_left_out import Row, left_out
 from benchmarks.prediction_sources import Missing, arguments, entry_of, ptx_of, source_of
 from pyptx.diagnostics import PTXError, SimulationError
 from pyptx.prediction import Prediction
@@ -165,6 +166,31 @@ def main() -> None:
         options.json.write_text(json.dumps(listed, indent=1))
 
 
+def print_left_out(found: list[Compared]) -> None:
+    """The errors with constants that were fitted without the rows of the kernel itself."""
+    ratios = left_out([left_out_row(c) for c in found])
+    print(
+        "\nWith each fitted constant (time between launches, share of DRAM's bandwidth) fitted without the kernel's rows:"
+    )
+    for kind in (*sorted({c.row["kind"] for c in found}), "all"):
+        own = [r for r, c in zip(ratios, found, strict=True) if kind in (c.row["kind"], "all")]
+        worst = max(own, key=lambda r: max(r, 1 / r))
+        print(
+            f"{kind:<20}{len(own):>4}{mean(abs(r - 1) for r in own):>9.1%}{math.exp(mean(map(math.log, own))):>9.2f}{worst:>9.2f}"
+        )
+
+
+def left_out_row(compared: Compared) -> Row:
+    card, p = pyptx.prediction.card_of(card_of(compared.row)), compared.prediction
+    reads = compared.row["kind"] == "reduce"
+    fact = card.dram_reads if reads else card.dram_mixed
+    return Row(
+        kernel=compared.row["kernel"], measured_us=compared.measured_us, predicted_us=p.likely_us, launch_us=p.launch_us,
+        dram_busy=p.utilisation.get("DRAM", 0.0), dram_share=fact.value, dram_group=f"{fact.value} {'reads' if reads else 'writes'}",
+        on_known_card=not compared.row["card"].startswith("unknown"),
+    )  # fmt: skip
+
+
 def print_summary(found: list[Compared], skipped: Counter[str]) -> None:
     if found:
         print(f"\n{'kind':<20}{'rows':>4}{'error':>9}{'bias':>9}{'worst':>9}  in range    CPU of one")
@@ -176,6 +202,7 @@ def print_summary(found: list[Compared], skipped: Counter[str]) -> None:
                 rank = f"  rank correlation {rank_correlation(group):.3f}" if key == "card" else ""
                 print(summary(name, group) + rank)
         print(summary("all", found))
+        print_left_out(found)
     print(f"\n{sum(skipped.values())} rows skipped")
     for reason, count in skipped.most_common():
         print(f"{count:>4}  {reason}")
