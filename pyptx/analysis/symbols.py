@@ -100,7 +100,7 @@ class Names:
         """Declare a name in the innermost scope."""
         own = self._own[-1]
         name = entity.name
-        if name in self._own_labels[-1]:
+        if name in self._own_labels[-1] and not entity.ranged:  # those of a range hide it, as in ptxas
             return Fault(f"{name} is declared twice in this scope: {name} is a label already", word=name)
         if name in own or self._in_range(name):
             earlier = self.visible[name].what if name in own else f"{name} is a register of a range"
@@ -131,15 +131,23 @@ class Names:
             return Fault(f"the range {stem}<> is declared twice in this scope", word=stem)
         numbered = stem[-1].isdecimal()  # legal, but ptxas reads no `%r10` into `%r1<12>`
         # where the first name is taken, ptxas has the range hide it, and looks at no other
-        for name in () if numbered or f"{stem}0" in self._own[-1] else self._own[-1]:
+        first = f"{stem}0"
+        hides = first in self._own[-1] or first in self._own_labels[-1]
+        for name in () if numbered or hides else self._own[-1]:
             if name.startswith(stem) and _numbered(name, stem, count):
                 return Fault(f"{name} is declared twice in this scope: it is in {stem}<{count}> too", word=stem)
         if register or numbered:
             ranges[stem] = count
             return None
+        hidden = self.visible.get(first) if first in self._own[-1] else None
+        if hidden is not None and hidden.kind == "register":  # ptxas hides it; here the register would keep the name
+            return Fault(f"{first} is declared twice in this scope: {hidden.what} already", word=stem)
         for number in range(min(count, MOST_OF_A_RANGE)):
-            fault = self.add(Entity(f"{stem}{number}", "variable", place, formal, ranged=True))
-            if fault is not None:
+            entity = Entity(f"{stem}{number}", "variable", place, formal, ranged=True)
+            if hides:
+                self._own[-1].setdefault(entity.name, self.visible.get(entity.name))
+                self.visible[entity.name] = entity
+            elif (fault := self.add(entity)) is not None:
                 return fault
         ranges[stem] = count
         return None
@@ -166,7 +174,10 @@ class Names:
         if again:
             return None
         if name in own:
-            return Fault(f"{name} is declared twice in this scope: {self.visible[name].what} already", word=name)
+            known = self.visible[name]
+            if known.ranged:  # which keeps the name, as in ptxas
+                return None
+            return Fault(f"{name} is declared twice in this scope: {known.what} already", word=name)
         if name in self.visible:
             own[name] = self.visible.maps[0].pop(name, None)
             if name in self.visible.maps[1]:

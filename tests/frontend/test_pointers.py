@@ -246,3 +246,25 @@ def test_in_dynamic_shared_memory() -> None:
     out = np.zeros(64, np.uint32)
     simulate(large, out, grid=1, block=64)
     assert out.tolist() == [3 * (i ^ 1) for i in range(64)]
+
+
+@pytest.mark.parametrize(("given", "stored"), [(u32, f32), (u64, f32), (f32, u32), (f32, u8), (u16, f64), (u32, u64)])
+def test_how_to_store_a_value_of_another_type(given: Any, stored: Any) -> None:
+    """The author wrote no opcode: a conversion is what helps. It is accepted as it is written."""
+
+    def body(converts: bool) -> None:
+        a = reg.scalar(given, init=0)
+        p = ptx.pointer(reg.scalar(u64, init=0), stored, "global")
+        if not converts:
+            p.store(a)
+        names: dict[str, Any] = {"ptx": ptx, "reg": reg, "a": a, **{t.name: t for t in (given, stored)}}
+        for statement in cure.split("; "):
+            exec(statement, names)
+        p.store(names["d"])
+
+    with pytest.raises(PTXError) as raised:
+        kernel(lambda: body(False)).ptx()
+    hint = raised.value.diagnostics[0].hint or ""
+    assert "\n" not in hint and hint.startswith("convert it: d = reg.scalar(")
+    cure = hint.removeprefix("convert it: ")
+    kernel(lambda: body(True)).ptx()

@@ -94,6 +94,55 @@ def test_names_next_to_a_range_are_judged_as_by_ptxas(body: str, legal: bool) ->
         pass
 
 
+@pytest.mark.parametrize(
+    ("body", "legal"),
+    [
+        ("{s} y0; {s} y<4>;", True),  # in a body alone: not among the variables of a module
+        ("{s} y0[2], y1; .global .b64 y<4>;", True),
+        ("y1: {s} y<4>; y3: mov.b32 r, y1; mov.b32 r, y3;", True),  # a range hides labels, too
+        ("{s} y<4>; y1: bra y1;", False),
+        ("{s} y1; {s} y<4>;", False),
+        ("{s} y<4>; {s} y0;", False),
+        ("{s} y00; {s} y<4>;", True),
+        (".reg .b32 y0; {s} y<4>; mov.b32 y0, r;", False),
+    ],
+)
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_names_next_to_a_range_of_variables(body: str, legal: bool, space: str) -> None:
+    head = ".version 8.7\n.target sm_90a\n.address_size 64\n"
+    text = f"{head}.visible .entry k()\n{{\n.reg .b32 r;\n{body.format(s=f'.{space} .b32')}\nret;\n}}\n"
+    assert legal == (not [d for d in pyptx.diagnose(text) if d.severity == "error"])
+    try:
+        assert assemble(text, "sm_90a", check_only=True).ok == legal
+    except ToolNotFound:
+        pass
+
+
+def test_a_range_of_variables_has_the_name_that_it_hides() -> None:
+    text = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+	.reg .b32 r<2>; .reg .b64 d; ld.param.u64 d, [p];
+	.shared .b64 y0[2], y1;
+	st.shared.v2.u64 [y0], {-1, -1};
+	.shared .b32 y<3>;
+	st.shared.u32 [y0], 5;
+	st.shared.u32 [y1], 6;
+	st.shared.u32 [y2], 7;
+	ld.shared.u32 r0, [y0]; ld.shared.u32 r1, [y01];
+	st.global.v2.u32 [d], {r0, r1};
+	ret;
+}
+"""
+    out = np.zeros(2, np.uint32)
+    module = pyptx.parse(text)
+    assert pyptx.to_ptx(module) == text and not list(module_diagnostics(module))
+    pyptx.simulate(module, out, grid=1, block=1)
+    assert out.tolist() == [5, 6]
+
+
 @pytest.mark.parametrize("place", ["body", "module"])
 @pytest.mark.parametrize("space", ["shared", "global"])
 @pytest.mark.parametrize("name", ["x3", "x03", "x0003"])

@@ -211,6 +211,22 @@ def test_atomic_sums_of_bf16_before_sm_90() -> None:
     assert "atom.global.cas.b16" in lowered(text) and "atom.global.cas" not in lowered(text, target="sm_90")
 
 
+@pytest.mark.parametrize(
+    ("kind", "type_"), [("mulf", "f32"), ("muli", "i32"), ("addi", "i16"), ("addi", "i32"), ("addi", "i8")]
+)
+def test_refused_atomics_are_named_as_they_were_written(kind: str, type_: str) -> None:
+    body = f"""    %c0 = arith.constant 0 : index
+    %a = memref.alloca() : memref<8x{type_}>
+    %old = "memref.atomic_rmw"(%v, %a, %c0) <{{kind = {numbers_of(kind)} : i64}}> : ({type_}, memref<8x{type_}>, index) -> {type_}\n"""
+    with pytest.raises(LoweringError) as raised:
+        lowered(module_of(kernel_of(f"%v: {type_}", body + RETURN)))
+    message = str(raised.value)
+    assert message.startswith(
+        "memref.atomic_rmw cannot become PTX: atomics are on scalars of global or shared memory\n"
+    )
+    assert "memref.atomic_rmw" in message.split("\n")[1] and "pyptx." not in message
+
+
 TRANSFER = """    %pad = arith.constant -9 : i32
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

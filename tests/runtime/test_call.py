@@ -210,6 +210,27 @@ def test_unknown_options_of_launch() -> None:
         add().launch(1, 32, [x, x, x], clusters=2)
 
 
+@pytest.mark.parametrize("imported", [False, True])
+def test_calls_of_launch_that_lack_a_part(imported: bool) -> None:
+    x = np.zeros(32, np.float32)
+    traced: Any = add()
+    launch = (pyptx.load(traced.ptx(N=32))["add"] if imported else traced).launch
+    for call, message in (
+        (lambda: launch(x, grid=8), "launch is given grid twice, in its place and by name"),
+        (lambda: launch(x), "launch is not given block"),
+        (lambda: launch(grid=1, block=32), "launch is not given args"),
+        (lambda: launch(1, 32, x), "the arguments of a launch are a list or a tuple, not ndarray"),
+        (lambda: launch(x, 1, 32), "the arguments of a launch are a list or a tuple, not int"),
+        (lambda: launch(1, 32, [x, x, x], 1024), "launch is given 4 values, and other options go by name"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            call()
+        assert str(raised.value).startswith(message) and "kernel.launch(8, 128, [x, n])" in str(raised.value)
+    one, y = np.ones(32, np.float32), np.zeros(32, np.float32)
+    launch(block=32, grid=1, args=(one, one, y))
+    assert (y == 2).all()
+
+
 def test_out_on_the_cpu() -> None:
     """`out=` names arrays to write into, checked as inputs are."""
 

@@ -35,10 +35,17 @@ def refused(cls: type[Instruction], modifiers: tuple[str, ...], operands: Sequen
 
 
 def refused_value(dtype: PtxType, value: Any, error: PTXError) -> PTXError:
-    """The error of a `mov` or `st` of a value into what has another type, with how to convert."""
+    """The error of a `mov` or `st` of a value into what has another type, with how to convert. The author wrote an
+    assignment or `p.store(v)`, and no opcode: what to change in its words is left out.
+    """
     if not isinstance(value, Reg) or value.dtype == dtype:
         return error
-    return _advised(error, _conversion(dtype, value))
+    first, *rest = error.diagnostics
+    lines = [line for line in (first.hint or "").split("\n") if not line.startswith(_OF_OPCODES)]
+    return _advised(type(error)([replace(first, hint="\n".join(lines), fixes=()), *rest]), _conversion(dtype, value))
+
+
+_OF_OPCODES = ("replace .", "remove .", "add .", "syntax: ")
 
 
 def store_problem(dtype: PtxType, value: Any) -> tuple[str, str] | None:

@@ -28,6 +28,7 @@ from .build import printed_lines
 from .device import detect_arch
 from .explain import Explanation, explain
 from .keys import PLAIN, keep, template_key
+from .launch_call import explained
 from .launch_shape import Launch, call_with_dimensions, extents, unsaid_shape, warn_once
 from .limits import launch_problem
 from .notebook import markdown
@@ -507,6 +508,7 @@ class Kernel:
             call = self._call = deferred.call.call_eager
         return call(self, arrays, kw, torch)
 
+    @explained
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with explicit arguments, in the order of the entry's parameters: for kernels with `raw_params`.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from ...diagnostics import PTXError
@@ -16,6 +15,7 @@ from ..core.instructions import emit, move
 from ..core.nonvalue import as_int
 from ..core.registers import Guard, NegPred, PipeRef, Reg, predicate, temporary
 from ..core.trace import Trace, current
+from ..lint.consumers import collects_rounds, in_for_statement
 from ..lint.rebinding import before, check_loop
 from .blocks import Else, If, Scope, While, branch
 
@@ -142,56 +142,39 @@ class _Range:
         self._bounds = (start, stop, step)
 
     def __iter__(self) -> Iterator[Reg]:
-        if not _in_for_statement(sys._getframe(1)):
-            raise self._refused("zip, enumerate, list, sum or a comprehension would see one round of it")
+        if not in_for_statement(sys._getframe(1)):
+            raise _refused(self._trace, _ONE_ROUND)
         return _range(self._trace, *self._bounds)
 
     def __next__(self) -> Reg:
-        raise self._refused("next() would see one round of it")
+        raise _refused(self._trace, "next() would see one round of it")
 
     def __len__(self) -> int:
-        raise self._refused("it has no len()")
+        raise _refused(self._trace, "it has no len()")
 
     def __getitem__(self, index: object) -> Reg:
-        raise self._refused("it has no elements")
+        raise _refused(self._trace, "it has no elements")
 
     def __contains__(self, value: object) -> bool:
-        raise self._refused("Python's in cannot look into it")
+        raise _refused(self._trace, "Python's in cannot look into it")
 
     def __reversed__(self) -> Iterator[Reg]:
-        raise self._refused("reversed() cannot turn it around, and a negative step counts down")
-
-    def _refused(self, why: str) -> PTXError:
-        return self._trace.error(
-            f"the body of a range_ loop is traced once, so only a for statement takes ptx.range_(...): {why}",
-            "for i in ptx.range_(n): and compute from i what differs from round to round; range(n) is unrolled",
-        )
+        raise _refused(self._trace, "reversed() cannot turn it around, and a negative step counts down")
 
 
-_GET_ITER, _YIELD_FROM = dis.opmap["GET_ITER"], dis.opmap.get("GET_YIELD_FROM_ITER")
-_FOR_ITER = dis.opmap["FOR_ITER"]
-_NOTHING = frozenset(dis.opmap[name] for name in ("CACHE", "NOP", "EXTENDED_ARG", "PUSH_NULL") if name in dis.opmap)
+_ONE_ROUND = "zip, enumerate, list, sum or a comprehension would see one round of it"
 
 
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-
-
-def _in_for_statement(frame: FrameType) -> bool:
-    """Whether the instruction that a frame executes is the head of a for statement, or a `yield from`."""
-    if frame.f_code.co_name in _COMPREHENSIONS:
-        return False
-    code, at = frame.f_code.co_code, frame.f_lasti
-    if code[at] == _YIELD_FROM:
-        return True
-    if code[at] != _GET_ITER:
-        return False
-    at += 2
-    while code[at] in _NOTHING:
-        at += 2
-    return code[at] == _FOR_ITER
+def _refused(trace: Trace, why: str) -> PTXError:
+    return trace.error(
+        f"the body of a range_ loop is traced once, so only a for statement takes ptx.range_(...): {why}",
+        "for i in ptx.range_(n): and compute from i what differs from round to round; range(n) is unrolled",
+    )
 
 
 def _range(trace: Trace, start: int | Reg, stop: int | Reg, step: int) -> Iterator[Reg]:
+    if collects_rounds(sys._getframe(1)):
+        raise _refused(trace, _ONE_ROUND)
     variable = trace.fresh(s32, "%ri")
     index = Reg(variable.name, s32, variable)
     number = trace.count("label")

@@ -17,7 +17,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from ..core.bytecode import flow, instructions, per_code
+from ..core.bytecode import flow, instructions, offset_of, per_code
 from ..core.trace import _SKIPPED, Trace
 
 __all__ = ["leave_block"]
@@ -56,7 +56,7 @@ def leave_block(trace: Trace, frame: FrameType, error: BaseException | None, wha
         )
         return False
     for author in _authors(frame):
-        found = _leaving_statements(author.f_code).get(author.f_lasti)
+        found = _leaving_statements(author.f_code).get(offset_of(author))
         if found is not None:
             word, line, column = found
             raise trace.error(

@@ -7,6 +7,7 @@ this package, in the standard library or installed is taken to know what it does
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
@@ -37,15 +38,16 @@ class _Iterator(NamedTuple):
     """An iterator of Python numbers and how far it was."""
 
     of: Any
-    state: float
+    state: float | None
 
 
-def _state(iterator: Any) -> float:
+def _state(iterator: Any) -> float | None:
     """The number that `itertools.count` comes to next; of other iterators how many elements are left, of `itertools.cycle`
-    which of them comes next.
+    which of them comes next. None where this Python does not tell.
     """
     if iterator.__class__ is cycle:
-        return _place_in_cycle(iterator)[1]
+        found = _place_in_cycle(iterator)
+        return None if found is None else found.coming
     if iterator.__class__ is not count:
         return iterator.__length_hint__()
     text = repr(iterator).partition("(")[2].partition(",")[0].rstrip(")")
@@ -55,27 +57,46 @@ def _state(iterator: Any) -> float:
         return float(text)
 
 
-def _place_in_cycle(iterator: Any) -> tuple[list[Any], int]:
-    """The elements that an `itertools.cycle` has come to know, and the number of the one that comes next."""
-    known: list[Any] = next((part for part in get_referents(iterator) if part.__class__ is list), [])
-    _, (rest,), *state = iterator.__reduce__()
-    first = not state or not state[0][1]
-    return (known, len(known)) if first else (known, len(known) - length_hint(rest))
+class _Cycle(NamedTuple):
+    """The elements that an `itertools.cycle` has come to know, the number of the one that comes next, and the iterator of
+    its first pass; None after that.
+    """
+
+    known: list[Any]
+    coming: int
+    first_pass: Any
+
+
+def _place_in_cycle(iterator: Any) -> _Cycle | None:
+    parts = get_referents(iterator)
+    known: list[Any] = next((part for part in parts if part.__class__ is list), [])
+    first_pass = next((part for part in parts if part.__class__ is not list and part is not cycle), None)
+    if first_pass is not None:
+        return _Cycle(known, len(known), first_pass)
+    try:
+        with warnings.catch_warnings():  # Python 3.12 and 3.13 warn that it will be removed
+            warnings.simplefilter("ignore", DeprecationWarning)
+            _, (rest,), *_ = iterator.__reduce__()
+    except TypeError:  # removed in Python 3.14
+        return None
+    return _Cycle(known, len(known) - length_hint(rest), None)
 
 
 def _coming(iterator: Any, state: float) -> Any:
     """What an iterator gave, or will give, when it was there: an element of a cycle, a register of a list; else the state."""
     at = int(state)
     if iterator.__class__ is cycle:
-        known, now = _place_in_cycle(iterator)
-        _, (rest,), *_ = iterator.__reduce__()
-        if at == now == len(known) and length_hint(rest):  # its first pass has not ended
-            return _peeked(rest, state)
+        found = _place_in_cycle(iterator)
+        if found is None:
+            return state
+        known, now, first_pass = found
+        if at == now == len(known) and length_hint(first_pass):  # its first pass has not ended
+            return _peeked(first_pass, state)
         return known[at % len(known)] if known else state
     if iterator.__class__ in _SEQUENCE_ITERATORS:
         _, (elements,), *_ = iterator.__reduce__()
-        found = elements[-at] if 0 < at <= len(elements) else None
-        return found if isinstance(found, (Reg, RegArray, Pointer)) else state
+        element = elements[-at] if 0 < at <= len(elements) else None
+        return element if isinstance(element, (Reg, RegArray, Pointer)) else state
     return state
 
 
@@ -160,8 +181,9 @@ def changed_pairs(key: str, path: str, old: Any, new: Any) -> Iterator[tuple[str
     if old is new:
         return
     if isinstance(old, _Iterator):
-        if old.of is new and old.state != _state(new):
-            before, now = _coming(new, old.state), _coming(new, _state(new))
+        state = _state(new) if old.of is new else None
+        if state is not None and old.state is not None and old.state != state:
+            before, now = _coming(new, old.state), _coming(new, state)
             if before is not now:  # else it starts again
                 yield key, f"next({path})", before, now
         return

@@ -12,7 +12,7 @@ from xdsl.dialects.memref import AtomicRMWOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, var_operand_def
 
-from .emitter import Emitter, Setting, lowers
+from .emitter import Emitter, Setting, keep_written, lowers
 from .memory import address, indices_of
 from .values import Scalar, Unsupported, scalar_of
 
@@ -124,6 +124,7 @@ def _expand(op: AtomicRMWOp) -> None:
     loop = Block(arg_types=(op.value.type,))
     region.insert_block_before(loop, rest)
     present = PresentOp(operands=[op.memref, list(op.indices)], result_types=[op.value.type])
+    keep_written(op, present)
     block.add_ops([present, BranchOp(loop, present.value)])
     (old,) = loop.args
     combine = _COMBINED.get(_kind(op))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -38,6 +39,24 @@ Given = SSAValue | Constant | At | Operand | tuple[ScalarValue, ...]
 
 class LoweringError(PassFailedException):
     """An operation that cannot become PTX. The message names it and says why."""
+
+
+_WRITTEN = "pyptx.written"
+
+
+def keep_written(op: Operation, instead: Operation) -> None:
+    """Have messages about `instead`, which a lowering made, show the operation that the author wrote."""
+    instead.attributes[_WRITTEN] = ArrayAttr([string_attr(part) for part in written(op)])
+
+
+def written(op: Operation) -> tuple[str, str]:
+    """The name of the operation that the author wrote, and the operation in one line, for a message."""
+    kept = op.attributes.get(_WRITTEN)
+    if isinstance(kept, ArrayAttr):
+        name, text = (part.data for part in kept if isinstance(part, StringAttr))
+        return name, text
+    text = str(op).strip().split("\n")[0]
+    return op.name, text if len(text) <= 160 else text[:157] + "..."
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ...dialects.ptx.structure import DeclarationAttr, EntryOp, FallOp, LabelOp,
 from ...dialects.ptx.syntax import Target
 from ...dialects.ptx.types import RegType
 from ...ssa.fastir import add_ops, create
-from .emitter import LOWERINGS, At, Emitter, LoweringError, Setting, known_block_size
+from .emitter import LOWERINGS, At, Emitter, LoweringError, Setting, known_block_size, written
 from .memory import shape_of, space_of, variable_of
 from .values import Constant, Memory, Scalar, ScalarValue, Unsupported, element_of, lanes_of, scalar_of
 
@@ -105,13 +105,8 @@ def _guarded(op: Operation, work: Any) -> Any:
     try:
         return work()
     except Unsupported as problem:
-        raise LoweringError(f"{op.name} cannot become PTX: {problem}\n  {_shown(op)}") from None
-
-
-def _shown(op: Operation) -> str:
-    """The op in one line, for a message."""
-    text = str(op).strip().split("\n")[0]
-    return text if len(text) <= 160 else text[:157] + "..."
+        name, text = written(op)
+        raise LoweringError(f"{name} cannot become PTX: {problem}\n  {text}") from None
 
 
 # ----------------------------------------------------------------------------------------------------------
@@ -232,11 +227,11 @@ _INSTEAD = {
 
 def _unknown(op: Operation) -> str:
     if op.name in _INSTEAD:
-        return f"{op.name} has no lowering to PTX: {_INSTEAD[op.name]}\n  {_shown(op)}"
+        return f"{op.name} has no lowering to PTX: {_INSTEAD[op.name]}\n  {written(op)[1]}"
     dialect = op.name.partition(".")[0]
     others = sorted(n for n in LOWERINGS if n.startswith(dialect + "."))
     hint = f"of {dialect} there are: {', '.join(others)}" if others else "there is no lowering of that dialect"
-    return f"{op.name} has no lowering to PTX; {hint}\n  {_shown(op)}"
+    return f"{op.name} has no lowering to PTX; {hint}\n  {written(op)[1]}"
 
 
 def _passed(e: Emitter, arguments: Any) -> list[SSAValue]:

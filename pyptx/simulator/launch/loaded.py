@@ -15,6 +15,7 @@ from ... import notebook
 from ...diagnostics import PTXError, SimulationError
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend import deferred
+from ...frontend.kernel.launch_call import explained
 from ...parser import parse_text
 from ...parser.diagnose import diagnose_text
 from ...printer.ptx import print_module
@@ -83,6 +84,7 @@ class LoadedKernel:
         """
         self.loaded.bind(name, item)
 
+    @explained
     def launch(self, grid: Any, block: Any, args: Any, *, stream: Any = None, **options: Any) -> None:
         """Launch with arguments in parameter order: GPU tensors through the driver, on `stream` or torch's current one;
         CPU arrays on the simulator, changed in place. Options: see `pyptx.runtime.raw.launch_entry`.
