@@ -66,6 +66,8 @@ READY, WAITING, FINISHED, AT_MBARRIER = 0, 1, 2, 3
     M_RANKS, M_PARAMETERS,
 ) = range(24)  # fmt: skip
 META = 32
+# Counts of an instruction: executions by warps and by lanes, by warps that branch back, accesses of lanes outside of the arguments.
+N_WARPS, N_LANES, N_BACK, N_OUTSIDE, COUNTS = range(5)
 # Results of a run.
 ENDED, FULL, STUCK, LOST = 0, 1, 2, 3
 LOCAL_WORDS = 1024

@@ -75,8 +75,8 @@ def do_barrier(
 
 @native
 def do_branch(
-    index: int, row: int, warp: int, mask: int, code: Ints, preds: Ints, pcs: Ints, states: Ints, meta: Ints
-) -> int:
+    index: int, row: int, warp: int, mask: int, code: Ints, preds: Ints, pcs: Ints, states: Ints, counts: Ints, meta: Ints
+) -> int:  # fmt: skip
     """Branches and calls. The iterations of the loop that is shortened are counted here."""
     s = warp * e.STATE
     taken = mask
@@ -85,6 +85,8 @@ def do_branch(
     for lane in range(32):
         if taken >> lane & 1:
             pcs[warp * 32 + lane] = code[row + e.E_TARGET]
+    if taken and code[row + e.E_TARGET] <= index:
+        counts[e.COUNTS * index + e.N_BACK] += 1
     inside = index >= meta[e.M_LOOP_FIRST] and index <= meta[e.M_LOOP_LAST]
     if taken and inside and code[row + e.E_DO] == e.DO_BRANCH and code[row + e.E_TARGET] == meta[e.M_LOOP_FIRST]:
         states[s + e.T_ITERATION] += 1
@@ -112,13 +114,13 @@ def do_joins(row: int, warp: int, mask: int, code: Ints, pcs: Ints, states: Ints
 
 @native
 def flow(
-    index: int, row: int, warp: int, mask: int, code: Ints, regs: Words, preds: Ints, pcs: Ints, states: Ints, meta: Ints
+    index: int, row: int, warp: int, mask: int, code: Ints, regs: Words, preds: Ints, pcs: Ints, states: Ints, counts: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Instructions that say what comes next."""
     s = warp * e.STATE
     what = code[row + e.E_DO]
     if what == e.DO_BRANCH or what == e.DO_CALL:
-        return do_branch(index, row, warp, mask, code, preds, pcs, states, meta)
+        return do_branch(index, row, warp, mask, code, preds, pcs, states, counts, meta)
     if what == e.DO_RETURN or what == e.DO_INDIRECT:
         a = place(code[row + e.E_A], warp, meta[e.M_WARPS])
         for lane in range(32):
@@ -150,8 +152,8 @@ def step(
     active = states[warp * e.STATE + e.T_ACTIVE]
     mask = active & predicate_mask(code[row + e.E_GUARD], warp * e.PREDICATES, preds)
     leave_loop(index, warp, states, meta)
-    counts[2 * index] += 1
-    counts[2 * index + 1] += popcount(mask)
+    counts[e.COUNTS * index + e.N_WARPS] += 1
+    counts[e.COUNTS * index + e.N_LANES] += popcount(mask)
     meta[e.M_EXECUTED] += 1
     flag = sources_unknown(row, warp, code, unknown)
     if flag and what >= e.DO_BRANCH and what <= e.LAST_JUMP:
@@ -165,7 +167,7 @@ def step(
     if mask and what >= e.FIRST_MEMORY and what <= e.LAST_MEMORY:
         do_memory(
             index, row, warp, mask, flag, local, code, regs, ranges, marks, unknown, dirty, bytes, words, addresses, banks, found, lines,
-            records, owners, states, flagged, meta,
+            records, owners, states, counts, flagged, meta,
         )  # fmt: skip
         return e.ENDED
     if mask and what >= e.FIRST_ASYNC:
@@ -182,7 +184,7 @@ def step(
     if mask == 0:
         return e.ENDED
     if what > e.LAST_BARRIER:
-        return flow(index, row, warp, mask, code, regs, preds, pcs, states, meta)
+        return flow(index, row, warp, mask, code, regs, preds, pcs, states, counts, meta)
     flag = compute(row, warp, mask, flag, code, regs, preds, unknown, bank, addresses, meta)
     mark(row, warp, flag, code, marks, unknown)
     return e.ENDED

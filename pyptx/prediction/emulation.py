@@ -117,7 +117,7 @@ class Emulated:
     executed: int
     """Instructions of warps."""
     counts: NDArray[np.int64]
-    """(instructions, 2): executions by warps, by lanes."""
+    """(instructions, `codes.COUNTS`): executions by warps, by lanes, and so on."""
     flagged: Ints
     """Instructions whose branch (1) or address (2) depends on a value that is not known."""
     records: NDArray[np.int32] = field(repr=False)
@@ -206,7 +206,7 @@ class Emulator:
         lines = np.empty((int(meta[e.M_LINE_LIMIT]) + 64) * 2, np.int64)
         trace = np.empty((room + 4, RECORD), np.int32)
         owners = np.empty(room + 4, np.int32)
-        counts = np.zeros((count, 2), np.int64)
+        counts = np.zeros((count, e.COUNTS), np.int64)
         flagged = np.zeros(count, np.int64)
         pcs = np.zeros(warps * 32, np.int64)
         sync = np.zeros(e.B_STATES + g.ranks * e.MBARRIERS * e.MBARRIER, np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sass import Function
+from . import codes as e
 
 
 @dataclass(frozen=True)
@@ -18,29 +19,24 @@ class Loop:
     last: int
     executed: int
     """Instructions that warps of a CTA execute in it."""
-    entries: float
-    """How often a warp gets there from outside, on average."""
     trips: float
-    """Iterations of an entry."""
+    """Iterations of a warp each time that it enters the loop, on average."""
 
 
-def loops(function: Function, counts: NDArray[np.int64], warps: int) -> list[Loop]:
-    """The loops, as the branches that go back say; `counts` are executions of each instruction by the warps of a CTA."""
+def loops(function: Function, counts: NDArray[np.int64]) -> list[Loop]:
+    """The loops, as the branches that are taken back say; `counts` are those of `Emulated`."""
     ends: dict[int, int] = {}
+    back: dict[int, int] = {}
     for index, i in enumerate(function.instructions):
-        if i.opcode == "BRA" and i.target is not None and i.target // 16 <= index and counts[index]:
-            ends[i.target // 16] = max(index, ends.get(i.target // 16, 0))
+        if i.opcode == "BRA" and i.target is not None and (taken := int(counts[index, e.N_BACK])):
+            first = i.target // 16
+            ends[first] = index
+            back[first] = back.get(first, 0) + taken
     found: list[Loop] = []
     for first, last in ends.items():
-        through = float(counts[first])
-        back = sum(
-            float(counts[k])
-            for k in range(first, last + 1)
-            if function.instructions[k].opcode == "BRA" and function.instructions[k].target == 16 * first
-        )
-        before = max(float(counts[first - 1]) if first else warps, 1.0)
-        entries = min(max(through - back, before if before < through else 1.0), through)
-        found.append(Loop(first, last, int(counts[first : last + 1].sum()), entries / warps, through / entries))
+        through = int(counts[first, e.N_WARPS])
+        executed = int(counts[first : last + 1, e.N_WARPS].sum())
+        found.append(Loop(first, last, executed, through / max(1, through - back[first])))
     return found
 
 

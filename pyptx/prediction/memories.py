@@ -11,13 +11,32 @@ from .warps import mark, place
 
 
 @native
-def host_of(address: int, width: int, ranges: Ints, meta: Ints) -> int:
-    """Where bytes of global memory are in this process; 0 where they are not."""
+def range_of(address: int, width: int, ranges: Ints, meta: Ints) -> int:
+    """Which buffer has these bytes of global memory; -1: none."""
     for k in range(meta[e.M_RANGES]):
         base = ranges[3 * k]
         if address >= base and address + width <= base + ranges[3 * k + 1]:
-            return ranges[3 * k + 2] + address - base if ranges[3 * k + 2] else 0
-    return 0
+            return k
+    return -1
+
+
+@native
+def host_of(address: int, width: int, ranges: Ints, meta: Ints) -> int:
+    """Where bytes of global memory are in this process; 0 where they are not."""
+    k = range_of(address, width, ranges, meta)
+    if k < 0 or ranges[3 * k + 2] == 0:
+        return 0
+    return int(ranges[3 * k + 2] + address - ranges[3 * k])
+
+
+@native
+def outside(mask: int, width: int, addresses: Ints, ranges: Ints, meta: Ints) -> int:
+    """How many lanes access global memory that no buffer has."""
+    count = 0
+    for lane in range(32):
+        if mask >> lane & 1:
+            count += int(range_of(addresses[lane], width, ranges, meta) < 0)
+    return count
 
 
 @native
@@ -221,7 +240,7 @@ def note_access(
 def do_memory(
     index: int, row: int, warp: int, mask: int, flag: int, local: int, code: Ints, regs: Words, ranges: Ints, marks: Ints,
     unknown: Bytes, dirty: Bytes, bytes: Bytes, words: Words, addresses: Ints, banks: Ints, found: Ints, lines: Ints, records: Halves,
-    owners: Halves, states: Ints, flagged: Ints, meta: Ints,
+    owners: Halves, states: Ints, counts: Ints, flagged: Ints, meta: Ints,
 ) -> int:  # fmt: skip
     """Loads, stores, atomics and asynchronous copies: their addresses, what they touch, and their values."""
     what = code[row + e.E_DO]
@@ -238,6 +257,10 @@ def do_memory(
         return do_copy(
             index, row, warp, mask, code, regs, dirty, addresses, banks, found, lines, records, owners, states, meta
         )
+    # with an unknown guard, after a branch on an unknown value, and for generic addresses (of local memory too), it is not certain
+    guessed = unknown[warp * 1024 + 600 + (code[row + e.E_GUARD] & 15)] | flagged[index] | meta[e.M_UNKNOWN_BRANCHES]
+    if code[row + e.E_SPACE] == e.S_GLOBAL and guessed == 0:
+        counts[e.COUNTS * index + e.N_OUTSIDE] += outside(mask, code[row + e.E_WIDTH], addresses, ranges, meta)
     note_access(index, row, warp, mask, space, code, addresses, banks, found, lines, records, owners, states, meta)
     if what == e.DO_LOAD:
         flag = flag | do_load(row, warp, mask, local, code, regs, ranges, dirty, bytes, words, addresses, meta)

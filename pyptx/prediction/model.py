@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis.occupancy import occupancy
-from ..diagnostics import PTXError, SimulationError
+from ..diagnostics import PTXError, SimulationError, counted
 from ..sass import Function
 from . import codes as e
 from . import layout as r
@@ -217,7 +217,7 @@ class Model:
         together = self.whole.executed * min(self.each, 2 * self.resident)
         if together <= self.budget or self.asynchronous:
             return None
-        return heaviest(loops(self.function, self.whole.counts[:, 0], self.geometry.warps), self.whole.executed)
+        return heaviest(loops(self.function, self.whole.counts), self.whole.executed)
 
     def _traced(self, kept: int) -> list[Emulated]:
         between = (self.loop.first, self.loop.last) if self.loop else (-1, -1)
@@ -428,12 +428,12 @@ def conclude(model: Model, clock: float | None, places: Places) -> Prediction:
     busiest = max(utilisation.values(), default=0.0)
     loaded = _loaded_clock(card, middle.cycles / ghz / 1e6, utilisation.get(NAMES[Unit.TENSOR], 0))
     share = min(model.sms * model.ranks, geometry.ctas)
-    waits = Waits(function, model.whole.counts[:, 0], middle.stalls, [REASONS[Stall(k)] for k in range(len(Stall))])
+    waits = Waits(function, model.whole.counts, middle.stalls, [REASONS[Stall(k)] for k in range(len(Stall))])
     return Prediction(
         kernel=function.name, card=card.name, cycles=None if guessed else round(middle.cycles), low=low, high=high, clock_ghz=ghz,
         binds=_binds(utilisation, middle, model, middle.cycles / (ghz * 1e3)), utilisation=utilisation,
         stalls=_stalls(middle), lines=by_line(waits, places), sources=by_source(waits, places),
-        loops=by_loop(waits, geometry.warps, model.each), roofline=busiest, launch_us=LAUNCH_US,
+        loops=by_loop(waits, model.each), roofline=busiest, launch_us=LAUNCH_US,
         loaded_ghz=None if clock else loaded, resident=model.resident, registers=model.registers,
         waves=geometry.ctas / (model.sms * model.ranks * model.resident), dram_bytes=float(out[r.O_DRAM_BYTES]) * share,
         l2_bytes=float(out[r.O_L2_BYTES]) * share, extrapolated=middle.extrapolated,
@@ -479,6 +479,7 @@ def _doubts(model: Model) -> tuple[list[str], float, bool]:
     if not model.steady:
         notes.append("its warps seldom wait for each other, and only some of them are in what is replayed")
         guessed = True
+    notes += _outside(model)
     if partial := _partial_stores(model):
         notes.append(f"{partial:.0%} of the stored sectors are written in part: their cost is not known well")
         factor *= 1 + partial
@@ -489,6 +490,18 @@ def _doubts(model: Model) -> tuple[list[str], float, bool]:
     else:
         notes.append("the arguments fit into L2 and are assumed to be there from an earlier launch")
     return notes, factor, guessed
+
+
+def _outside(model: Model) -> list[str]:
+    """A note where accesses of the CTAs that are followed are outside of the buffers, which a launch does not survive."""
+    counts = sum(part.counts[:, e.N_OUTSIDE] for part in model.traces)
+    places = np.flatnonzero(counts)
+    if not len(places):
+        return []
+    lines = sorted({line for k in places if (line := model.function.instructions[k].line) is not None})
+    listed = f", at {'line' if len(lines) == 1 else 'lines'} {', '.join(map(str, lines[:6]))}" if lines else ""
+    ctas = counted(len(model.traces) * model.ranks, "CTA")
+    return [f"{int(np.sum(counts)):,} accesses are outside of the arguments{listed} ({ctas} followed)"]
 
 
 def _unevenness(model: Model) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sass import Function, Instruction
+from . import codes as e
 from .loops import loops
 from .result import LineStalls, LoopStalls
 
@@ -38,7 +39,7 @@ class Waits:
 
     function: Function
     counts: NDArray[np.int64]
-    """Executions by the warps of a CTA."""
+    """Those of `Emulated`, of a CTA."""
     stalls: NDArray[np.float64]
     """(instructions, reasons): cycles that the warps of an SM waited."""
     reasons: Sequence[str]
@@ -50,7 +51,7 @@ class Waits:
 def _gathered(waits: Waits, key: Callable[[Instruction], Hashable]) -> dict[Any, tuple[int, NDArray[np.float64]]]:
     """Executions and waits of the instructions of each key, of those that waited."""
     found: dict[Any, tuple[int, NDArray[np.float64]]] = {}
-    for i, cycles, count in zip(waits.function, waits.stalls, waits.counts, strict=True):
+    for i, cycles, count in zip(waits.function, waits.stalls, waits.counts[:, e.N_WARPS], strict=True):
         executed, before = found.get(key(i), (0, np.zeros(len(cycles))))
         found[key(i)] = (executed + int(count), before + cycles)
     return {k: v for k, v in found.items() if v[1].any()}
@@ -71,15 +72,15 @@ def by_source(waits: Waits, places: Places) -> list[LineStalls]:
     ]
 
 
-def by_loop(waits: Waits, warps: int, ctas: int) -> list[LoopStalls]:
+def by_loop(waits: Waits, ctas: int) -> list[LoopStalls]:
     """The loops in the order of their code, outer ones before those in them; `ctas`: of the SM that has most."""
     found: list[LoopStalls] = []
-    for loop in sorted(loops(waits.function, waits.counts, warps), key=lambda loop: (loop.first, -loop.last)):
+    for loop in sorted(loops(waits.function, waits.counts), key=lambda loop: (loop.first, -loop.last)):
         inside = slice(loop.first, loop.last + 1)
         lines = [i.line for i in waits.function.instructions[inside] if i.line is not None]
-        turns = max(1.0, float(waits.counts[loop.first]))
+        turns = max(1.0, float(waits.counts[loop.first, e.N_WARPS]))
         each = waits.stalls[inside].sum(0) / (turns * ctas)
-        executed = float(waits.counts[inside].sum()) / turns
+        executed = loop.executed / turns
         first, last = (min(lines), max(lines)) if lines else (None, None)
         found.append(LoopStalls(first, last, loop.trips, executed, executed + float(each.sum()), waits.named(each)))
     return found

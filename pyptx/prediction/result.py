@@ -51,7 +51,9 @@ class LoopStalls:
     """Lines of the PTX, the first and the last that its instructions come from."""
     last: int | None
     iterations: float
-    """Of a warp that enters it."""
+    """Of a warp each time that it enters the loop, on average. They are those of the machine code: ptxas may unroll the loop of the PTX, and
+    one iteration is then several of it.
+    """
     instructions: float
     """Of a warp, in an iteration."""
     cycles: float
@@ -92,7 +94,7 @@ class Prediction:
     sources: Sequence[LineStalls] = field(repr=False, default=())
     """By line of the program, where `.loc` or a trace in Python says it."""
     loops: Sequence[LoopStalls] = field(repr=False, default=())
-    """In the order of their code."""
+    """In the order of their code, those that a warp goes back in: a loop of one iteration is not among them."""
     roofline: float | None = None
     """The time that the busiest of arithmetic, L2 and DRAM needs at least, as a share of the predicted time."""
     launch_us: float = 0.0

@@ -16,7 +16,7 @@ def unended(function: Function, geometry: Geometry, card: Card, ghz: float, seen
     """The time that the executed instructions need at least: a sub-core issues one in a cycle, and so does a warp."""
     least = seen.executed / min(SUBCORES, geometry.warps)
     note = (
-        f"a CTA did not end after {seen.executed:,} instructions{_place(function, geometry, seen)}: the time has a lower bound only; a loop "
+        f"a CTA did not end after {seen.executed:,} instructions{_place(function, seen)}: the time has a lower bound only; a loop "
         "that waits for another CTA, or for a value that no argument has, does not end here"
     )
     return Prediction(
@@ -25,9 +25,9 @@ def unended(function: Function, geometry: Geometry, card: Card, ghz: float, seen
     )  # fmt: skip
 
 
-def _place(function: Function, geometry: Geometry, seen: Emulated) -> str:
+def _place(function: Function, seen: Emulated) -> str:
     """In words, the loop with most iterations of those that have most of the instructions."""
-    found = loops(function, seen.counts[:, 0], geometry.warps)
+    found = loops(function, seen.counts)
     heavy = [loop for loop in found if 2 * loop.executed > seen.executed]
     if not heavy:
         return ""

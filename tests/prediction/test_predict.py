@@ -318,6 +318,46 @@ def test_an_iteration_of_a_loop_costs_its_chain() -> None:
     assert f"lines {first} to {last}: " in str(found) and "Predicted loops" in found._repr_html_()
 
 
+COUNTED = kernel(
+    "ld.param.u64 %rd1, [x]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd1, %rd1, %rd2;\n"
+    'mov.u32 %r3, 0; shr.u32 %r4, %r2, 5; mad.lo.u32 %r1, %r4, STEP, %r1;\n.pragma "nounroll";\nagain:\n'
+    "ld.global.f32 %f1, [%rd1]; add.f32 %f1, %f1, %f1; st.global.f32 [%rd1], %f1; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r1;\n"
+    "@%p1 bra again;",
+    ".reg .b32 %r<5>; .reg .b64 %rd<3>; .reg .f32 %f<2>; .reg .pred %p<2>;",
+    ".param .u64 x, .param .u32 n",
+)
+"""Each warp runs the body n + STEP * warp times; ptxas makes a loop of four of its bodies where all warps have one bound."""
+
+
+@pytest.mark.parametrize(
+    ("n", "step", "block", "iterations"),
+    [(5, 0, 32, []), (5, 0, 128, []), (8, 0, 32, [2]), (8, 0, 128, [2]), (20, 0, 128, [5]), (8, 4, 128, [(8 + 12 + 16 + 20) / 4])],
+)  # fmt: skip
+def test_iterations_of_a_loop_are_those_of_a_warp(n: int, step: int, block: int, iterations: list[float]) -> None:
+    """A loop that no warp goes back in is not one."""
+    text, x = COUNTED.replace("STEP", str(step)), np.zeros(1024, np.float32)
+    found = pyptx.predict(text, x, n, card="A100", grid=1, block=block)
+    assert [loop.iterations for loop in found.loops] == iterations
+
+
+LOCAL = kernel(
+    "ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; mov.u64 %rd4, table;\n"
+    "add.s64 %rd5, %rd4, %rd2; ld.global.u32 %r2, [%rd5]; and.b32 %r3, %r1, 7; mul.wide.u32 %rd6, %r3, 4; mov.u64 %rd7, own;\n"
+    "cvta.local.u64 %rd7, %rd7; add.s64 %rd7, %rd7, %rd6; st.u32 [%rd7], %r2; ld.u32 %r2, [%rd7+-4];\nst.global.u32 [%rd3], %r2;\n"
+    "red.global.add.u32 [%rd3], %r2;",
+    ".local .b32 own[16]; .reg .b32 %r<4>; .reg .b64 %rd<8>;",
+).replace(".visible", ".global .u32 table[64];\n.visible")
+
+
+@pytest.mark.parametrize(("elements", "outside"), [(64, 0), (60, 8)])
+def test_accesses_outside_of_the_arguments_have_a_note(elements: int, outside: int) -> None:
+    """Threads 60 to 63 store and add past 60 elements; variables of the module and local memory are not arguments."""
+    found = pyptx.predict(LOCAL, np.zeros(elements, np.uint32), card="A100", grid=1, block=64)
+    line = next(n for n, text in enumerate(LOCAL.split("\n"), 1) if text.startswith("st.global.u32"))
+    told = [f"{outside} accesses are outside of the arguments, at lines {line}, {line + 1} (1 CTA followed)"]
+    assert [note for note in found.notes if "outside of" in note] == (told if outside else [])
+
+
 def test_waits_are_told_by_the_line_of_the_source() -> None:
     """`.loc` says the place of the loads; a traced kernel has the lines of its Python."""
     lines = COPY.replace("ld.global", ".loc 1 77 3\nld.global").replace("st.global", ".loc 1 78 3\nst.global")
