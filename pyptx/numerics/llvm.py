@@ -74,6 +74,11 @@ def compile_kept(source: str, write: Callable[[], str]) -> Native:
     return function
 
 
+def is_loaded() -> bool:
+    """Whether this process has loaded LLVM, which takes longer than to load compiled code."""
+    return _target.cache_info().currsize > 0
+
+
 def is_kept(text: str) -> bool:
     """Whether the disk cache has the code of a module."""
     disk = usable_cache(KIND)

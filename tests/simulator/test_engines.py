@@ -407,8 +407,8 @@ def test_what_is_watched_runs_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_llvmlite
 def test_code_that_the_disk_has_is_taken_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body that is executed a hundred times, by "auto", which is the default: in NumPy, but as compiled code after a process has
-    compiled it.
+    """A body that is executed 600 times, by "auto", which is the default: in NumPy, but as compiled code after a process has
+    compiled it. It has a load, for which all threads are alive.
     """
     monkeypatch.setenv("PYPTX_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("PYPTX_CACHE_SIZE", raising=False)
@@ -418,13 +418,17 @@ def test_code_that_the_disk_has_is_taken_early(tmp_path: Path, monkeypatch: pyte
 .visible .entry k(.param .u64 out)
 {{
     .reg .pred %p1;
-    .reg .b32 %r<4>;
+    .reg .b32 %r<6>;
     .reg .b64 %rd<4>;
+    .shared .b32 table[64];
     ld.param.u64 %rd1, [out];
     mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
+    mov.u32 %r4, table; shl.b32 %r5, %r1, 2; add.u32 %r4, %r4, %r5;
+    st.shared.u32 [%r4], %r1;
 $loop:
+    ld.shared.u32 %r1, [%r4];
     mad.lo.u32 %r2, %r2, 3, %r1; xor.b32 %r2, %r2, 5; add.u32 %r3, %r3, 1;
-    setp.lt.u32 %p1, %r3, 100;
+    setp.lt.u32 %p1, %r3, 600;
     @%p1 bra $loop;
     mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
     st.global.u32 [%rd3], %r2;
@@ -432,7 +436,7 @@ $loop:
 }}
 """
     want = np.zeros(64, np.uint64)
-    for _ in range(100):
+    for _ in range(600):
         want = ((want * 3 + np.arange(64, dtype=np.uint64)) ^ 5) & 0xFFFFFFFF
     made: list[int] = []
     for engine in (None, "jit", None):

@@ -1,7 +1,8 @@
 """Runs of instructions that the compiler knows, and how the engine calls them.
 
-Compiling an instruction costs about as much as executing it a thousand times in NumPy, and looking whether it is compiled
-already some tens of times. So a body is interpreted first, and its runs are compiled once it has come that far.
+Compiling an instruction costs about as much as executing it a thousand times in NumPy. Code that is compiled already costs as much
+as some thousand executions of instructions, most of it for LLVM, which a process loads once. So a body is interpreted first, and its
+runs are compiled, or taken from the disk cache, once it has come that far.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numerics.llvm import Native, compile_ir, is_kept
+from ...numerics.llvm import Native, compile_ir, is_kept, is_loaded
 from ..machine.binding import Full, Masked, bind, meaning_of
 from ..machine.machine import Machine
 from ..machine.program import Inst, Segment
@@ -26,8 +27,10 @@ LONGEST = 400
 """Instructions of a run: what LLVM compiles in a second or two."""
 HOT = 1000
 """Executions of a body in a launch after which "auto" compiles its runs."""
-HOT_AGAIN = 50
-"""The same, when an earlier launch has compiled them, or another process and the disk cache has them."""
+LOAD, FIRST_LOAD = 1500, 7000
+"""Executions of instructions in NumPy that cost as much as taking a body's code that is compiled already: with LLVM, and without it."""
+WIDE = 4096
+"""Lanes for which NumPy needs about twice as long as for one."""
 
 
 def bind_at_once(machine: Machine, segment: Segment) -> list[Bound]:
@@ -51,18 +54,27 @@ class _Body:
         self.alone: list[Bound] = [bind(machine, inst) for inst in segment.body]
         self.steps = self.alone
         self.executed = 0
+        self.next = self._executions(LOAD)
+        """When to look again whether to compile the runs."""
+
+    def _executions(self, cost: int) -> int:
+        """How often the body is executed until that has cost as much."""
+        return min(HOT, int(cost / len(self.alone) / (1 + self.machine.lanes / WIDE)) + 1)
 
     def _count(self) -> None:
         self.executed += 1
-        if self.executed == HOT_AGAIN or self.executed == HOT:
-            self._compile()
+        if self.executed == self.next:
+            self._look()
 
-    def _compile(self) -> None:
-        """Compile the runs, if that is worth it and has not been done."""
-        if self.executed == HOT and self.steps is not self.alone:
-            return
-        if self.executed == HOT or self.segment.compiled or _kept(self.machine, self.segment, self.alone):
+    def _look(self) -> None:
+        """Compile the runs, if that is worth it, or say when to look again."""
+        hot, first = self.executed == HOT, self._executions(FIRST_LOAD)
+        if self.executed < first and not is_loaded():
+            self.next = first
+        elif hot or self.segment.compiled or _kept(self.machine, self.segment, self.alone):
             self.steps = _with_runs(self.machine, self.segment, self.alone)
+        else:
+            self.next = HOT
 
     def full(self) -> None:
         self._count()
@@ -115,9 +127,9 @@ def _ended(run: Straight) -> Iterator[Straight | Bound]:
 
 
 def _kept(machine: Machine, segment: Segment, steps: list[Bound]) -> bool:
-    """Whether the disk cache has the code of the runs of a body as all threads execute them."""
+    """Whether the disk cache has the code of the runs of a body as all threads that are alive execute them."""
     runs = [run for run in _runs(machine, segment, steps) if isinstance(run, list)]
-    return all(is_kept(_text(machine, run, _moves(run)).text()) for run in runs)
+    return all(is_kept(_text(machine, run, _moves(run) and machine.alive is not None).text()) for run in runs)
 
 
 def _moves(run: Straight) -> bool:
