@@ -10,6 +10,7 @@ to both when threads access memory, copy or synchronise (`events`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...diagnostics import Diagnostic
@@ -65,7 +66,7 @@ class Sanitizer(Observer):
     def attach(self, machine: Machine) -> None:
         self.context = Context(machine, self.found)
         self.parts = [self.context.add(kind) for kind in PARTS]
-        for event, heard_by in HEARD_BY.items():
+        for event, heard_by in _heard_by(tuple(PARTS)).items():
             setattr(self, event, _to_all([getattr(self.parts[n], event) for n in heard_by]))
         self._binding = [p for p in self.parts if _hears(type(p), "bound")]
 
@@ -112,12 +113,13 @@ def _hears(kind: type[Part], event: str) -> bool:
     return getattr(kind, event) is not getattr(Observer, event)
 
 
-def _heard_by() -> dict[str, list[int]]:
-    found = {event: [n for n, kind in enumerate(PARTS) if _hears(kind, event)] for event in sorted(HEARD)}
-    return {event: parts for event, parts in found.items() if parts}
+@cache
+def _heard_by(parts: tuple[type[Part], ...]) -> dict[str, list[int]]:
+    """Event -> the parts that do something when it happens, by number."""
+    found = {event: [n for n, kind in enumerate(parts) if _hears(kind, event)] for event in sorted(HEARD)}
+    return {event: numbers for event, numbers in found.items() if numbers}
 
 
-HEARD_BY = _heard_by()
 """The numbers of the parts that hear of each event, where some do."""
 
 
