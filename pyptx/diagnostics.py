@@ -19,6 +19,7 @@ __all__ = [
     "SimulationError",
     "SimulationWarning",
     "TraceWarning",
+    "UsageError",
     "ValidationIssue",
     "counted",
     "did_you_mean",
@@ -221,6 +222,10 @@ class PTXError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(d.render() for d in merged(self.diagnostics))
+
+
+class UsageError(PTXError):
+    """Wrong use, whatever the PTX is: an argument that is not legal, a name that the file does not have, a tool that is missing."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ _OF_TEXT = re.compile(r"(?:^|\s)//|//\s|/\*|[;\0]").search
 """What a line of PTX may have and hardly any file name has."""
 
 
+_LONGEST_PATH = 4096
+
 _MARKS = {
     codecs.BOM_UTF8: "UTF-8",
     codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16, whose mark it begins with
@@ -47,6 +49,17 @@ def source_of(source: str | os.PathLike[str]) -> Source:
     if source.endswith(".ptx") and "\n" not in source and (os.path.exists(source) or not _OF_TEXT(source)):
         return Source(read_file(source), source)
     return Source(source, None)
+
+
+def path_given_as_text(source: object) -> str | None:
+    """What is wrong where a string that was taken for text, and is not PTX, was probably meant as a path."""
+    if not isinstance(source, str) or "\n" in source or not source or len(source) > _LONGEST_PATH or _OF_TEXT(source):
+        return None
+    if os.path.isdir(source):
+        return f"{source!r} was read as PTX text, and is the path of a folder: give the path of one file"
+    if os.path.exists(source) or os.sep in source.strip():
+        return f"{source!r} was read as PTX text, and looks like a path: a string is a path if it ends in .ptx; pathlib.Path(...) always is"
+    return None
 
 
 def read_file(path: str | os.PathLike[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..diagnostics import PTXError
+from ..diagnostics import UsageError
 from ..dialects.ptx.instruction import Instruction
 from ..dialects.ptx.structure import FunctionOp, ModuleOp
 from .active import ActiveThreads
@@ -41,14 +41,14 @@ def analyse(
 
     `shape`: threads per CTA in x, y, z (default: what the kernel states, else a guess); `dynamic_shared`:
     bytes that the launch
-    adds; `registers`: what ptxas allocates per thread, by entry; `boxes`: bytes of the box of each tensor map, by parameter. PTXError if there is no such kernel.
+    adds; `registers`: what ptxas allocates per thread, by entry; `boxes`: bytes of the box of each tensor map, by parameter. UsageError if there is no such kernel.
     """
     functions = [f for f in module.functions if not f.is_declaration]
     if kernel is not None:
         chosen = [f for f in functions if f.symbol == kernel]
         if not chosen:
             names = ", ".join(f.symbol for f in functions) or "none"
-            raise PTXError(f"this module does not define a function {kernel}; it defines: {names}")
+            raise UsageError(f"this module does not define a function {kernel}; it defines: {names}")
         functions = chosen
     names = ModuleNames(module)
     reports = [analyse_function(f, module, names, shape, dynamic_shared, registers or {}, boxes) for f in functions]

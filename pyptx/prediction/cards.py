@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ..diagnostics import PTXError, did_you_mean
+from ..diagnostics import UsageError, did_you_mean
 from .facts import Fact
 
 __all__ = ["ARCHITECTURES", "CARDS", "Architecture", "Card", "card_of"]
@@ -169,11 +169,11 @@ def _plain(name: str) -> str:
 def card_of(name: object) -> Card:
     """The card of a name such as `H100 SXM`. PTXError with those that are known."""
     if not isinstance(name, str):
-        raise PTXError(f'card must be the name of a card, such as "H100 SXM", not {name!r}')
+        raise UsageError(f'card must be the name of a card, such as "H100 SXM", not {name!r}')
     wanted = _plain(name)
     for card in CARDS:
         if wanted in (_plain(n) for n in (card.name, *card.aliases)):
             return card
     names = [card.name for card in CARDS]
     hint = did_you_mean(name, names)
-    raise PTXError(f"{name!r} is not a known card: {f'{hint}; ' if hint else ''}known are {', '.join(names)}")
+    raise UsageError(f"{name!r} is not a known card: {f'{hint}; ' if hint else ''}known are {', '.join(names)}")

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Operation
 
-from ..diagnostics import PTXError
+from ..diagnostics import PTXError, UsageError
 from ..dialects.ptx.structure import ModuleOp
-from ..dialects.ptx.target import target_of
+from ..dialects.ptx.target import runs_on
 from ..frontend.kernel.build import printed_lines
 from ..printer.ptx import print_module
 from ..sass import assemble
@@ -178,14 +178,7 @@ def _in_python(op: Operation) -> tuple[str, int] | None:
 
 def arch_for(target: str, card: Card) -> str:
     """What ptxas makes code for. PTXError where the text's target does not run on the card."""
-    own, there = target_of(target), target_of(card.arch)
-    if own.variant == "a" and target != card.arch:
-        runs = False
-    elif own.variant == "f":
-        runs = own.number // 10 == there.number // 10 and own.number <= there.number
-    else:
-        runs = own.number <= there.number
-    if not runs:
+    if not runs_on(target, card.arch):
         raise PTXError(
             f"the kernel is for {target}, and {card.name} is {card.arch}: choose a card of that architecture"
         )
@@ -209,7 +202,7 @@ def _checked_clock(clock: Any) -> float | None:
     if clock is None:
         return None
     if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0.1 <= clock <= 10:
-        raise PTXError(f"clock must be a number of GHz, such as 1.755, not {clock!r}")
+        raise UsageError(f"clock must be a number of GHz, such as 1.755, not {clock!r}")
     return float(clock)
 
 
@@ -218,7 +211,7 @@ def _checked_sample(sample: Any) -> int | None:
         return None
     count = whole_number(sample, "sample")
     if not 1 <= count <= MOST_SAMPLED:
-        raise PTXError(f"sample must be between 1 and {MOST_SAMPLED} CTAs, not {count}")
+        raise UsageError(f"sample must be between 1 and {MOST_SAMPLED} CTAs, not {count}")
     return count
 
 
@@ -227,5 +220,5 @@ def _register_option(registers: Any) -> tuple[str, ...]:
         return ()
     count = whole_number(registers, "registers")
     if not 16 <= count <= 255:
-        raise PTXError(f"registers must be between 16 and 255, not {count}")
+        raise UsageError(f"registers must be between 16 and 255, not {count}")
     return (f"-maxrregcount={count}",)

@@ -249,7 +249,7 @@ def _worst(lines: Sequence[LineStalls], count: int) -> list[tuple[float, LineSta
 
 def _listed(title: str, lines: Sequence[LineStalls], width: int) -> list[str]:
     found = [
-        f"    {share:>4.0%}  {line.place:<{width}} {line.reason:<22}{line.text.strip()[:70]}"
+        f"    {share:>4.0%}  {line.place:<{width}} {line.reason:<29} {line.text.strip()[:70]}"
         for share, line in _worst(lines, 8)
     ]
     return [f"  {title}", *found] if found else []

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ..diagnostics import Diagnostic, PTXError
-from ..dialects.ptx.target import unknown_target
+from ..diagnostics import Diagnostic, PTXError, UsageError
+from ..dialects.ptx.target import FIRST_PTX, near_targets, runs_on, unknown_target
 from ..runtime.compile import compile_ptx
-from ..runtime.ptxas import target_of
+from ..runtime.ptxas import supported_archs, target_of
 from ..sources import source_of
 from .disassembly import read
 from .listing import Listing
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 
 __all__ = ["assemble"]
+
+_LATER = "choose an architecture that is not older, and for a target that ends in a or f one of the same kind"
 
 
 def assemble(
@@ -33,20 +35,44 @@ def assemble(
     PTX has `.loc` of its own, the place in the source as well (`Instruction.source`). A cubin is compiled once and kept
     (`pyptx.disk_cache`).
 
-    PTXError where ptxas refuses it or a value is not legal, OSError where a file cannot be read, SassError where its code is not understood, `pyptx.runtime.ptxas.ToolNotFound` or
+    PTXError where ptxas refuses it, UsageError where a value is not legal, OSError where a file cannot be read, SassError where its code is not understood, `pyptx.runtime.ptxas.ToolNotFound` or
     `pyptx.runtime.compile.NoCompiler` without nvdisasm or ptxas.
     """
     text, name = _text_of(ptx)
     name = name or filename
-    if arch is not None and (wrong := unknown_target(arch)) is not None:
-        raise PTXError(wrong)
+    if arch is not None:
+        _check_arch(arch)
     if isinstance(options, str) or not all(isinstance(o, str) and "\0" not in o for o in _items(options)):
         raise PTXError(f"options must be a sequence of strings, such as ('-O1',), not {options!r}")
     chosen = arch or target_of(text)
     if chosen is None:
-        raise PTXError(Diagnostic("error", "the text has no .target, and no architecture was given", name))
+        raise PTXError(_errors(text, name) or [Diagnostic("error", "the text has no .target", name)])
+    if (own := target_of(text)) in FIRST_PTX and not runs_on(own, chosen):
+        raise UsageError(f"the text is for {own}, of which no code for {chosen} can be made: {_LATER}")
     wanted = options if "-lineinfo" in options else ("-lineinfo", *options)
     return read(compile_ptx(text, chosen, options=tuple(wanted), filename=name, compiler="ptxas").cubin)
+
+
+def _check_arch(arch: object) -> None:
+    """UsageError for what this ptxas makes no code for."""
+    supported = [f"sm_{number}" for number in supported_archs()]
+    if not isinstance(arch, str) or not supported:
+        wrong = unknown_target(arch)
+    elif arch in supported:
+        return
+    else:
+        near = [t for t in near_targets(arch) if t in supported]
+        legal = f"did you mean {' or '.join(near)}?" if near else f"it takes {', '.join(supported)}"
+        wrong = f"ptxas makes no code for arch {arch!r}; {legal}"
+    if wrong is not None:
+        raise UsageError(wrong)
+
+
+def _errors(text: str, name: str | None) -> list[Diagnostic]:
+    """What `pyptx check` says of a text."""
+    from ..parser.diagnose import diagnose_text
+
+    return [d for d in diagnose_text(text, name) if d.severity == "error"]
 
 
 def _items(options: object) -> Iterable[object]:

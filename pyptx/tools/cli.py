@@ -1,8 +1,8 @@
 """The `pyptx` command. Each subcommand is a module of `pyptx.tools.commands` with `add_arguments(parser)` and
 `run(options) -> int`.
 
-Exit status: 0 fine, 1 findings, differences or PTX that cannot be read (`UNREADABLE` of the command, if it has one), 2
-usage (bad arguments, unreadable file, missing tool). With `--json`, errors in the PTX are `{"errors": [...]}`.
+Exit status: 0 fine, 1 findings, differences or PTX that cannot be read (`PTXError`), 2 usage (`UsageError`: bad arguments, missing
+tool; `OSError`: unreadable file). With `--json`, errors in the PTX are `{"errors": [...]}`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 2
-    from ..diagnostics import PTXError, file_problem
+    from ..diagnostics import PTXError, UsageError, file_problem
 
     command = _module(options.command)
     try:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps({"errors": [asdict(d) for d in error.diagnostics]}, indent=1))
         else:
             print(error, file=sys.stderr)
-        return getattr(command, "UNREADABLE", 1)
+        return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         return 0
     except OSError as error:

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import StringAttr
 from ..codegen import read_module
 from ..codegen.guesses import Functions, Guess, Guesses, declarations, guess
 from ..codegen.launch_guess import EXTENT, EXTENTS, array_type, box_of, launch_of, shared_address
-from ..diagnostics import PTXError, SimulationError, did_you_mean
+from ..diagnostics import PTXError, SimulationError, UsageError, did_you_mean
 from ..parser.module import parse_text
 from ..parser.module_text import ModuleText
 from ..simulator import DeviceMemory, LoadedKernel, Observer, Surface, Texture, load, tensor_map
@@ -96,6 +96,8 @@ class Comparison:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     outcomes: list[Outcome]
+    notes: list[str] = field(default_factory=list[str])
+    """What makes equal results say less: races, few threads that store."""
 
     def count(self, result: str) -> int:
         return sum(outcome.result == result for outcome in self.outcomes)
@@ -142,7 +144,7 @@ def _pairs(a: Version, b: Version, entry: str | None) -> list[tuple[str, str]]:
         for version in (a, b):
             if entry not in version.entries:
                 known = did_you_mean(entry, version.entries) or f"it has {', '.join(version.entries) or 'none'}"
-                raise PTXError(f"{version.file} has no entry {entry}: {known}")
+                raise UsageError(f"{version.file} has no entry {entry}: {known}")
         return [(entry, entry)]
     common = [(name, name) for name in a.entries if name in b.entries]
     if not common and len(a.entries) == len(b.entries) == 1:
@@ -162,6 +164,8 @@ class _Run:
     arrays: list[tuple[str, str, int, Array]]
     """(name, type of the elements, address, bytes), of arguments and module variables."""
     output: str = ""
+    findings: list[Any] = field(default_factory=list[Any])
+    """Of the sanitizer, where it was asked for."""
     fault: str = ""
 
 
@@ -184,7 +188,7 @@ class _Pair:
         unknown = next((n for n in settings.arguments if n not in self.parameters), None)
         if unknown is not None:
             near = did_you_mean(unknown, self.parameters) or f"it has {', '.join(self.parameters) or 'none'}"
-            raise PTXError(f"{first} has no parameter {unknown}: {near}")
+            raise UsageError(f"{first} has no parameter {unknown}: {near}")
         parts = zip(self.sources, self.guesses, self.versions, strict=True)
         shapes = [launch_of(entry, found, version.source) for entry, found, version in parts]
         found = max(shapes, key=lambda s: (np.prod(s.block), s.cluster or ()))
@@ -200,7 +204,7 @@ class _Pair:
         return [name for name, *_ in self.declared]
 
     def _refuse_too_many_elements(self) -> None:
-        """PTXError where the arrays that get `elements` each are larger than memory may be."""
+        """UsageError where the arrays that get `elements` each are larger than memory may be."""
         arrays: list[Guess] = []
         for number, (name, _, size, structure) in enumerate(self.declared):
             own = [*self._members(number).values()] if structure else [self._guess(number)]
@@ -208,14 +212,59 @@ class _Pair:
                 arrays += [g for g in own if g.pointer and not g.rank and (structure or size == 8)]
         element = sum(from_name(array_type(own)).bytes for own in arrays)
         if element * self.settings.elements > MOST_BYTES:
-            raise PTXError(
+            raise UsageError(
                 f"{self.settings.elements} elements are too many: the arrays of {self.names[0]} that no argument gives take "
                 f"{element} bytes for each element, and {MOST_BYTES >> 20} MiB are the most: {MOST_BYTES // element} elements fit"
             )
 
     def run(self) -> Comparison:
-        outcomes = [self._outcome(case) for case in cases(self.settings.inputs, self.settings.seed)]
-        return Comparison(*self.names, self.grid, self.block, outcomes)
+        most = self._threads_with_elements()
+        bound = "the threads" if most == self._threads else "the elements of an array"
+        tried = cases(self.settings.inputs, self.settings.seed, most, self._sizes(), bound)
+        outcomes = [self._outcome(case) for case in tried]
+        same = [case for case, outcome in zip(tried, outcomes, strict=True) if outcome.result == "same"]
+        return Comparison(*self.names, self.grid, self.block, outcomes, self._notes(same))
+
+    @property
+    def _threads(self) -> int:
+        return int(np.prod(self.grid)) * int(np.prod(self.block))
+
+    def _threads_with_elements(self) -> int:
+        """The threads of the launch, or as many as arrays have elements."""
+        given = [a.size for a in self.settings.arguments.values() if isinstance(a, np.ndarray)]
+        return min([self._threads, self.settings.elements, *given])
+
+    def _sizes(self) -> list[str]:
+        """The integer parameters that are drawn."""
+        return [
+            name
+            for number, (name, type, size, structure) in enumerate(self.declared)
+            if name not in self.settings.arguments and not structure and type not in _FLOATS
+            if not self._is_address(self._guess(number), size)
+        ]
+
+    @staticmethod
+    def _is_address(own: Guess, size: int) -> bool:
+        return bool(own.handle or own.rank or (own.pointer and size == 8)) or shared_address(own, size) is not None
+
+    def _notes(self, same: Sequence[Case]) -> list[str]:
+        """What is said next to equal results, of the first input that gave them and of the one with the largest integers."""
+        if not same:
+            return []
+        notes: dict[str, None] = {}
+        most = 0
+        largest = max(same, key=lambda case: case.number or 0)
+        for case in {c.name: c for c in (same[0], largest)}.values():
+            for version in (0, 1):
+                storing = _Storing()
+                run = self._launch(case, version, [storing], check=True)
+                most = max(most, storing.threads)
+                file = self.versions[version].file
+                for line in sorted({f.line for f in run.findings if f.rule == "race" and f.line is not None}):
+                    notes[f"the result depends on the order of threads: race at line {line} of {file}"] = None
+        if 2 * most < self._threads:
+            notes[f"few threads store to global memory: at most {most} of {self._threads}"] = None
+        return [*notes]
 
     def _outcome(self, case: Case) -> Outcome:
         a, b = (self._launch(case, i) for i in (0, 1))
@@ -230,17 +279,17 @@ class _Pair:
             found = Difference(f"what they print differs: {a.output[:200]!r} and {b.output[:200]!r}")
         return Outcome(case.name, "same" if found is None else "differs", difference=found)
 
-    def _launch(self, case: Case, version: int, watch: Sequence[Observer] = ()) -> _Run:
+    def _launch(self, case: Case, version: int, watch: Sequence[Observer] = (), *, check: bool = False) -> _Run:
         kernel = self.versions[version].kernel(self.names[version])
         run = _Run(DeviceMemory(), kernel, [])
         rng = case.generator()
         try:
             values = [self._argument(run, case, rng, i) for i in range(len(self.declared))]
             report = kernel.simulate(
-                *values, grid=self.grid, block=self.block, cluster=self.cluster, smem=self.smem, check=False, memory=run.memory, cooperative=self.cooperative,
+                *values, grid=self.grid, block=self.block, cluster=self.cluster, smem=self.smem, check=check, schedules=1, memory=run.memory, cooperative=self.cooperative,
                 max_steps=self.settings.max_steps, observers=watch,
             )  # fmt: skip
-            run.output = report.output
+            run.output, run.findings = report.output, report.findings
         except SimulationError as error:
             run.fault = str(error).split("\n")[0]
         for variable in kernel.loaded.image.variables.values():
@@ -281,7 +330,7 @@ class _Pair:
             return self._random(run, case, rng, name, own)
         if type in ("f16", "f32", "f64"):
             return np.frombuffer(case.scalar(rng, type), _FLOATS[type])[0]
-        return int.from_bytes(case.scalar(rng, type), "little")
+        return int.from_bytes(case.scalar(rng, type, name), "little")
 
     def _structure(
         self, run: _Run, case: Case, rng: np.random.Generator, name: str, size: int, members: Mapping[int, Guess]
@@ -352,6 +401,41 @@ class _Element:
     values: tuple[str, str]
 
 
+class _Storing(Observer):
+    """How many threads store to global memory."""
+
+    def __init__(self) -> None:
+        self.found: set[tuple[int, ...]] = set()
+
+    @property
+    def threads(self) -> int:
+        return len(self.found)
+
+    def attach(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def access(self, access: Access) -> None:
+        if not _stores_globally(access):
+            return
+        store, machine = access.store, self.machine
+
+        def watched(lanes: Array, values: Array) -> None:
+            everyone = machine.lane_numbers if lanes is None else np.asarray(lanes)
+            ctas, threads = machine.cta_of_lane[everyone], machine.thread_of_lane[everyone]
+            for cta in np.unique(ctas).tolist():
+                index = tuple(int(i) for i in machine.cta_index(cta))
+                self.found.update((*index, t) for t in threads[ctas == cta].tolist())
+            store(lanes, values)
+
+        access.store = watched
+
+
+def _stores_globally(access: Access) -> bool:
+    return access.inst.family.access in ("store", "atomic") and not access.space.startswith(
+        ("shared", "local", "param")
+    )
+
+
 class _LastStores(Observer):
     """Who stored last to each of some addresses."""
 
@@ -366,10 +450,9 @@ class _LastStores(Observer):
         self.machine = machine
 
     def access(self, access: Access) -> None:
-        inst = access.inst
-        if inst.family.access not in ("store", "atomic") or access.space.startswith(("shared", "local", "param")):
+        if not _stores_globally(access):
             return
-        store, machine = access.store, self.machine
+        inst, store, machine = access.inst, access.store, self.machine
 
         def watched(lanes: Array, values: Array) -> None:
             everyone = machine.lane_numbers if lanes is None else np.asarray(lanes)

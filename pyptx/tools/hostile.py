@@ -1,9 +1,10 @@
 """Inputs for kernels whose meaning is not known: random ones, and those that programs get wrong (NaN, infinities, denormals, 0, -1, the
-smallest integer, sizes that no vector divides, loops that run no rounds).
+smallest integer, sizes that no vector divides, loops that run no rounds, sizes next to the threads of the launch).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ _LAYOUTS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52), "e4
 """Bits of exponent and mantissa."""
 SMALLEST = -(1 << 63)
 """Stands for the smallest integer of any type."""
+MOST_SIZES = 4
+"""Parameters that get cases of their own."""
 _MOST = 64
 """Random integers are smaller: most are sizes or indices."""
 
@@ -25,26 +28,29 @@ _MOST = 64
 @dataclass(frozen=True)
 class Case:
     """One kind of input. `number`: what every integer parameter is (None: a random one); `special`: arrays and scalars of floats
-    (`"floats"`), of integers (`"integers"`) or of all (`"bits"`) have hostile values.
+    (`"floats"`), of integers (`"integers"`) or of all (`"bits"`) have hostile values. `only`: the integer parameter that is `number`, where
+    the others are 1.
     """
 
     name: str
     number: int | None = None
     special: str = ""
     seed: int = 0
+    only: str = ""
 
     def generator(self) -> np.random.Generator:
         """Random numbers that are the same each time."""
         return np.random.default_rng([self.seed, *self.name.encode()])
 
-    def scalar(self, rng: np.random.Generator, type: str) -> bytes:
-        """The bytes of a scalar parameter."""
+    def scalar(self, rng: np.random.Generator, type: str, name: str = "") -> bytes:
+        """The bytes of a scalar parameter of this name."""
         size = from_name(type).bytes
         if type in _LAYOUTS:
             return self.array(rng, type, 1).tobytes()
         if self.number == SMALLEST:
             return (1 << 8 * size - 1).to_bytes(size, "little")
-        value = int(rng.integers(1, _MOST + 1)) if self.number is None else self.number
+        number = 1 if self.only and name != self.only else self.number
+        value = int(rng.integers(1, _MOST + 1)) if number is None else number
         return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
 
     def array(self, rng: np.random.Generator, type: str, count: int) -> Array:
@@ -61,8 +67,14 @@ class Case:
         return rng.integers(0, _MOST, count).astype(bits)
 
 
-def cases(count: int, seed: int) -> list[Case]:
-    """`count` cases with random inputs, and the hostile ones."""
+def cases(
+    count: int, seed: int, threads: int = _MOST, sizes: Sequence[str] = (), bound: str = "the threads"
+) -> list[Case]:
+    """`count` cases with random inputs, the hostile ones, and those where every thread of a launch of so many has an element; `bound` says
+    in names what there are `threads` of. `sizes`: the integer parameters; where there are several, each is the number of threads alone as
+    well, for all of them may be more than arrays have.
+    """
+    around = {threads: bound, threads - 1: f"one less than {bound}", threads + 1: f"one more than {bound}"}
     return [
         *(Case(f"random {n}", None if n else _MOST, seed=seed) for n in range(count)),
         Case("integers are 61, which no vector divides", _MOST - 3, seed=seed),
@@ -73,6 +85,12 @@ def cases(count: int, seed: int) -> list[Case]:
         Case("NaN, infinities, denormals and zeros", _MOST, "floats", seed),
         Case("arrays of 0, -1, and the smallest and largest integer", _MOST, "integers", seed),
         Case("random bits", _MOST, "bits", seed),
+        *(Case(f"integers are {n}, {words}", n, seed=seed) for n, words in around.items() if sizes),
+        *(
+            Case(f"{name} is {threads}, {bound}, and other integers are 1", threads, seed=seed, only=name)
+            for name in sizes[:MOST_SIZES]
+            if len(sizes) > 1
+        ),
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pyptx import PTXError, Tile, kernel, ptx, reg, smem
 from pyptx.diagnostics import Diagnostic, TraceWarning
-from pyptx.types import b32, bf16, f16, f32, pred, tf32, u8, u32, u64
+from pyptx.types import b8, b16, b32, bf16, e4m3, e5m2, f16, f32, pred, s8, tf32, u8, u16, u32, u64
 
 from .tracing import assembled
 
@@ -310,12 +310,81 @@ def test_offsets_along_k_are_multiples_of_16_bytes() -> None:
     assert "multiple of 16 bytes, not 8" in refusal(wrong).message
 
 
-def test_wgmma_tiles_keep_the_alignment_of_their_swizzle() -> None:
+@pytest.mark.parametrize(
+    ("make", "atom"),
+    [
+        (lambda align: smem.wgmma_tile(bf16, (64, 64), align=align), 1024),
+        *((lambda align, s=s, i=i: smem.alloc(bf16, (64, 64 >> i), swizzle=s, align=align), 1024 >> i) for i, s in enumerate(("128B", "64B", "32B"))),
+    ],
+)  # fmt: skip
+def test_an_alignment_is_a_multiple_of_the_swizzle(make: Any, atom: int) -> None:
+    """The pattern of the 128B swizzle repeats every 1024 bytes (PTX ISA 5.5.7), of 64B every 512, of 32B every 256."""
+    assert f"it must be a multiple of {atom}" in refusal(lambda: make(atom // 2)).message
+
     @kernel(arch="sm_90a")
     def aligned():
-        smem.wgmma_tile(bf16, (64, 64), align=128)
+        make(atom)
+        make(2 * atom)
+        make(None)
 
-    assert ".shared .align 1024" in aligned.ptx()
+    assert [line.split()[2] for line in aligned.ptx().splitlines() if ".shared" in line] == [
+        str(atom),
+        str(2 * atom),
+        str(atom),
+    ]
+
+
+def test_wgmma_operands_have_the_type_that_they_are_read_as() -> None:
+    def multiplied(stored: Any, kind: Any, k: int, scale_d: Any = False) -> Any:
+        def made():
+            a = smem.wgmma_tile(stored, (64, 128 * 8 // stored.bits))
+            b = smem.alloc(stored, (64, 128 * 8 // stored.bits), swizzle="128B")
+            d = reg.array(f32, 32)
+            ptx.wgmma.mma_async(
+                shape=(64, 64, k), dtype_d=f32, dtype_a=kind, dtype_b=kind, d=d, a=a, b=b, scale_d=scale_d
+            )
+
+        return made
+
+    for stored, kind, k in ((f16, bf16, 16), (bf16, f16, 16), (e5m2, e4m3, 32), (s8, e4m3, 32)):
+        message = refusal(multiplied(stored, kind, k)).message
+        assert f"is read as {kind}, and" in message and f"elements of {stored}" in message
+    for stored, kind, k in ((b16, bf16, 16), (u16, f16, 16), (f32, tf32, 8), (b8, e4m3, 32), (u8, e5m2, 32)):
+        kernel(arch="sm_90a")(multiplied(stored, kind, k)).ptx()
+    for wrong in ("no", "", None, [], 1.5):
+        assert "whether to accumulate is a bool" in refusal(multiplied(bf16, bf16, 16, wrong)).message
+    for right in (True, 0, np.bool_(1), np.int64(0)):
+        kernel(arch="sm_90a")(multiplied(bf16, bf16, 16, right)).ptx()
+
+
+@pytest.mark.parametrize(
+    ("layout", "order", "at", "words"),
+    [
+        ("x4", "columns", (60, 0), "16 elements from 60 on in dimension 0"),
+        ("x4", "columns", (0, 56), "16 elements from 56 on in dimension 1"),
+        ("x4", "columns", (0, 4), "do not begin at 16 bytes"),
+        ("x2", "rows", (0, 56), "16 elements from 56 on in dimension 1"),
+        ("x1", "columns", (57, 0), "8 elements from 57 on in dimension 0"),
+        ("x1", "columns", (-8, 0), "8 elements from -8 on in dimension 0"),
+        ("x4", "columns", (48, 48), ""),
+        ("x2", "columns", (48, 56), ""),
+        ("x2", "rows", (56, 48), ""),
+        ("x1", "columns", (3, 56), ""),
+    ],
+)
+def test_matrices_lie_in_their_array(layout: str, order: str, at: tuple[int, int], words: str) -> None:
+    """An x4 has 16 x 16 elements, an x2 16 x 8, or 8 x 16 by rows, and each row of a matrix begins at 16 bytes (PTX ISA 9.7.16.5.15)."""
+
+    def moved():
+        tile = smem.alloc(f16, (64, 64))
+        registers = reg.array(b32, int(layout[1:]))
+        ptx.ldmatrix(dst=registers, src=tile, layout=layout, at=at, order=order)
+        ptx.stmatrix(smem=tile, regs=registers, layout=layout, at=at, order=order)
+
+    if words:
+        assert words in refusal(moved).message
+    else:
+        kernel(arch="sm_90a")(moved).ptx()
 
 
 def test_tiles_and_versions() -> None:

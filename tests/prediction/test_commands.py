@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pyptx.prediction.model import REASONS
+from pyptx.prediction.result import LineStalls, _listed
 from pyptx.tools.cli import main
 
 from .test_predict import COPY, has_tools
@@ -37,7 +39,7 @@ def test_sass_as_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sass", file, "--ptx"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("k  (sm_80, ") and "// st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};" in out
-    assert main(["sass", file, "--kernel", "j"]) == 1
+    assert main(["sass", file, "--kernel", "j"]) == 2
     assert f"j is not a function of {file}, which has k" in capsys.readouterr().err
 
 
@@ -70,10 +72,10 @@ def test_the_page_has_a_timeline(file: str, tmp_path: Path) -> None:
     ("words", "status", "message"),
     [
         (["--time"], 2, '--time needs --card, such as --card "H100 SXM"'),
-        (["--card", "H100"], 2, "--card, --clock, --arg, --sample and --what-if belong to --time"),
+        (["--card", "H100"], 2, "--card, --clock, --grid, --arg, --sample and --what-if belong to --time"),
         (["--time", "--card", "H100", "--block", "256"], 1, "k takes 2 arguments, not 0"),
-        (["--time", "--card", "H1", *LAUNCH], 1, "'H1' is not a known card"),
-        (["--time", "--card", "H100", "--arg", "x"], 1, "--arg x: write TYPE:VALUE"),
+        (["--time", "--card", "H1", *LAUNCH], 2, "'H1' is not a known card"),
+        (["--time", "--card", "H100", "--arg", "x"], 2, "--arg x: write TYPE:VALUE"),
     ],
 )
 def test_what_a_prediction_lacks(
@@ -109,3 +111,10 @@ ret;
     said = capsys.readouterr().err
     assert f"{path}:{line}:3: error: Unresolved extern function 'f'" in said
     assert "define f in this text (declared at line" in said
+
+
+@pytest.mark.parametrize("reason", sorted(REASONS.values()))
+def test_columns_of_a_prediction_are_apart(reason: str) -> None:
+    """After the share: the place, the reason, the text."""
+    [_, row] = _listed("title", [LineStalls(7, "wgmma.wait_group", 1, {reason: 2.0})], 6)
+    assert row.split() == ["100%", "line", "7", *reason.split(), "wgmma.wait_group"]

@@ -125,7 +125,7 @@ def test_json_agrees_with_the_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_kernel_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["analyse", str(KERNEL), "--no-ptxas", "--kernel", "nothing"]) == 1
+    assert main(["analyse", str(KERNEL), "--no-ptxas", "--kernel", "nothing"]) == 2
     assert "does not define a function nothing" in capsys.readouterr().err
 
 

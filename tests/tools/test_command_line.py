@@ -209,3 +209,82 @@ def test_what_is_not_a_launch_needs_nothing_of_posix(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYPTX_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"{c} empty.txt" for c in ("check --no-ptxas", "fmt", "diff a.ptx", "diff --run a.ptx", "analyse", "transpile", "sass")),
+        *(f"{c} u16.txt" for c in ("check --no-ptxas", "fmt", "diff a.ptx", "diff --run a.ptx", "analyse", "transpile", "sass")),
+    ],
+)  # fmt: skip
+def test_ptx_that_cannot_be_read_is_status_1(
+    words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "empty.txt").write_text("")
+    (folder / "u16.txt").write_text(TEXT, encoding="utf-16")
+    assert main(words.split()) == 1
+    said = capsys.readouterr()
+    assert ("this is UTF-16" if "u16" in words else "the module has no .version") in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "analyse a.ptx --no-ptxas --kernel nope",
+        "analyse a.ptx --no-ptxas --block 0",
+        "analyse a.ptx --no-ptxas --clock 0",
+        "analyse a.ptx --no-ptxas --grid 4",
+        *(f"analyse a.ptx --no-ptxas --time --card {rest}" for rest in (
+            "A1000", "H100 --grid x", "H100 --grid 0", "H100 --grid 1,1,1,1", "H100 --arg foo",
+            "H100 --arg zeros:u32:32 --sample 0", "H100 --arg zeros:u32:32 --clock 0",
+        )),
+        "sass a.ptx --arch foo",
+        "sass a.ptx --arch sm_1",
+        "sass a.ptx --arch sm_75",
+        "sass a.ptx --kernel nope",
+        "diff --run a.ptx a.ptx --entry nope",
+        "diff --run a.ptx a.ptx --arg nope=u32:1",
+        "diff --run a.ptx a.ptx --elements 9000000000000",
+        "diff a.ptx nofile.ptx",
+        "debug a.ptx --entry nope",
+        "debug a.ptx --grid 0",
+        "debug a.ptx --arg foo",
+        "puzzle 99",
+        "check --no-ptxas nofile.ptx a.ptx",
+        "fmt nofile.ptx a.ptx",
+        "transpile nofile.ptx",
+    ],
+)  # fmt: skip
+def test_wrong_use_is_status_2(
+    words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    try:
+        status = main(words.split())
+    except SystemExit as stop:  # argparse
+        status = stop.code
+    assert status == 2 and capsys.readouterr().err
+
+
+def test_the_files_after_one_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "u16.txt").write_text(TEXT, encoding="utf-16")
+    assert main(["check", "--no-ptxas", "u16.txt", "a.ptx"]) == 1
+    out = capsys.readouterr().out
+    assert "u16.txt: 1 error\n" in out and "a.ptx: fine (pyptx)" in out
+    for bad, status in (("u16.txt", 1), ("broken.txt", 1), ("nofile.ptx", 2)):
+        assert main(["fmt", bad, "a.ptx"]) == status
+        said = capsys.readouterr()
+        assert bad in said.err and ".visible .entry k" in said.out
+
+
+def test_sass_says_what_ptxas_makes_code_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(folder / "a.ptx")
+    main(["sass", file, "--arch", "sm_1"])
+    assert "ptxas makes no code for arch 'sm_1'; it takes sm_75, " in capsys.readouterr().err
+    main(["sass", file, "--arch", "sm_80"])
+    assert "the text is for sm_90a, of which no code for sm_80 can be made" in capsys.readouterr().err

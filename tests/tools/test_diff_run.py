@@ -46,7 +46,9 @@ LINE = BODY.splitlines().index("\tst.global.f32 [%rd4], %f2;") + 1
 def outcome(change: tuple[str, str], **settings: Any) -> dict[str, Any]:
     """Case -> what became of it, for the kernel and the kernel after a change."""
     assert change[0] in BODY
-    [found] = compare(Version.of(BODY, "a.ptx"), Version.of(BODY.replace(*change), "b.ptx"), Settings(**settings))
+    [found] = compare(
+        Version.of(BODY, "a.ptx"), Version.of(BODY.replace(*change), "b.ptx"), Settings(**{"inputs": 1, **settings})
+    )
     return {o.case: o for o in found.outcomes}
 
 
@@ -140,12 +142,94 @@ def test_hostile_inputs_have_what_their_names_say() -> None:
         assert np.frombuffer(smallest, info.dtype)[0] == info.min
 
 
+SHARED = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n, .param .u32 step)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<9>;
+	.reg .f32 %f<4>;
+	.reg .b64 %rd<9>;
+	.shared .align 4 .b8 s[128];
+	ld.param.u64 %rd1, [out];
+	ld.param.u64 %rd2, [in];
+	ld.param.u32 %r1, [n];
+	ld.param.u32 %r2, [step];
+	mov.u32 %r3, %tid.x;
+	mov.u32 %r4, %ctaid.x;
+	mad.lo.u32 %r5, %r4, 128, %r3;
+	setp.ge.s32 %p1, %r5, %r1;
+	mov.f32 %f1, 0f00000000;
+	@%p1 bra A;
+	mul.lo.u32 %r6, %r5, %r2;
+	mul.wide.u32 %rd3, %r6, 4;
+	add.s64 %rd4, %rd2, %rd3;
+	ld.global.f32 %f1, [%rd4];
+A:
+	and.b32 %r7, %r3, 31;
+	shl.b32 %r7, %r7, 2;
+	mov.u32 %r8, s;
+	add.u32 %r8, %r8, %r7;
+	st.shared.f32 [%r8], %f1;
+	bar.sync 0;
+	@%p1 bra B;
+	ld.shared.f32 %f2, [%r8];
+	add.f32 %f3, %f2, %f2;
+	mul.wide.u32 %rd5, %r5, 4;
+	add.s64 %rd6, %rd1, %rd5;
+	st.global.f32 [%rd6], %f3;
+B:
+	ret;
+}
+"""
+"""Four threads of a CTA store to each element of `s`, the last one of the CTA what is used."""
+
+
+def test_every_thread_has_an_element_in_one_input() -> None:
+    """Only with n of all 256 threads, or nearly, does the last thread that stores to `s` store an element of `in`; 256 * 300 is more
+    than an array has, which leaves the input in which only n is 256.
+    """
+    line = SHARED.splitlines().index("\tst.shared.f32 [%r8], %f1;") + 1
+    other = Version.of(SHARED.replace("add.f32", "sub.f32"), "b.ptx")
+    for elements in (1 << 16, 1000):
+        [found] = compare(
+            Version.of(SHARED, "a.ptx"), other, Settings(block=(128,), grid=(2,), inputs=1, elements=elements)
+        )
+        results = {o.case: o.result for o in found.outcomes}
+        assert results["n is 256, the threads, and other integers are 1"] == "differs"
+        assert results["integers are 256, the threads"] == ("differs" if elements > 1000 else "stops")
+        assert f"the result depends on the order of threads: race at line {line} of a.ptx" in found.notes
+
+
+def test_sizes_next_to_the_threads() -> None:
+    """An array that is given bounds them; n that is given is not drawn; n = 128 - 1 leaves the last thread of 128 out."""
+    found = {*outcome(("max.f32", "max.f32"), block=(64,), inputs=1)}
+    assert {
+        f"integers are {n}, {words} the threads".replace("  ", " ")
+        for n, words in ((127, "one less than"), (128, ""), (129, "one more than"))
+    } <= found
+    assert "integers are 100, the elements of an array" in outcome(
+        ("max.f32", "max.f32"), inputs=1, arguments={"in": np.zeros(100, np.float32)}
+    )
+    assert not any("the threads" in case for case in outcome(("max.f32", "max.f32"), inputs=1, arguments={"n": 5}))
+
+
+def test_few_threads_that_store_are_said() -> None:
+    """Of 64 threads, those below n = 5."""
+    kernel = Version.of(BODY, "a.ptx")
+    [found] = compare(kernel, kernel, Settings(inputs=1, grid=(1,), block=(64,), arguments={"n": 5}))
+    assert found.notes == ["few threads store to global memory: at most 5 of 64"]
+    [found] = compare(kernel, kernel, Settings(inputs=1, grid=(1,), block=(64,)))
+    assert found.notes == []
+
+
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = tmp_path / "a.ptx", tmp_path / "b.ptx"
     a.write_text(BODY)
     b.write_text(BODY.replace("max.f32", "max.NaN.f32"))
     assert main(["diff", "--run", str(a), str(a), "--inputs", "1"]) == 0
-    assert capsys.readouterr().out == "k: grid 2, block 64: 9 inputs with the same results\n"
+    assert capsys.readouterr().out.startswith("k: grid 2, block 64: 12 inputs with the same results\n")
     assert main(["diff", "--run", str(a), str(b), "--inputs", "1", "--block", "32"]) == 1
     out = capsys.readouterr().out
     assert "NaN, infinities, denormals and zeros: out[" in out and f"{a}:{LINE}: " in out and f"{b}:{LINE}: nan" in out

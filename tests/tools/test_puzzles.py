@@ -82,7 +82,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main(["puzzle", "4", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"puzzle": 4, "solved": True, "problem": ""}
     assert main(["puzzle", "4", "--hint"]) == 0 and "max.f32" in capsys.readouterr().out
-    assert main(["puzzle", "21"]) == 1 and "21 is not the number of a puzzle: 1 to 20 are" in capsys.readouterr().err
+    assert main(["puzzle", "21"]) == 2 and "21 is not the number of a puzzle: 1 to 20 are" in capsys.readouterr().err
     assert main(["puzzle", "1", "nosuch.py"]) == 2
 
 

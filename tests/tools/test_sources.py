@@ -43,6 +43,35 @@ def test_a_string_is_text_unless_it_names_a_ptx_file(tmp_path: Path) -> None:
         pyptx.parse(str(tmp_path / "missing.ptx"))
 
 
+def test_a_path_that_was_read_as_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    file.write_text("words")
+    for path, words in (
+        (file, "looks like a path"),
+        (tmp_path, "path of a folder"),
+        (tmp_path / "no" / "a.cubin", "looks like a path"),
+    ):
+        with pytest.raises(PTXError, match=words):
+            pyptx.load(str(path))
+        with pytest.raises(PTXError, match=words):
+            pyptx.predict(str(path), card="H100")
+    for text in ("", "mov", "// a comment", "ret; // a/b", ".version 8.0"):  # text, and not legal
+        with pytest.raises(PTXError, match=r"the module has no|expected") as caught:
+            pyptx.load(text)
+        assert "path" not in str(caught.value)
+
+
+def test_simulate_says_how_ptx_is_loaded(tmp_path: Path) -> None:
+    for given, shown in (
+        ("f.ptx", "'f.ptx'"),
+        (TEXT.decode() if isinstance(TEXT, bytes) else TEXT, "text"),
+        (tmp_path / "f.ptx", "f.ptx"),
+    ):
+        with pytest.raises(PTXError, match="simulate takes a kernel, not PTX or a path") as caught:
+            pyptx.simulate(given, 1)
+        assert shown in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", [None, 5, b".version 8.0"])
 def test_other_objects_are_refused_in_words(wrong: object) -> None:
     for take in (pyptx.parse, pyptx.load):

@@ -45,6 +45,16 @@ def near_targets(name: str, limit: int = 3) -> list[str]:
     return sorted(same, key=lambda t: abs(int(re.sub(r"\D", "", t)) - int(number)))[:limit]
 
 
+def runs_on(target: str, arch: str) -> bool:
+    """Whether code for an architecture can be made of PTX for a target."""
+    own, there = target_of(target), target_of(arch)
+    if own.variant == "a":
+        return target == arch
+    if own.variant == "f":
+        return own.number // 10 == there.number // 10 and own.number <= there.number
+    return own.number <= there.number
+
+
 def unknown_target(arch: object) -> str | None:
     """What is wrong with the name of a target, and what was probably meant; None for a target."""
     if not isinstance(arch, str):

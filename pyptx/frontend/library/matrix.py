@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...types import PtxType, b32, u32
@@ -77,11 +78,12 @@ def matrix_rows(array: Any, at: Any, layout: str, order: str, lane: Any) -> tupl
             f"neither dimension of {array.symbol} has rows of 8 elements that fill 16 aligned bytes, which ldmatrix and stmatrix take",
             "of elements of 16 bits: strides that are multiples of 8, and a swizzle Swizzle(n, 3, ...)",
         )
+    steps: list[Any] = [at[0], at[1]]
+    first, second = (0, 1) if order == "columns" else (1, 0)
+    _check_place(array, at, contiguous, {first: 16 if count > 1 else 8, second: 16 if count == 4 else 8})
     if lane is None:
         lane = temporary(trace, u32)
         emit("mov.u32", lane, "%laneid")
-    steps: list[Any] = [at[0], at[1]]
-    first, second = (0, 1) if order == "columns" else (1, 0)
     for dimension, bit in ((first, 8), (second, 16)):
         if bit < 8 * count:
             steps[dimension] = _plus(steps[dimension], _bit(lane, bit, 8))
@@ -89,6 +91,22 @@ def matrix_rows(array: Any, at: Any, layout: str, order: str, lane: Any) -> tupl
     emit("and.b32", row, lane, 7)
     steps[1 - contiguous] = _plus(steps[1 - contiguous], row)
     return array.element(*steps), contiguous == 0
+
+
+def _check_place(array: SharedAlloc, at: Sequence[Any], contiguous: int, extents: Mapping[int, int]) -> None:
+    """PTXError where a constant place leaves rows without 16-byte alignment, or elements outside the array."""
+    for dimension, (position, size) in enumerate(zip(at, array.shape, strict=True)):
+        if not isinstance(position, int):
+            continue
+        if dimension == contiguous and position % 8:
+            raise current().error(
+                f"rows of 8 elements at {position} of dimension {dimension} of {array.symbol} do not begin at 16 bytes",
+                "a multiple of 8 in the dimension whose elements lie next to each other",
+            )
+        if not 0 <= position <= size - extents[dimension]:
+            raise current().error(
+                f"the matrices have {extents[dimension]} elements from {position} on in dimension {dimension} of {array.symbol}, which has {size}"
+            )
 
 
 def _bit(lane: Any, bit: int, value: int) -> Reg:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...types import PtxType, b32, b64
 from ...wgmma_layout import GmmaLayout, Major, pick_gmma_layout
 from ..core.instructions import emit, move
@@ -42,6 +44,8 @@ def scale_predicate(trace: Trace, value: Any) -> Any:
     """Whether to accumulate, as a predicate: a predicate stays one, a bool or an integer register is compared with
     0.
     """
+    if not isinstance(value, (NegPred, Reg, bool, int, np.bool_, np.integer)):
+        raise trace.error(f"whether to accumulate is a bool, a predicate or an integer register, not {value!r}")
     if isinstance(value, NegPred) or (isinstance(value, Reg) and value.dtype.name == "pred"):
         return value
     word = value
@@ -53,12 +57,23 @@ def scale_predicate(trace: Trace, value: Any) -> Any:
     return result
 
 
+def _readable(stored: PtxType, dtype: PtxType) -> bool:
+    """Whether elements of one type may be multiplied as another: the same, bits without a type (and unsigned integers as the bits of
+    floats), and .f32 as .tf32, which is its upper bits.
+    """
+    if stored.bits != dtype.bits:
+        return False
+    untyped = stored.name[0] == "b" and stored.name[1:].isdecimal()
+    raw = stored.name[0] == "u" and not dtype.is_integer
+    return stored.name == dtype.name or untyped or raw or (stored.name, dtype.name) == ("f32", "tf32")
+
+
 def _check_tile(trace: Trace, name: str, operand: Any, dtype: PtxType, rows: int, k: int) -> None:
     """PTXError where a tile has not the elements that the instruction reads: `rows` (of M or N) times k."""
     tile = operand.alloc if isinstance(operand, SharedSlice) else operand
     if not isinstance(tile, SharedAlloc) or tile.gmma_layout is None:
         return
-    if tile.dtype.bits != dtype.bits:
+    if not _readable(tile.dtype, dtype):
         raise trace.error(
             f"{name} is read as {dtype}, and {tile.symbol} has elements of {tile.dtype}",
             f"make it with smem.wgmma_tile({dtype}, ...)",
@@ -153,7 +168,7 @@ class Wgmma:
         """(what the instruction takes, the tile's major)."""
         array = array_of(operand)
         if array is not None:
-            if array.dtype.bits != dtype.bits:
+            if not _readable(array.dtype, dtype):
                 raise trace.error(f"{name} is read as {dtype}, and {array.symbol} has elements of {array.dtype}")
             return self._of_array(trace, array, byte_offset, rows, 32)
         tile = operand.alloc if isinstance(operand, SharedSlice) else operand

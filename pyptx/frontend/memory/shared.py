@@ -521,7 +521,7 @@ def alloc(
     """An array in shared memory, 128-byte aligned unless `align` says otherwise.
 
     swizzle: "32B", "64B" or "128B", as TMA writes and matrix descriptors read it. `s[i, j]` and `s.element(i, j)` apply it, and the memory is
-    aligned to its pattern; the offsets of `ptx.addr(s, bytes)` are those of memory.
+    aligned to its pattern, of which `align` must be a multiple; the offsets of `ptx.addr(s, bytes)` are those of memory.
 
     layout: where its elements lie, a `Layout` of the library tensor_layouts or a `Swizzle` composed with one, which is applied: `s[i, j]` and
     `s.element(i, j)` are at `layout(i, j)`. The shape is then the layout's, and the memory is aligned so that the swizzle is a function of the
@@ -538,6 +538,11 @@ def alloc(
     if swizzle is not None:
         raise trace.error(f'swizzle="{swizzle}" is that of an array without layout=: compose a Swizzle with the layout')
     least = made.alignment(max(dtype.bits // 8, 1))
+    if align is not None and made.swizzle is not None and align % least:
+        raise trace.error(
+            f"the swizzle of the layout repeats every {least} bytes of the address, and align is {align}: it must be a multiple of {least}",
+            "leave align out",
+        )
     array = SharedAlloc.declare(dtype, made.shape, None, max(align or 128, least), name, placement=made)
     array.shaped = True
     return array
@@ -563,6 +568,11 @@ def alloc_with_layout(
         raise current().error(f'a swizzle is "32B", "64B", "128B" or None, not {swizzle!r}')
     checked_type(dtype, "the type of an allocation")
     atom = ATOMS[swizzle] if swizzle is not None else 0 if align else 128
+    if swizzle is not None and align is not None and align % atom:
+        raise current().error(
+            f"the {swizzle} swizzle repeats every {atom} bytes of the address, and align is {align}: it must be a multiple of {atom}",
+            "leave align out",
+        )
     shape = _shape(shape)
     panels = gmma_layout is not None
     placed = swizzled_rows(shape, dtype.bits, swizzle, panels=panels) if swizzle is not None else None
@@ -575,7 +585,7 @@ def wgmma_tile(
     """A tile for wgmma: shape (M, K) for major "K", (K, N) for "MN", with optional stages in front. Its layout is
     `pick_gmma_layout`'s.
 
-    128-byte swizzled tiles are 1024-byte aligned, as the swizzle is a function of the address (64B: 512, 32B: 256).
+    128-byte swizzled tiles are 1024-byte aligned, as the swizzle is a function of the address (64B: 512, 32B: 256); `align` must be a multiple of that.
     """
     shape = _shape(shape)
     checked_type(dtype, "the type of a tile")

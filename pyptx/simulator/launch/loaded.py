@@ -12,14 +12,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from ... import notebook
-from ...diagnostics import PTXError, SimulationError
+from ...diagnostics import PTXError, SimulationError, UsageError
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend import deferred
 from ...frontend.kernel.launch_call import explained
 from ...parser import parse_text
 from ...parser.diagnose import diagnose_text
 from ...printer.ptx import print_module
-from ...sources import source_of
+from ...sources import path_given_as_text, source_of
 from ..machine.machine import Observer
 from ..machine.program import Parameter
 from ..machine.texture import Sampler, Surface, Texture
@@ -150,6 +150,8 @@ def load(source: str | os.PathLike[str] | Operation) -> Mapping[str, LoadedKerne
         try:
             module = parse_text(text, name or "<ptx>")
         except PTXError:
+            if (meant := path_given_as_text(source)) is not None:
+                raise UsageError(meant) from None
             raise PTXError([d for d in diagnose_text(text, name or "<ptx>") if d.severity == "error"]) from None
     loaded = LoadedModule(module)
     return Entries({name: LoadedKernel(loaded, name) for name in loaded.entries})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,11 @@ def _check_element(kernel: Any, i: int, tile: Any, array: Any) -> None:
         )
 
 
+def _shown(source: str | os.PathLike[str]) -> str:
+    """A path, or a word for a text."""
+    return repr(source) if isinstance(source, os.PathLike) or (len(source) < 100 and "\n" not in source) else "text"
+
+
 def _find(kernel: Any, what: str) -> tuple[LoadedModule, str]:
     if isinstance(kernel, EntryOp):
         parent = kernel.parent_op()
@@ -106,6 +112,10 @@ def _find(kernel: Any, what: str) -> tuple[LoadedModule, str]:
     module = kernel if isinstance(kernel, Operation) else getattr(kernel, "module", None)
     if callable(module):
         module = module()
+    if isinstance(kernel, (str, os.PathLike)):
+        raise SimulationError(
+            f"{what} takes a kernel, not PTX or a path: pyptx.load({_shown(kernel)}) has the kernels by name"
+        )
     if not isinstance(module, Operation):
         raise SimulationError(f"{what} takes a kernel, an entry or a module, not {type(kernel).__name__}")
     loaded = load_module(module)

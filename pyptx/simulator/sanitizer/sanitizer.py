@@ -120,9 +120,6 @@ def _heard_by(parts: tuple[type[Part], ...]) -> dict[str, list[int]]:
     return {event: numbers for event, numbers in found.items() if numbers}
 
 
-"""The numbers of the parts that hear of each event, where some do."""
-
-
 def _to_all(actions: list[Callable[..., None]]) -> Callable[..., None]:
     """One action for all."""
     if len(actions) == 1:

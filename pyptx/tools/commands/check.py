@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ...analysis.source_map import map_of_text
-from ...diagnostics import Diagnostic, merged
+from ...diagnostics import Diagnostic, PTXError, merged
 from ...parser.diagnose import judge_text, unwritten_registers
 from ...sources import files_of, read_argument
 from ..terminal import coloured
@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> int:
             print(f"pyptx: {name}: {error.strerror or error}", file=sys.stderr)
             unreadable = True
             continue
-        found, ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
+        except PTXError as error:  # an encoding that PTX does not have
+            found, ptxas, label = [*error.diagnostics], "", name
+        else:
+            found, ptxas = check_text(text, label, with_ptxas=not options.no_ptxas)
         findings += found
         if not options.json:
             for diagnostic in merged(found):

@@ -148,8 +148,8 @@ def sizes(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     words = text.replace("x", ",").split(",")
-    if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"{text} is not a size: write one to three numbers, such as 128 or 16,16")
+    if len(words) > 3 or not all(word.strip().isdecimal() and int(word) for word in words):
+        raise ValueError(f"{text} is not a size: write one to three positive numbers, such as 128 or 16,16")
     return tuple(map(int, words))
 
 

@@ -15,8 +15,6 @@ from ...sources import read_argument
 if TYPE_CHECKING:
     from ..compare import Comparison, Store
 
-UNREADABLE = 2
-"""Exit status for PTX that cannot be read, and for kernels that cannot be run: 1 says that the files differ."""
 RUN_ONLY = ("entry", "grid", "block", "cluster", "smem", "arg", "elements", "inputs", "seed", "rtol", "max_steps")
 """Options that say how kernels are run."""
 
@@ -135,7 +133,7 @@ def _run_both(texts: list[tuple[str, str]], options: argparse.Namespace) -> int:
         print("\n".join(_described(comparison) for comparison in found))
     if any(c.count("differs") for c in found):
         return 1
-    return 0 if all(c.count("same") for c in found) else UNREADABLE
+    return 0 if all(c.count("same") for c in found) else 2
 
 
 def _described(comparison: Comparison) -> str:
@@ -143,6 +141,7 @@ def _described(comparison: Comparison) -> str:
     name = comparison.a if comparison.a == comparison.b else f"{comparison.a} and {comparison.b}"
     counts = [f"{n} {text}" for r, text in _RESULTS.items() if (n := comparison.count(r))]
     lines = [f"{name}: grid {_listed(comparison.grid)}, block {_listed(comparison.block)}: {', '.join(counts)}"]
+    lines += [f"  {note}" for note in comparison.notes]
     stopped: dict[str, list[str]] = {}
     for outcome in comparison.outcomes:
         if outcome.result == "stops":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...diagnostics import PTXError, file_problem
 from ...dialects.ptx.structure import FunctionOp, ModuleOp
 from ...parser.module import parse_text
 from ...passes.canonical import canonicalise
@@ -27,9 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     different = 0
+    status = 0
     for name in files_of(options.files):
-        text, label = read_argument(name)
-        new = format_text(text, label, rename=options.rename)
+        try:
+            text, label = read_argument(name)
+            new = format_text(text, label, rename=options.rename)
+        except (OSError, PTXError) as error:  # the other files are written all the same
+            unreadable = isinstance(error, OSError)
+            print(file_problem(error) if unreadable else error, file=sys.stderr)
+            status = max(status, 2 if unreadable else 1)
+            continue
         if options.check:
             if new != text:
                 different += 1
@@ -39,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
                 Path(name).write_bytes(encoded(new))
         else:
             write_output(new)
-    return 1 if different else 0
+    return max(status, 1 if different else 0)
 
 
 def format_text(text: str, filename: str | None = None, *, rename: bool = False) -> str:

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from ...diagnostics import PTXError
+from ...diagnostics import UsageError
 from ..puzzles import PUZZLES, Puzzle, judge
 
 
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(listed, indent=1) if options.json else "\n".join(f"{p.number:2}  {p.title}" for p in PUZZLES))
         return 0
     if not 1 <= options.number <= len(PUZZLES):
-        raise PTXError(f"{options.number} is not the number of a puzzle: 1 to {len(PUZZLES)} are")
+        raise UsageError(f"{options.number} is not the number of a puzzle: 1 to {len(PUZZLES)} are")
     puzzle = PUZZLES[options.number - 1]
     if options.hint:
         print("\n".join(puzzle.hints))

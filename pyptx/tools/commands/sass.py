@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...diagnostics import PTXError
+from ...diagnostics import PTXError, UsageError
 from ...prediction.pipes import pipe_of
 from ...runtime.compile import NoCompiler
 from ...sass import Function, Instruction, Listing, SassError, assemble, read
-from ...sources import decoded, read_argument
+from ...sources import read_argument
 from ..ptxas import ToolNotFound
 
 CUBIN = b"\x7fELF"
@@ -31,14 +31,15 @@ def run(options: argparse.Namespace) -> int:
     try:
         listing, text = _listing(options.file, options.arch)
     except (ToolNotFound, NoCompiler) as error:
-        print(f"pyptx: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(str(error)) from None
     except SassError as error:
         raise PTXError(str(error)) from None
+    if options.ptx and not text:
+        print(f"pyptx: {options.file} is a cubin, which has no PTX: --ptx shows none", file=sys.stderr)
     functions = [f for f in listing if options.kernel in (None, f.name)]
     if not functions:
         names = ", ".join(listing.functions) or "none"
-        raise PTXError(f"{options.kernel} is not a function of {options.file}, which has {names}")
+        raise UsageError(f"{options.kernel} is not a function of {options.file}, which has {names}")
     if options.json:
         print(
             json.dumps(
@@ -57,10 +58,10 @@ def _listing(name: str, arch: str | None) -> tuple[Listing, str]:
     data = b"" if name == "-" else Path(name).read_bytes()
     if data.startswith(CUBIN):
         if arch is not None:
-            raise PTXError(f"{name} is a cubin, whose code is for one architecture: --arch is for PTX")
+            raise UsageError(f"{name} is a cubin, whose code is for one architecture: --arch is for PTX")
         return read(data), ""
-    text = read_argument(name)[0] if name == "-" else decoded(data)
-    return assemble(text, arch, filename=name), text
+    text, label = read_argument(name)
+    return assemble(text, arch, filename=label), text
 
 
 def live_count(instruction: Instruction) -> int:

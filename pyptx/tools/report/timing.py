@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ...diagnostics import PTXError
+from ...diagnostics import PTXError, UsageError
 from ...prediction import CARDS, Prediction, WhatIf, card_of, predict
 from ...runtime.compile import NoCompiler
 from ...sass import SassError
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sample", type=int, metavar="N", help="for grids whose CTAs differ: N of them, drawn at random, stand for all"
     )
-    group.add_argument("--grid", default="1", help="CTAs: 4 or 4,2")
+    group.add_argument("--grid", help="CTAs: 4 or 4,2 (1)")
     group.add_argument(
         "--arg",
         action="append",
@@ -38,12 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_ONLY = ("card", "clock", "grid", "arg", "sample", "what_if")
+"""Options that say nothing without --time."""
+
+
 def required(options: argparse.Namespace) -> str | None:
     """What a prediction lacks; None where nothing does."""
     if not options.time:
         return (
-            "--card, --clock, --arg, --sample and --what-if belong to --time"
-            if options.card or options.clock or options.arg or options.what_if or options.sample
+            "--card, --clock, --grid, --arg, --sample and --what-if belong to --time"
+            if any(getattr(options, name) not in (None, []) and getattr(options, name) is not False for name in _ONLY)
             else None
         )
     if not options.card:
@@ -74,16 +78,24 @@ def predictions(text: str, names: Sequence[str], options: argparse.Namespace) ->
     kernels = load(text)
     chosen = [n for n in names if n in kernels]
     if len(chosen) > 1:
-        raise PTXError(f"--time takes one kernel, and the file has {', '.join(chosen)}: choose one by --kernel")
+        raise UsageError(f"--time takes one kernel, and the file has {', '.join(chosen)}: choose one by --kernel")
     try:
         arguments: list[Any] = [argument(word) for word in options.arg]
+        grid = sizes(options.grid or "1")
+    except ValueError as error:
+        raise UsageError(f"no predicted time: {error}") from None
+    try:
         return [
             predict(
-                kernels[name], *arguments, card=card, clock=options.clock, grid=sizes(options.grid), block=options.block,
+                kernels[name], *arguments, card=card, clock=options.clock, grid=grid, block=options.block,
                 smem=options.dynamic_shared, sample=options.sample,
             )
             for name in chosen
             for card in options.card
         ]  # fmt: skip
-    except (SassError, ToolNotFound, NoCompiler, ValueError) as error:
+    except UsageError:
+        raise
+    except (ToolNotFound, NoCompiler) as error:
+        raise UsageError(f"no predicted time: {error}") from None
+    except (SassError, ValueError) as error:
         raise PTXError(f"no predicted time: {error}") from None
