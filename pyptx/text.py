@@ -46,8 +46,13 @@ def parse(
 
 
 def to_ptx(module: Operation) -> str:
-    """The PTX text of a `builtin.module` or `ptx.module`."""
+    """The PTX text of a `builtin.module` or `ptx.module`. TypeError for what is not an operation."""
+    from xdsl.ir import Operation
+
     from .printer.ptx import print_module
+
+    if not isinstance(module, Operation):
+        raise TypeError(f"to_ptx takes a builtin.module or a ptx.module, not {type(module).__name__}")
 
     return print_module(module)
 

@@ -175,5 +175,5 @@ def card_of(name: object) -> Card:
         if wanted in (_plain(n) for n in (card.name, *card.aliases)):
             return card
     names = [card.name for card in CARDS]
-    hint = did_you_mean(name, names)
+    hint = did_you_mean(name, [n for card in CARDS for n in (card.name, *card.aliases)])
     raise UsageError(f"{name!r} is not a known card: {f'{hint}; ' if hint else ''}known are {', '.join(names)}")

@@ -117,17 +117,18 @@ class Prediction:
     """What `what_if` needs to predict the launch again (`variants.Question`)."""
 
     def what_if(
-        self, *, cards: Sequence[str] = (), clocks: Sequence[float] = (), registers: Sequence[int] = (), kernels: Mapping[str, Any] | None = None
+        self, *, cards: str | Sequence[str] = (), clocks: float | Sequence[float] = (), registers: int | Sequence[int] = (),
+        kernels: Mapping[str, Any] | None = None,
     ) -> WhatIf:  # fmt: skip
         """What the launch would take with other CTAs per SM, stages of copies, registers, and without bank conflicts; on other cards, at
         other clocks (GHz), with at most so many registers, and with other kernels that take the same arguments, by name.
 
         The first three change what the model assumes, not the code: whether shared memory and registers allow it is not asked.
-        PTXError for a prediction that was not made by `predict`.
+        PTXError for a prediction that was not made by `predict`, and for what is not a card, clock, number or mapping.
         """
         if self.question is None:
             raise PTXError("what_if needs a prediction that predict made in this process")
-        return self.question.answer(self, cards, clocks, registers, kernels or {})
+        return self.question.answer(self, cards, clocks, registers, {} if kernels is None else kernels)
 
     def timeline(self) -> Timeline:
         """What each warp of one SM does, issues or waits for, over time. Print it, or show its `svg()`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..diagnostics import PTXError, SimulationError
 from . import codes as e
 from . import layout as r
 from .emulation import Emulated
+from .given import several
 from .model import DidNotEnd, Model, conclude
 from .places import Places
 from .result import Prediction, Variant, WhatIf
@@ -43,9 +45,16 @@ class Question:
         return model.timeline()
 
     def answer(
-        self, base: Prediction, cards: Sequence[str], clocks: Sequence[float], registers: Sequence[int], kernels: Mapping[str, Any]
+        self, base: Prediction, cards: str | Sequence[str], clocks: float | Sequence[float], registers: int | Sequence[int], kernels: Any
     ) -> WhatIf:  # fmt: skip
         """The table of variants. Those that cannot be have the reason in place of a prediction."""
+        cards = several("cards", cards, str, 'the name of a card, such as "H100 SXM"')
+        clocks = several("clocks", clocks, Real, "a number of GHz, such as 1.755")
+        registers = several("registers", registers, Integral, "a number of registers, such as 64")
+        if not isinstance(kernels, Mapping):
+            raise PTXError(
+                f'kernels must be kernels by name, such as {{"other": kernel}}, not {type(kernels).__name__}'
+            )
         found: list[Variant] = []
         try:
             model = self.model()

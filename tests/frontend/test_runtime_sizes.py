@@ -259,3 +259,26 @@ def test_strides_of_tiles() -> None:
         match=r"PITCH is a parameter in one tile \(out: .*\) and a constant in another \(x: Tile\('PITCH', f32\)\)",
     ):
         kernel(in_specs=[Tile("PITCH", f32)], out_specs=[Tile(4, 4, f32, strides=(PITCH, 1))])(lambda x, out: None)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("x", 0), "argument 0 of sums must be an array for Tile.*, not str"),
+        ((None, 0), "argument 0 of sums must be an array for Tile.*, not NoneType"),
+        (([1.0], 0), "argument 0 of sums must be an array for Tile.*, not list"),
+        ((4096, 4096), "sums takes the sizes M, N from its arrays: pass arrays, not addresses"),
+        ((np.zeros((2, 3), np.float32),), r"sums takes 2 arguments \(x, out\), not 1: `out` is missing"),
+        ((), r"sums takes 2 arguments \(x, out\), not 0: `x`, `out` are missing"),
+        ((np.zeros((2, 3), np.float32), np.zeros(3, np.float32), 2), r"sums takes 2 arguments \(x, out\), not 3$"),
+    ],
+)
+def test_arguments_that_say_no_size(args: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(SimulationError, match=words):
+        simulate(column_sums(), *args)
+
+
+def test_runtime_is_true_or_false() -> None:
+    given: Any = "yes"
+    with pytest.raises(TypeError, match="runtime is True or False, not 'yes'"):
+        dim("N", runtime=given)

@@ -65,7 +65,15 @@ def test_the_page_has_a_timeline(file: str, tmp_path: Path) -> None:
     assert main(["analyse", file, "--no-ptxas", "--time", "--card", "H100", "--html", str(page), *LAUNCH]) == 0
     text = page.read_text()
     assert "H100 SXM (predicted, not measured)" in text and "cycles of one SM, predicted" in text
-    assert text.count("<title>warp 0: ") >= 1
+    assert text.count("<title>warp 0: ") >= 1 and "What if" not in text
+
+
+def test_the_page_has_the_table_of_variants(file: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["analyse", file, "--no-ptxas", "--time", "--card", "H100", "--what-if", "--html", str(page), *LAUNCH]
+    assert main(words) == 0
+    text = page.read_text()
+    assert text.count("What if (predicted, not measured)") == 1 and "as it is" in text and "CTAs per SM" in text
 
 
 @pytest.mark.parametrize(
@@ -75,6 +83,7 @@ def test_the_page_has_a_timeline(file: str, tmp_path: Path) -> None:
         (["--card", "H100"], 2, "--card, --clock, --grid, --arg, --sample and --what-if belong to --time"),
         (["--time", "--card", "H100", "--block", "256"], 1, "k takes 2 arguments, not 0"),
         (["--time", "--card", "H1", *LAUNCH], 2, "'H1' is not a known card"),
+        (["--time", "--card", "A1000", *LAUNCH], 2, "did you mean `A100`"),
         (["--time", "--card", "H100", "--arg", "x"], 2, "--arg x: write TYPE:VALUE"),
     ],
 )

@@ -287,6 +287,21 @@ def test_what_if_says_what_conflicts_clock_and_card_do() -> None:
         replace(found, question=None).what_if()
 
 
+def test_what_if_takes_one_value_or_several() -> None:
+    found = pyptx.predict(chains(1, 1), np.zeros(16, np.float32), card="A100", grid=1, block=32)
+    table = found.what_if(clocks=1.2, registers=32, cards="H100")
+    assert {"at 1.2 GHz", "at most 32 registers", "on H100"} <= {v.name for v in table.variants}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"clocks": ["x"]}, "clocks must be a number of GHz, such as 1.755, or several of them, not 'x'"),
+        ({"registers": 1.5}, "registers must be a number of registers"),
+        ({"cards": [5]}, "cards must be the name of a card"),
+        ({"kernels": [found]}, "kernels must be kernels by name"),
+    ]
+    for given, words in wrong:
+        with pytest.raises(PTXError, match=words):
+            found.what_if(**given)
+
+
 def test_what_if_has_more_and_fewer_ctas_and_registers() -> None:
     """A chain of dependent FFMA in one warp per CTA: an SM that has room for two at a time takes half as long as with one."""
     x = np.zeros(16, np.float32)

@@ -41,10 +41,12 @@ def dim(name: str, *, runtime: bool = False) -> Dim:
         @kernel(in_specs=[Tile(dim("N", runtime=True), f32)], out_specs=[Tile(dim("N", runtime=True), f32)], grid=lambda N: -(-N // 256), block=256)
         def doubled(x, out, *, N=None): ...
 
-    TypeError where a kernel has the same name with and without `runtime`, ValueError for what is not a name.
+    TypeError where a kernel has the same name with and without `runtime` and for a `runtime` that is not a bool, ValueError for what is not a name.
     """
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
         raise ValueError(f"a dimension is named like a variable, not {name!r}")
+    if not isinstance(runtime, bool):
+        raise TypeError(f"runtime is True or False, not {runtime!r}")
     return Dim(name, runtime)
 
 

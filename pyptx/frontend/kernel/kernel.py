@@ -338,7 +338,7 @@ class Kernel:
         bytes of its tensor copies (the boxes of its tiles), bank conflicts, findings. Print it, or `.save("report.html")`.
 
         `card`: one or more cards, whose predicted times are added, with a timeline of one SM on the page; of the arguments
-        `args` if there are any, else of zeros.
+        `args` if there are any, which then say the dimensions, else of zeros. PTXError for dimensions that the arrays contradict.
         """
         return deferred.report.kernel_report(self, args, card, kw)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from ...diagnostics import SimulationError
+from ...diagnostics import SimulationError, counted
 from ...dialects.ptx.structure import EntryOp
 from ...dialects.ptx.types import SCALAR_TYPES
 from ..tensor.strided import strides_of
@@ -18,7 +18,7 @@ from .launch import LoadedModule, load_module
 from .loaded import LoadedKernel
 from .options import Options, checked_options
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "dimensions_of", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ def prepare(kernel: Any, args: tuple[object, ...], given: Mapping[str, Any], wha
         loaded, name = (kernel.loaded, kernel.name) if isinstance(kernel, LoadedKernel) else _find(kernel, what)
         return Prepared(loaded, name, args, options)
     # a traced kernel knows its launch and its tensor maps; what is given here goes before it
-    dims = _dimensions(kernel, args)
+    dims = dimensions_of(kernel, args)
+    _check_given(kernel, args, dims)
     traced = kernel.trace(**dims)
     loaded, name = _find(traced.module, what)
     own = {**given, **_own_launch(kernel, dims, options), "smem": options.smem or traced.dynamic_smem}
@@ -62,12 +63,16 @@ def _own_launch(kernel: Any, dims: dict[str, int], options: Options) -> dict[str
     return {**sizes, "cooperative": kernel.cooperative if options.cooperative is None else options.cooperative}
 
 
-def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
+def dimensions_of(kernel: Any, args: Sequence[object]) -> dict[str, int]:
     """The named dimensions of a traced kernel's tensors, as the arrays have them."""
     sizes: dict[str, int] = {}
     for i, (tile, array) in enumerate(zip(kernel.specs, args, strict=False)):
         shape = getattr(array, "shape", None)
         if shape is None:
+            if array is None or isinstance(array, (str, bytes, bool, list, tuple, Mapping)):
+                raise SimulationError(
+                    f"argument {i} of {kernel.name} must be an array for {tile!r}, not {type(array).__name__}"
+                )
             continue
         _check_element(kernel, i, tile, array)
         try:
@@ -82,6 +87,23 @@ def _dimensions(kernel: Any, args: tuple[object, ...]) -> dict[str, int]:
             if sizes.setdefault(name, size) != size:
                 raise SimulationError(f"argument {i} of {kernel.name}: {name} is {size}, and {sizes[name]} before")
     return sizes
+
+
+def _check_given(kernel: Any, args: Sequence[object], dims: Mapping[str, int]) -> None:
+    """SimulationError where tensors or raw parameters are missing or too many, or a size at run time has no array that says it."""
+    if not kernel.specs:
+        return
+    names = [*kernel.tensor_names, *(name for _, name in kernel.raw_params)]
+    if len(args) != len(names):
+        lacking = [f"`{name}`" for name in names[len(args) :]]
+        missing = f": {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
+        raise SimulationError(
+            f"{kernel.name} takes {counted(len(names), 'argument')} ({', '.join(names)}), not {len(args)}{missing}"
+        )
+    if unknown := [name for name in kernel.runtime_dims if name not in dims]:
+        raise SimulationError(
+            f"{kernel.name} takes the sizes {', '.join(unknown)} from its arrays: pass arrays, not addresses"
+        )
 
 
 def _check_element(kernel: Any, i: int, tile: Any, array: Any) -> None:

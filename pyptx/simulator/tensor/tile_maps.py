@@ -53,6 +53,7 @@ def tensor_map(
 
     SimulationError where `cuTensorMapEncodeTiled` (or Im2col) would refuse.
     """
+    _check_array(array, "the tensor of a tensor map")
     if isinstance(box, Tile):
         return _argument(box, array, "the tensor")
     dtype = str(array.dtype).removeprefix("torch.")
@@ -170,7 +171,13 @@ def _limit(made: TensorMap, size: int, box: str, layout: object) -> str | None:
     return None if 1 <= made.rank <= 5 else f"TMA takes 1 to 5 dimensions, not {made.rank}"
 
 
+def _check_array(array: Any, what: str) -> None:
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        raise SimulationError(f"{what} must be an array, not {type(array).__name__}")
+
+
 def _argument(tile: Any, array: Any, what: str) -> TensorArgument:
+    _check_array(array, what)
     shape = tuple(int(n) for n in array.shape)
     strides = row_major_strides(shape)
     if tile.strides is not None:

@@ -82,9 +82,9 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         from ..report.page import page
 
-        Path(options.html).write_text(
-            page(text, name, module, reports, assembled, predicted), encoding="utf-8", errors="replace"
-        )
+        tables = [timing.variants(p, options) for p in predicted] if options.what_if else []
+        made = page(text, name, module, reports, assembled, predicted, tables)
+        Path(options.html).write_text(made, encoding="utf-8", errors="replace")
         if not options.json:
             print(f"wrote {options.html}")
             return _refusal(refused)

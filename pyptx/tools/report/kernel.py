@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...analysis.report import FunctionReport, analyse
+from ...diagnostics import PTXError
 from ...dialects.ptx.structure import ModuleOp
 from ...frontend.kernel.kernel import Launch
 from ...notebook import framed
 from ...parser.module import parse_text
-from ...prediction import Prediction, predict
+from ...prediction import Prediction, card_of, predict
+from ...prediction.given import several
+from ...simulator.launch.prepared import dimensions_of
 from ..commands.analyse import as_text, with_line_info
 from ..ptxas import PtxasResult
 from .page import page
 
 if TYPE_CHECKING:
+    from ...frontend.core.tiles import Tile
     from ...frontend.kernel.kernel import Kernel, Traced
 
 
@@ -58,6 +62,10 @@ def kernel_report(
     kernel: Kernel, args: Sequence[Any], card: str | Sequence[str], kw: Mapping[str, Any]
 ) -> KernelReport:
     """See `Kernel.report`."""
+    cards = several("card", card, str, 'the name of a card, such as "H100 SXM"')
+    for name in cards:
+        card_of(name)
+    kw = {**kw, **_bound(kernel, args, kw)}
     traced, launch, text = kernel.trace(**kw), kernel.resolve_launch(**kw), kernel.ptx(**kw)
     name = f"{kernel.name}.ptx"
     module = next(op for op in parse_text(text, name).body.block.ops if isinstance(op, ModuleOp))
@@ -70,9 +78,17 @@ def kernel_report(
         module, kernel=kernel.name, shape=launch.block, dynamic_shared=launch.smem, registers=registers,
         boxes=box_sizes(traced, dims),
     )  # fmt: skip
-    cards = (card,) if isinstance(card, str) else tuple(card)
-    predictions = tuple(_predicted(kernel, args, c, kw, dims) for c in cards if c)
+    predictions = tuple(_predicted(kernel, args, c, kw, dims) for c in cards)
     return KernelReport(analysis, launch, name, text, module, assembled, predictions)
+
+
+def _bound(kernel: Kernel, args: Sequence[Any], kw: Mapping[str, Any]) -> dict[str, int]:
+    """The dimensions as the arrays have them. PTXError where a keyword says otherwise."""
+    bound = dimensions_of(kernel, args)
+    for name, size in bound.items():
+        if kw.get(name) is not None and kw[name] != size:
+            raise PTXError(f"{kernel.name}: {name}={kw[name]!r}, and the arrays have {name}={size}: leave it out")
+    return bound
 
 
 def _predicted(
@@ -80,14 +96,21 @@ def _predicted(
 ) -> Prediction:
     """Without arrays: of zeros of the sizes that the tiles have."""
     template = {n: v for n, v in kw.items() if n not in dims}
-    arrays = args or [_zeros(tile.resolve_shape(dims), tile.dtype) for tile in kernel.specs]
+    missing = [n for n in kernel.symbolic_dims if n not in dims]
+    if missing and not args:
+        raise PTXError(f"{kernel.name}: a prediction needs arrays, or the sizes {', '.join(missing)} by name")
+    arrays = args or [_zeros(tile, dims) for tile in kernel.specs]
     return predict(kernel.specialize(**template) if template else kernel, *arrays, card=card)
 
 
-def _zeros(shape: Sequence[int], dtype: Any) -> Any:
-    """Elements of the same size; small floats as their bits."""
-    kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(str(dtype).lstrip("."))
-    return np.zeros(tuple(shape), kind or f"u{max(1, dtype.bits // 8)}")
+def _zeros(tile: Tile, dims: Mapping[str, int]) -> Any:
+    """An array of the tile's shape and strides. Elements of the same size; small floats as their bits."""
+    kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(str(tile.dtype).lstrip("."))
+    shape = tile.resolve_shape(dims)
+    strides = tile.resolve_strides(shape, dims)
+    last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else -1
+    flat = np.zeros(last + 1, kind or f"u{max(1, tile.dtype.bits // 8)}")
+    return np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in strides])
 
 
 def box_sizes(traced: Traced, dims: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from ...analysis.report import FunctionReport
 from ...diagnostics import counted
 from ...dialects.ptx.structure import ModuleOp
 from ...dialects.ptx.target import version_text
-from ...prediction import Prediction
+from ...prediction import Prediction, WhatIf
 from ..ptxas import PtxasResult, SassLine, ToolNotFound, sass_with_lines, tool_version
 from .listing import listing
 from .overview import overview
@@ -31,9 +31,9 @@ _ASSUMPTIONS = (
 
 def page(
     text: str, filename: str, module: ModuleOp, reports: Sequence[FunctionReport], assembled: PtxasResult | None,
-    predictions: Sequence[Prediction] = (),
+    predictions: Sequence[Prediction] = (), tables: Sequence[WhatIf] = (),
 ) -> str:  # fmt: skip
-    """The page. `assembled` is what ptxas made of the text with `-lineinfo`, if it did."""
+    """The page. `assembled` is what ptxas made of the text with `-lineinfo`, if it did; `tables`: variants of predictions."""
     sass: dict[str, tuple[SassLine, ...]] = {}
     if assembled is not None and assembled.cubin is not None:
         try:
@@ -57,6 +57,7 @@ def page(
                 chosen,
                 sass.get(report.name, ()),
                 [p for p in predictions if p.kernel == report.name],
+                tables,
             )
         )
     nothing = '<section class="kernel" id="k0"><p>No function with a body.</p></section>'
@@ -92,12 +93,13 @@ def _kernel(
     chosen: range,
     sass: Sequence[SassLine],
     predictions: Sequence[Prediction],
+    tables: Sequence[WhatIf],
 ) -> str:
     tabs = [("cfg", "CFG", cfg_tab(report))]
     if sass:
         tabs.append(("sass", f"SASS ({len(sass)})", sass_tab(sass)))
     if predictions:
-        tabs.insert(0, ("time", "Time", time_tab(predictions)))
+        tabs.insert(0, ("time", "Time", time_tab(predictions, tables)))
     tabs += [
         ("findings", f"Findings ({len(report.findings)})", findings_tab(report)),
         ("memory", "Memory", memory_tab(report)),

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from html import escape
 
 from ...diagnostics import PTXError
-from ...prediction import LineStalls, Prediction
+from ...prediction import LineStalls, Prediction, WhatIf
 from .markup import Cell, Row, bar, mono, number, paragraph, table
 
 MOST_LINES = 30
 
 
-def time_tab(predictions: Sequence[Prediction]) -> str:
-    """One part for each card."""
-    return "".join(_part(p) for p in predictions)
+def time_tab(predictions: Sequence[Prediction], tables: Sequence[WhatIf]) -> str:
+    """One part for each card, with its table of variants if there is one."""
+    return "".join(
+        _part(p, [t for t in tables if (t.base.kernel, t.base.card) == (p.kernel, p.card)]) for p in predictions
+    )
 
 
-def _part(p: Prediction) -> str:
+def _part(p: Prediction, tables: Sequence[WhatIf]) -> str:
     rows = [Row((Cell(name), Cell(text))) for name, text in p.facts()]
     parts = [table(f"{p.card} (predicted, not measured)", (), rows)]
     if p.utilisation:
@@ -40,6 +42,9 @@ def _part(p: Prediction) -> str:
         ]  # fmt: skip
         head = ("#first line", "#last line", "#iterations", "#instructions", "#cycles of a warp", "of them waits")
         parts.append(table("Loops, one iteration", head, loops))
+    for variants in tables:
+        rows = [Row(tuple(map(Cell, row))) for row in variants.rows()]
+        parts.append(table("What if (predicted, not measured)", variants.HEAD, rows))
     try:
         parts.append(f"<h3>Timeline of one SM</h3>{p.timeline()._repr_html_()}")
     except PTXError as error:

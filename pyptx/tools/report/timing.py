@@ -13,7 +13,7 @@ from ...sass import SassError
 from ...simulator import load
 from ..ptxas import ToolNotFound
 
-__all__ = ["add_arguments", "as_json", "as_text", "predictions", "required"]
+__all__ = ["add_arguments", "as_json", "as_text", "predictions", "required", "variants"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,15 +59,15 @@ def as_json(prediction: Prediction, options: argparse.Namespace) -> dict[str, An
     """A prediction as plain data, with its table of variants where that is asked for."""
     return {
         **prediction.as_json(),
-        **({"what_if": _variants(prediction, options).as_json()} if options.what_if else {}),
+        **({"what_if": variants(prediction, options).as_json()} if options.what_if else {}),
     }
 
 
 def as_text(prediction: Prediction, options: argparse.Namespace) -> str:
-    return str(prediction) + (f"\n\n{_variants(prediction, options)}" if options.what_if else "")
+    return str(prediction) + (f"\n\n{variants(prediction, options)}" if options.what_if else "")
 
 
-def _variants(prediction: Prediction, options: argparse.Namespace) -> WhatIf:
+def variants(prediction: Prediction, options: argparse.Namespace) -> WhatIf:
     return prediction.what_if(cards=[card for card in options.card if card_of(card).name != prediction.card])
 
 
@@ -96,6 +96,6 @@ def predictions(text: str, names: Sequence[str], options: argparse.Namespace) ->
     except UsageError:
         raise
     except (ToolNotFound, NoCompiler) as error:
-        raise UsageError(f"no predicted time: {error}") from None
+        raise UsageError(f"no predicted time: {str(error).removeprefix('error: ')}") from None
     except (SassError, ValueError) as error:
-        raise PTXError(f"no predicted time: {error}") from None
+        raise PTXError(f"no predicted time: {str(error).removeprefix('error: ')}") from None
