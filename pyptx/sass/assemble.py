@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..diagnostics import Diagnostic, PTXError, UsageError
 from ..dialects.ptx.target import FIRST_PTX, near_targets, runs_on, unknown_target
 from ..runtime.compile import compile_ptx
-from ..runtime.ptxas import supported_archs, target_of
+from ..runtime.ptxas import ToolNotFound, supported_archs, target_of
 from ..sources import source_of
 from .disassembly import read
 from .listing import Listing
@@ -55,7 +55,10 @@ def assemble(
 
 def _check_arch(arch: object) -> None:
     """UsageError for what this ptxas makes no code for."""
-    supported = [f"sm_{number}" for number in supported_archs()]
+    try:
+        supported = [f"sm_{number}" for number in supported_archs()]
+    except ToolNotFound:  # compiling says it, and how to get it
+        supported = []
     if not isinstance(arch, str) or not supported:
         wrong = unknown_target(arch)
     elif arch in supported:
