@@ -74,7 +74,10 @@ def compile_ptx(
     chosen = compiler or os.environ.get("PYPTX_COMPILER") or _first_compiler()
     if chosen not in _COMPILERS:
         raise ValueError(f"unknown compiler {chosen!r}: nvjitlink or ptxas")
-    name = f"{chosen} {compiler_version(chosen)}"
+    try:
+        name = f"{chosen} {compiler_version(chosen)}"
+    except ToolNotFound as error:
+        raise NoCompiler(str(error)) from None
     key = _key(ptx, arch, options, name)
     with _lock_of(key):
         if (found := _recent_get(key)) is not None:
