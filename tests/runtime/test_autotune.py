@@ -157,6 +157,8 @@ def test_predictions_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, list[tuple[int, ...]], str]] = []
 
     class Found:
+        range_us = (2.0, 4.0)
+
         def seconds(self) -> float | None:
             return {32: 2e-6, 64: None, 128: 1e-6}[asked[-1][0]]
 
