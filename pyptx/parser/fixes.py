@@ -555,7 +555,7 @@ def _operand_changes(placed: Placed, order: Iterable[int]) -> Iterator[Change]:
         if tokens[start] in ("!", "-") and end - start == 2:
             yield Change(start, start + 1, "", f"remove `{tokens[start]}`")
         for i in range(start, end):
-            if tokens[i] == "-" and i > start + 1 and tokens[start] == "[":
+            if tokens[i] == "-" and start + 1 < i < end - 1 and tokens[start] == "[":
                 yield Change(i, i, "+", f"write `+-{tokens[i + 1]}`")
             for other in _constants(tokens[i]):
                 yield _renamed(i, i + 1, tokens[i], other)

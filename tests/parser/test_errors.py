@@ -273,3 +273,11 @@ def test_a_semicolon_between_the_brackets_of_a_parameter() -> None:
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.func n1()\n{\n.func c(.param .u32 p0[4]; .reg .b32 p1)\n{ ret; }\nret;\n}\n"
     found = next(d for d in pyptx.diagnose(text) if d.severity == "error")
     assert (found.message, found.line) == ("'[' is not closed", 6)
+
+
+@pytest.mark.parametrize("address", ["[%d1+-}]", "[%d1-", "[%d1-]", "[%d1+-", "[-", "[%d1+-]"])
+def test_a_sign_at_the_end_of_an_address(address: str) -> None:
+    """The proposal of `+-` looked at the token after the sign, which these do not have."""
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<4>; .reg .b64 %d<4>;\n"
+    text = f"{head}ld.global.b32 %r1, {address};\nret;\n}}\n"
+    assert any(d.severity == "error" and d.line == 6 for d in pyptx.diagnose(text))
