@@ -61,7 +61,7 @@ def _without(row: Row, others: Sequence[Row]) -> float:
 
 
 def _share(row: Row, others: Sequence[Row]) -> float:
-    """The share of the bandwidth that brings the geometric mean of the others to 1; the whole bandwidth where there are no others."""
+    """The share of the bandwidth that brings the geometric mean of the others to 1; the whole bandwidth if the row is the only one."""
     group = [other for other in others if other.bound and other.dram_group == row.dram_group]
     if not group:
         return 1.0

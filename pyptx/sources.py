@@ -26,7 +26,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-"""Byte order marks, and the encodings that they stand for."""
+"""Byte order marks, and the encodings that they announce."""
 
 
 class Source(NamedTuple):

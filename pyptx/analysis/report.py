@@ -41,7 +41,7 @@ def analyse(
 
     `shape`: threads per CTA in x, y, z (default: what the kernel states, else a guess); `dynamic_shared`:
     bytes that the launch
-    adds; `registers`: what ptxas allocates per thread, by entry; `boxes`: bytes of the box of each tensor map, by parameter. UsageError if there is no such kernel.
+    adds; `registers`: what ptxas allocates per thread, by entry; `boxes`: bytes of the box of each tensor map, by parameter. UsageError for a kernel that the text does not have.
     """
     functions = [f for f in module.functions if not f.is_declaration]
     if kernel is not None:

@@ -14,31 +14,12 @@ from .layout import (
     MBARRIER_ARRIVE,
     MBARRIER_INIT,
     MBARRIER_WAIT,
-    RECORD,
     TENSOR_LOAD,
     TENSOR_STORE,
 )
-from .memories import host_of
+from .memories import host_of, note_event
 from .native import Bytes, Halves, Ints, Words, native, popcount
 from .warps import place, set_predicate
-
-
-@native
-def note_event(
-    index: int, warp: int, access: int, a: int, b: int, c: int, d: int, records: Halves, owners: Halves, states: Ints, meta: Ints
-) -> int:  # fmt: skip
-    """Record an instruction with four numbers."""
-    if meta[e.M_RECORD] and not states[warp * e.STATE + e.T_SILENT]:
-        r = meta[e.M_RECORDS]
-        records[r * RECORD] = index
-        records[r * RECORD + 1] = access
-        records[r * RECORD + 2] = a
-        records[r * RECORD + 3] = b
-        records[r * RECORD + 4] = c
-        records[r * RECORD + 5] = d
-        owners[r] = warp
-        meta[e.M_RECORDS] = r + 1
-    return 0
 
 
 @native

@@ -80,6 +80,16 @@ def happen(t: int, per_cta: int, p: Reals, warps: Ints, mbarriers: Ints, events:
 
 
 @native
+def begin_copy(t: int, v: int, bytes: int, p: Reals, servers: Reals, out: Reals) -> int:
+    """The copy engine of an SM takes a tensor copy, which passes L2."""
+    servers[v + m.V_COPY] = max(float(t), servers[v + m.V_COPY]) + p[m.P_COPY_INTERVAL]
+    servers[v + m.V_L2] = max(servers[v + m.V_L2], servers[v + m.V_COPY]) + bytes / p[m.P_L2_BYTES]
+    out[m.O_L2_BYTES] += bytes
+    out[m.O_L2_BUSY] += bytes / p[m.P_L2_BYTES]
+    return 0
+
+
+@native
 def copy_in(r: int, t: int, row: int, cta: int, rank: int, ins: Ints, records: Halves, p: Reals, servers: Reals, events: Ints, out: Reals
 ) -> int:  # fmt: skip
     """A tensor copy to the shared memory of one CTA or of several: it is read from L2 once, and comes in at each."""
@@ -88,11 +98,8 @@ def copy_in(r: int, t: int, row: int, cta: int, rank: int, ins: Ints, records: H
     named = (records[r + m.WAVEFRONTS] >> 8) - 1
     bytes = records[r + m.SECTORS] * 32
     v = rank * m.SERVERS
-    start = max(float(t), servers[v + m.V_COPY]) + p[m.P_COPY_INTERVAL]
-    servers[v + m.V_COPY] = start
-    servers[v + m.V_L2] = max(servers[v + m.V_L2], start) + bytes / p[m.P_L2_BYTES]
-    out[m.O_L2_BYTES] += bytes
-    out[m.O_L2_BUSY] += bytes / p[m.P_L2_BYTES]
+    begin_copy(t, v, bytes, p, servers, out)
+    start = servers[v + m.V_COPY]
     share = p[m.P_DRAM_READS] * ins[row + m.SHARE] / m.WHOLE
     fetched = bytes * share
     back = servers[v + m.V_L2]
@@ -119,12 +126,9 @@ def copy_out(
     """A tensor copy from shared memory; the group that it is committed to is done when shared memory was read."""
     bytes = records[r + m.SECTORS] * 32
     v = rank * m.SERVERS
-    start = max(float(t), servers[v + m.V_COPY]) + p[m.P_COPY_INTERVAL]
-    servers[v + m.V_COPY] = start
-    servers[v + m.V_L2] = max(servers[v + m.V_L2], start) + bytes / p[m.P_L2_BYTES]
-    out[m.O_L2_BYTES] += bytes
+    begin_copy(t, v, bytes, p, servers, out)
+    start = servers[v + m.V_COPY]
     out[m.O_STORE_BYTES] += bytes
-    out[m.O_L2_BUSY] += bytes / p[m.P_L2_BYTES]
     written = bytes * p[m.P_DRAM_WRITES]
     servers[v + m.V_DRAM] = max(servers[v + m.V_DRAM], start) + written / p[m.P_DRAM_BYTES]
     out[m.O_DRAM_BYTES] += written

@@ -68,22 +68,34 @@ def address_lane(row: int, warp: int, lane: int, code: Ints, regs: Words, meta: 
 
 
 @native
-def note(
-    index: int, warp: int, access: int, waves: int, sectors: int, lines: int, records: Halves, owners: Halves, states: Ints, meta: Ints
+def note_event(
+    index: int, warp: int, access: int, a: int, b: int, c: int, d: int, records: Halves, owners: Halves, states: Ints, meta: Ints
 ) -> int:  # fmt: skip
-    """Record an instruction, unless the trace leaves this iteration out."""
+    """Record an instruction with four numbers."""
     if meta[e.M_RECORD] and not states[warp * e.STATE + e.T_SILENT]:
         r = meta[e.M_RECORDS]
         records[r * RECORD] = index
         records[r * RECORD + 1] = access
-        records[r * RECORD + 2] = waves
-        records[r * RECORD + 3] = sectors
-        records[r * RECORD + 4] = lines
-        records[r * RECORD + 5] = meta[e.M_LINES]
+        records[r * RECORD + 2] = a
+        records[r * RECORD + 3] = b
+        records[r * RECORD + 4] = c
+        records[r * RECORD + 5] = d
         owners[r] = warp
         meta[e.M_RECORDS] = r + 1
-        if access == LOAD or access == STORE or access == REDUCTION or access == ASYNC_COPY:
-            meta[e.M_LINES] += lines
+    return 0
+
+
+@native
+def note(
+    index: int, warp: int, access: int, waves: int, sectors: int, lines: int, records: Halves, owners: Halves, states: Ints, meta: Ints
+) -> int:  # fmt: skip
+    """Record an access to memory, unless the trace leaves this iteration out."""
+    before = meta[e.M_RECORDS]
+    note_event(index, warp, access, waves, sectors, lines, meta[e.M_LINES], records, owners, states, meta)
+    if meta[e.M_RECORDS] > before and (
+        access == LOAD or access == STORE or access == REDUCTION or access == ASYNC_COPY
+    ):
+        meta[e.M_LINES] += lines
     return 0
 
 

@@ -54,7 +54,7 @@ def predict(
     `kernel` and `args` are those of `simulate`, or PTX as text or a path if it has one entry; arrays are read where addresses or
     branches depend on them, and never written. `card`: a name such as `"H100 SXM"` (`prediction.CARDS` has all); `clock`: GHz, default is the card's
     boost clock; `grid`, `block`, `cluster`, `smem`: as for `simulate`; `registers`: at most so many for each thread, as ptxas's `-maxrregcount`;
-    `sample`: for grids whose CTAs differ, how many of them, drawn at random, stand for all (default: up to four of one SM).
+    `sample`: for grids whose CTAs differ, how many of them, drawn at random, represent all (default: up to four of one SM).
 
     PTXError: an unknown card, a kernel that is for another architecture, one that does not fit on an SM. SimulationError: wrong arguments or launch
     shape, no llvmlite. `pyptx.runtime.compile.NoCompiler` without ptxas, `pyptx.runtime.ptxas.ToolNotFound` without nvdisasm.

@@ -77,22 +77,12 @@ def release(bar: int, cta: int, per_cta: int, at: int, warps: Ints) -> int:
 
 
 @native
-def groups_done(w: int, pending: int, warps: Ints) -> int:
-    """When at most `pending` groups of asynchronous copies are left."""
+def all_but(w: int, counter: int, ring: int, pending: int, warps: Ints) -> int:
+    """When at most `pending` are left of what a warp committed: groups of asynchronous copies, or batches of matrix instructions."""
     found = 0
-    count = warps[w + m.W_GROUPS]
+    count = warps[w + counter]
     for k in range(max(0, count - m.RING), count - pending):
-        found = max(found, warps[w + m.W_RING + k % m.RING])
-    return found
-
-
-@native
-def batches_done(w: int, pending: int, warps: Ints) -> int:
-    """When at most `pending` batches of matrix instructions are left."""
-    found = 0
-    count = warps[w + m.W_BATCHES]
-    for k in range(max(0, count - m.RING), count - pending):
-        found = max(found, warps[w + m.W_BATCH_RING + k % m.RING])
+        found = max(found, warps[w + ring + k % m.RING])
     return found
 
 
@@ -101,12 +91,12 @@ def after_groups(w: int, row: int, at: int, ins: Ints, warps: Ints, why: Ints) -
     """When an instruction that waits for groups of copies or batches of matrix instructions has what it waits for."""
     kind = ins[row + m.KIND]
     if kind == m.WAIT_GROUPS:
-        done = groups_done(w, ins[row + m.GROUPS], warps)
+        done = all_but(w, m.W_GROUPS, m.W_RING, ins[row + m.GROUPS], warps)
         if done > at:
             why[0] = m.S_GROUP
             return done
     elif kind == m.WAIT_MATRICES:
-        done = batches_done(w, ins[row + m.GROUPS], warps)
+        done = all_but(w, m.W_BATCHES, m.W_BATCH_RING, ins[row + m.GROUPS], warps)
         if done > at:
             why[0] = m.S_MATRICES
             return done

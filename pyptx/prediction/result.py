@@ -267,7 +267,7 @@ class Variant:
     name: str
     prediction: Prediction | None
     lacking: str = ""
-    """Why there is no prediction."""
+    """Why the prediction is missing."""
 
 
 @dataclass(frozen=True)

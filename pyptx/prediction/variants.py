@@ -41,7 +41,7 @@ class Question:
         except DidNotEnd:
             model = None
         if model is None:
-            raise PTXError("there is no timeline: the kernel is not replayed, or does not end")
+            raise PTXError("a timeline needs a kernel that is replayed to its end, and this one is not")
         return model.timeline()
 
     def answer(

@@ -40,7 +40,7 @@ def test_the_versions_of_the_page() -> None:
 
 
 def test_in_pyodide(tmp_path: Path) -> None:
-    """npm's Pyodide is without packages: pyptx, xDSL and what it needs are pure Python and come from this environment. There is no NumPy, so nothing runs."""
+    """npm's Pyodide is without packages: pyptx, xDSL and what it needs are pure Python and come from this environment. NumPy is missing, so nothing runs."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     for path in (*(ROOT / "tests" / "playground").glob("*.*"), ROOT / "docs" / "playground.mjs"):

@@ -44,7 +44,7 @@ def place_allocations(trace: Trace, dynamic: bool) -> list[Statement]:
 
 
 _Places = dict[str, tuple[str, int]]
-"""Symbol in a reference -> the symbol and the offset in bytes that it stands for, where they differ."""
+"""Symbol in a reference -> the symbol and the offset in bytes that it means, where they differ."""
 
 
 @lru_cache(maxsize=20_000)

@@ -78,7 +78,7 @@ def scalar_of(type_: Attribute, index_bits: int) -> Scalar:
         if isinstance(type_, class_):
             return scalar
     raise Unsupported(
-        f"the type {type_} has no registers in PTX; there are i1, i8, i16, i32, i64, index, f16, bf16, f32, f64"
+        f"the type {type_} does not fit in a register of PTX; legal are i1, i8, i16, i32, i64, index, f16, bf16, f32, f64"
     )
 
 

@@ -1,4 +1,4 @@
-"""Functions that the CUDA device runtime provides (vprintf, malloc, free, __assertfail), and what stands for them elsewhere:
+"""Functions that the CUDA device runtime provides (vprintf, malloc, free, __assertfail), and what replaces them elsewhere:
 C++'s operators new and delete, and the printf of GCC's C library, which takes its arguments as vprintf does.
 """
 

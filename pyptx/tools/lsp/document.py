@@ -55,7 +55,7 @@ class Document:
         return self._regions
 
     def inside(self, position: lsp.Position) -> tuple[Names, int] | None:
-        """The names of the PTX at a place, and the offset in its text; None where there is no PTX."""
+        """The names of the PTX at a place, and the offset in its text; None outside of PTX."""
         offset = self.offset(position)
         if self.language == "ptx":
             return self.names, offset

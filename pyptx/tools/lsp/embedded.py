@@ -58,7 +58,7 @@ HARMLESS = frozenset(("encode", "strip", "lstrip", "rstrip"))
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of PTX text and where it is in the host's: as many characters, or one that an escape sequence stands for."""
+    """A part of PTX text and where it is in the host's: as many characters, or one that an escape sequence encodes."""
 
     text: str
     host: int
@@ -119,7 +119,7 @@ def _placed(region: Region) -> list[tuple[int, Diagnostic]]:
 
 
 def language_of(uri: str) -> str:
-    """`python`, `cuda`, or `ptx` for everything else."""
+    """`python`, `cuda`, or `ptx` for any other file."""
     return LANGUAGES.get(PurePosixPath(uri.partition("?")[0]).suffix.lower(), "ptx")
 
 

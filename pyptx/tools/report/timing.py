@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a table of variants: CTAs per SM, stages of copies, registers, no bank conflicts, the other cards",
     )  # fmt: skip
     group.add_argument(
-        "--sample", type=int, metavar="N", help="for grids whose CTAs differ: N of them, drawn at random, stand for all"
+        "--sample", type=int, metavar="N", help="for grids whose CTAs differ: N of them, drawn at random, represent all"
     )
     group.add_argument("--grid", help="CTAs: 4 or 4,2 (1)")
     group.add_argument(
